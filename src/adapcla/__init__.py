@@ -1,0 +1,33 @@
+"""AdaPCLA: synthetic longitudinal health records that are right in the long tail.
+
+Names are imported when first asked for, so that `import adapcla` stays light and never loads torch.
+
+>>> from adapcla import Cohort
+>>> Cohort.of([[["I10"], ["I10", "E11"]]]).n_visits
+2
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from adapcla.version import __version__
+
+_HOME = {
+    "AdaPCLA": "adapcla.generators",
+    "Cohort": "adapcla.records",
+    "Prevalence": "adapcla.records",
+    "Scores": "adapcla.metrics",
+    "Vocabulary": "adapcla.records",
+    "evaluate": "adapcla.metrics",
+    "load": "adapcla.generators",
+}
+
+__all__ = ["AdaPCLA", "Cohort", "Prevalence", "Scores", "Vocabulary", "__version__", "evaluate", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'adapcla' has no attribute {name!r}")

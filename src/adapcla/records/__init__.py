@@ -1,0 +1,14 @@
+"""What a patient is.
+
+Lives here: the vocabulary of codes, the cohort of patients, its split, prevalence, strata and folder on disk.
+May not: read anybody's file format, know a network, a metric or a figure.
+May import: numpy, scipy, and the ground floor (errors, seeds, console) only.
+"""
+
+from adapcla.records.cohort import Attribute, Cohort
+from adapcla.records.hierarchy import Hierarchy
+from adapcla.records.prevalence import Prevalence
+from adapcla.records.strata import Strata
+from adapcla.records.vocabulary import Code, Vocabulary
+
+__all__ = ["Attribute", "Code", "Cohort", "Hierarchy", "Prevalence", "Strata", "Vocabulary"]

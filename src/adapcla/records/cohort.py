@@ -1,0 +1,386 @@
+"""Patients as sequences of visits, visits as sets of codes; real and synthetic are the same type."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from adapcla.errors import InputError
+from adapcla.records import store
+from adapcla.records.prevalence import Prevalence
+from adapcla.records.split import parts
+from adapcla.records.strata import Strata
+from adapcla.records.vocabulary import Code, Vocabulary
+
+
+class Attribute(NamedTuple):
+    """A static property of patients, such as sex: one small integer a patient (−1 unknown) and what it means."""
+
+    values: NDArray[np.int16]
+    categories: tuple[str, ...]
+
+
+class Split(NamedTuple):
+    """The three parts of a cohort."""
+
+    train: Cohort
+    valid: Cohort
+    test: Cohort
+
+
+class ControlledSplit(NamedTuple):
+    """The three parts and the control patients that privacy tests need."""
+
+    train: Cohort
+    valid: Cohort
+    test: Cohort
+    control: Cohort
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Patients on a vocabulary, as flat arrays that may be memory-mapped.
+
+    Visit v holds codes[visit_starts[v]:visit_starts[v+1]], ascending and without repeats; patient p holds the
+    visits patient_starts[p]:patient_starts[p+1]. No visit is empty, no patient is without a visit.
+
+    >>> cohort = Cohort.of([[["I10", "E11"], ["I10"]], [["J45"]]])
+    >>> cohort.n_patients, cohort.n_visits, cohort.n_codes
+    (2, 3, 3)
+    >>> list(cohort.patients())
+    [[['E11', 'I10'], ['I10']], [['J45']]]
+    """
+
+    vocabulary: Vocabulary
+    codes: NDArray[np.int32]
+    visit_starts: NDArray[np.int64]
+    patient_starts: NDArray[np.int64]
+    #: Days since the patient's first visit, one a visit, where the source has dates.
+    days: NDArray[np.int32] | None = None
+    #: Patient labels, one row a patient, one column a name.
+    labels: NDArray[np.uint8] | None = None
+    label_names: tuple[str, ...] = ()
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    # ---- making one -------------------------------------------------------------------------------------
+    @classmethod
+    def of(
+        cls,
+        patients: Iterable[Sequence[Iterable[str]]],
+        vocabulary: Vocabulary | Iterable[Code | str] | None = None,
+        **extras: Any,
+    ) -> Cohort:
+        """A cohort from nested lists of code strings; for examples and tests, not for large data."""
+        rows = [[sorted(set(visit)) for visit in patient] for patient in patients]
+        if vocabulary is None:
+            vocabulary = Vocabulary.of(code for patient in rows for visit in patient for code in visit)
+        elif not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary.of(vocabulary)
+        flat = [code for patient in rows for visit in patient for code in visit]
+        visit_sizes = [len(visit) for patient in rows for visit in patient]
+        positions = vocabulary.positions(flat)
+        if (positions < 0).any():
+            raise InputError("a code outside the vocabulary", remedy="add it to the vocabulary or drop it")
+        return cls(
+            vocabulary,
+            positions.astype(np.int32),
+            starts_of(np.array(visit_sizes, dtype=np.int64)),
+            starts_of(np.array([len(patient) for patient in rows], dtype=np.int64)),
+            **extras,
+        )
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Cohort:
+        """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
+        content = store.open_folder(Path(folder))
+        attributes = {
+            name: Attribute(content.arrays[f"attribute_{name}"], tuple(categories))
+            for name, categories in content.card.get("attributes", {}).items()
+        }
+        return cls(
+            Vocabulary(content.codes),
+            content.arrays["codes"],
+            content.arrays["visit_starts"],
+            content.arrays["patient_starts"],
+            days=content.arrays.get("days"),
+            labels=content.arrays.get("labels"),
+            label_names=tuple(content.card.get("labels", ())),
+            attributes=attributes,
+            card=content.card,
+        )
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write the cohort to a folder, whole or not at all."""
+        arrays: dict[str, NDArray[Any]] = {
+            "codes": self.codes,
+            "visit_starts": self.visit_starts,
+            "patient_starts": self.patient_starts,
+        }
+        if self.days is not None:
+            arrays["days"] = self.days
+        if self.labels is not None:
+            arrays["labels"] = self.labels
+        for name, attribute in self.attributes.items():
+            arrays[f"attribute_{name}"] = attribute.values
+        card = dict(self.card)
+        card["patients"], card["visits"], card["codes"] = self.n_patients, self.n_visits, self.n_codes
+        card["entries"] = self.n_entries
+        card["labels"] = list(self.label_names)
+        card["attributes"] = {name: list(a.categories) for name, a in sorted(self.attributes.items())}
+        return store.save_folder(Path(folder), arrays, self.vocabulary.codes, card, overwrite=overwrite)
+
+    # ---- size -------------------------------------------------------------------------------------------
+    @property
+    def n_patients(self) -> int:
+        """Number of patients."""
+        return len(self.patient_starts) - 1
+
+    @property
+    def n_visits(self) -> int:
+        """Number of visits."""
+        return len(self.visit_starts) - 1
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.vocabulary)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of codes in all visits together."""
+        return len(self.codes)
+
+    @cached_property
+    def codes_per_visit(self) -> NDArray[np.int64]:
+        """Number of codes of each visit."""
+        return np.diff(self.visit_starts)
+
+    @cached_property
+    def visits_per_patient(self) -> NDArray[np.int64]:
+        """Number of visits of each patient."""
+        return np.diff(self.patient_starts)
+
+    @cached_property
+    def patient_of_visit(self) -> NDArray[np.int64]:
+        """The patient that each visit belongs to."""
+        return np.repeat(np.arange(self.n_patients, dtype=np.int64), self.visits_per_patient)
+
+    # ---- what it says -----------------------------------------------------------------------------------
+    def patients(self) -> Iterator[list[list[str]]]:
+        """Patients one by one, as lists of visits of code strings."""
+        tokens = self.vocabulary.tokens
+        for p in range(self.n_patients):
+            yield [
+                [tokens[c] for c in self.codes[self.visit_starts[v] : self.visit_starts[v + 1]]]
+                for v in range(self.patient_starts[p], self.patient_starts[p + 1])
+            ]
+
+    def matrix(self) -> sparse.csr_matrix:
+        """Visits × codes, 1 where the visit holds the code."""
+        return sparse.csr_matrix(
+            (np.ones(self.n_entries, dtype=np.float32), np.asarray(self.codes), np.asarray(self.visit_starts)),
+            shape=(self.n_visits, self.n_codes),
+        )
+
+    def patient_matrix(self) -> sparse.csr_matrix:
+        """Patients × codes, the number of the patient's visits that hold the code."""
+        starts = np.asarray(self.visit_starts)[np.asarray(self.patient_starts)]
+        out = sparse.csr_matrix(
+            (np.ones(self.n_entries, dtype=np.float32), np.array(self.codes), starts),
+            shape=(self.n_patients, self.n_codes),
+        )
+        out.sum_duplicates()
+        return out
+
+    @cached_property
+    def visit_counts(self) -> NDArray[np.int64]:
+        """Number of visits that hold each code."""
+        return np.bincount(self.codes, minlength=self.n_codes).astype(np.int64)
+
+    @cached_property
+    def patient_counts(self) -> NDArray[np.int64]:
+        """Number of patients that hold each code."""
+        return np.asarray((self.patient_matrix() > 0).sum(axis=0)).ravel().astype(np.int64)
+
+    def prevalence(self) -> Prevalence:
+        """The share of visits that hold each code (π̂)."""
+        return Prevalence(self.vocabulary, self.visit_counts / max(self.n_visits, 1), self.n_visits)
+
+    def strata(self) -> Strata:
+        """Head, mid and tail by this cohort's counts."""
+        return Strata.of(self.visit_counts, self.vocabulary)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything but the card: equal for equal patients."""
+        digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
+        for array in (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels):
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        for name, attribute in sorted(self.attributes.items()):
+            digest.update("\n".join((name, *attribute.categories)).encode())
+            digest.update(np.ascontiguousarray(attribute.values).tobytes())
+        return digest.hexdigest()
+
+    # ---- parts and other forms --------------------------------------------------------------------------
+    def subset(self, positions: NDArray[np.int64] | Sequence[int]) -> Cohort:
+        """The patients at these positions, in that order (repeats allowed).
+
+        >>> Cohort.of([[["A"]], [["B"], ["A"]]]).subset([1, 1]).n_visits
+        4
+        """
+        chosen = np.asarray(positions, dtype=np.int64)
+        visits = ranges(self.patient_starts[chosen], self.patient_starts[chosen + 1])
+        entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
+        return replace(
+            self,
+            codes=np.asarray(self.codes[entries]),
+            visit_starts=starts_of(self.codes_per_visit[visits]),
+            patient_starts=starts_of(self.visits_per_patient[chosen]),
+            days=None if self.days is None else np.asarray(self.days[visits]),
+            labels=None if self.labels is None else np.asarray(self.labels[chosen]),
+            attributes={
+                name: Attribute(np.asarray(a.values[chosen]), a.categories) for name, a in self.attributes.items()
+            },
+        )
+
+    @overload
+    def split(self, seed: int = 4) -> Split: ...
+    @overload
+    def split(self, seed: int = 4, *, control: float) -> ControlledSplit: ...
+    def split(self, seed: int = 4, *, control: float | None = None) -> Split | ControlledSplit:
+        """Train, validation and test patients (and control patients, if a share is reserved).
+
+        >>> train, valid, test = Cohort.of([[["A"]]] * 50).split(seed=4)
+        >>> train.n_patients, valid.n_patients, test.n_patients
+        (36, 4, 10)
+        """
+        where = parts(self.n_patients, seed, control or 0.0)
+        three = Split(self.subset(where.train), self.subset(where.valid), self.subset(where.test))
+        return three if control is None else ControlledSplit(*three, self.subset(where.control))
+
+    def on(self, vocabulary: Vocabulary) -> Cohort:
+        """The same patients on another vocabulary; a code that it lacks is an error, never a silent drop."""
+        if vocabulary == self.vocabulary:
+            return self
+        positions = vocabulary.positions(self.vocabulary.tokens)
+        used = self.visit_counts > 0
+        if (positions[used] < 0).any():
+            raise InputError(
+                f"{int((positions[used] < 0).sum())} codes of the cohort are not in the other vocabulary",
+                expected="a vocabulary that holds every code of the cohort",
+                remedy="use Cohort.keep_codes first, which drops and counts them",
+            )
+        codes = positions[self.codes].astype(np.int32)
+        return replace(self, vocabulary=vocabulary, codes=_sorted_within(codes, self.visit_starts))
+
+    def keep_codes(self, keep: NDArray[np.bool_]) -> Cohort:
+        """The patients with only these codes, on the smaller vocabulary; emptied visits and patients go, counted.
+
+        >>> small = Cohort.of([[["A"], ["B"]], [["B"]]]).keep_codes(np.array([True, False]))
+        >>> small.n_patients, small.n_visits, small.card["dropped"]
+        (1, 1, {'entries of codes left out': 2, 'visits left empty': 2, 'patients left without visits': 1})
+        """
+        stay = np.asarray(keep, dtype=bool)
+        entry_stays = stay[self.codes]
+        sizes = np.add.reduceat(entry_stays, self.visit_starts[:-1]) if self.n_visits else np.zeros(0, int)
+        visit_stays = sizes > 0
+        visits = np.bincount(self.patient_of_visit[visit_stays], minlength=self.n_patients)
+        patient_stays = visits > 0
+        new_position = np.cumsum(stay) - 1
+        dropped = dict(self.card.get("dropped", {}))
+        for reason, n in (
+            ("entries of codes left out", int((~entry_stays).sum())),
+            ("visits left empty", int((~visit_stays).sum())),
+            ("patients left without visits", int((~patient_stays).sum())),
+        ):
+            if n:
+                dropped[reason] = dropped.get(reason, 0) + n
+        days = None if self.days is None else _rebased(self.days[visit_stays], visits[patient_stays])
+        return replace(
+            self,
+            vocabulary=self.vocabulary.subset(stay),
+            codes=new_position[self.codes[entry_stays]].astype(np.int32),
+            visit_starts=starts_of(sizes[visit_stays]),
+            patient_starts=starts_of(visits[patient_stays]),
+            days=days,
+            labels=None if self.labels is None else self.labels[patient_stays],
+            attributes={n: Attribute(a.values[patient_stays], a.categories) for n, a in self.attributes.items()},
+            card={**self.card, "dropped": dropped},
+        )
+
+
+def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run begins, from the runs' sizes, with the end as last element.
+
+    >>> starts_of(np.array([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    out = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All integers of several ranges, one after another.
+
+    >>> ranges(np.array([5, 0]), np.array([7, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    sizes = np.asarray(stops) - np.asarray(starts)
+    total = int(sizes.sum())
+    if total == 0:
+        return np.zeros(0, dtype=np.int64)
+    begin = np.repeat(np.asarray(starts) - starts_of(sizes)[:-1], sizes)
+    return begin + np.arange(total, dtype=np.int64)
+
+
+def _sorted_within(codes: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Codes ascending inside each visit."""
+    visit = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
+    return codes[np.lexsort((codes, visit))]
+
+
+def _rebased(days: NDArray[np.int32], visits: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Days counted from the first visit that is left."""
+    first = np.repeat(days[starts_of(visits)[:-1]], visits) if len(visits) else days
+    return (days - first).astype(np.int32)
+
+
+def _check(cohort: Cohort) -> None:
+    """Raise unless the flat arrays say what they must; once, vectorised, here and nowhere else."""
+    codes, visit_starts, patient_starts = cohort.codes, cohort.visit_starts, cohort.patient_starts
+
+    def require(good: bool, found: str, expected: str) -> None:
+        if not good:
+            raise InputError(found, expected=expected, remedy="read the source again; the arrays do not fit together")
+
+    for name, starts, end in (
+        ("visit_starts", visit_starts, len(codes)),
+        ("patient_starts", patient_starts, len(visit_starts) - 1),
+    ):
+        require(len(starts) >= 1 and starts[0] == 0 and starts[-1] == end, f"{name} does not span its array", f"0 … {end}")
+        require(bool((np.diff(starts) > 0).all()), f"{name} holds an empty run", "no empty visit, no patient without visits")
+    if len(codes):
+        require(int(codes.min()) >= 0 and int(codes.max()) < cohort.n_codes, "a code index out of range", "0 ≤ index < V")
+        rising = np.diff(codes) > 0
+        rising[visit_starts[1:-1] - 1] = True
+        require(bool(rising.all()), "a visit with repeated or unordered codes", "each code once, ascending")
+    if cohort.days is not None:
+        require(len(cohort.days) == cohort.n_visits, "days do not match the visits", "one day a visit")
+    if cohort.labels is not None:
+        shape = (cohort.n_patients, len(cohort.label_names))
+        require(cohort.labels.shape == shape, f"labels of shape {cohort.labels.shape}", f"shape {shape}")
+    for name, attribute in cohort.attributes.items():
+        require(len(attribute.values) == cohort.n_patients, f"attribute {name} does not match the patients", "one a patient")

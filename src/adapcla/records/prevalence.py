@@ -1,0 +1,84 @@
+"""How common each code is, tied to the vocabulary it is written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError
+from adapcla.records.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Prevalence:
+    """The share of visits that hold each code (the paper's π̂); NaN where nothing is known of a code.
+
+    >>> site = Prevalence(Vocabulary.of(["A", "B"]), np.array([0.5, 0.1]))
+    >>> site.on(Vocabulary.of(["B", "C"])).share.tolist()
+    [0.1, nan]
+    """
+
+    vocabulary: Vocabulary
+    share: NDArray[np.float64]
+    #: Number of visits behind the shares, where known: it says how exact they are.
+    n_visits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.share.shape != (len(self.vocabulary),):
+            raise InputError(
+                f"{self.share.shape} prevalences for {len(self.vocabulary)} codes",
+                expected="one share for each code",
+                remedy="build it with Prevalence.of or Cohort.prevalence",
+            )
+        known = self.share[~np.isnan(self.share)]
+        if known.size and (known.min() < 0 or known.max() > 1):
+            raise InputError(
+                "a prevalence outside 0 to 1",
+                expected="the share of visits that hold the code, as a fraction",
+                remedy="divide percentages by 100, or give a denominator for counts",
+            )
+
+    @classmethod
+    def of(cls, shares: dict[str, float], n_visits: int | None = None) -> Prevalence:
+        """A prevalence by code string.
+
+        >>> Prevalence.of({"B": 0.1, "A": 0.5}).share.tolist()
+        [0.5, 0.1]
+        """
+        vocabulary = Vocabulary.of(shares)
+        return cls(vocabulary, np.array([shares[token] for token in vocabulary.tokens], dtype=float), n_visits)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Codes with a value."""
+        return ~np.isnan(self.share)
+
+    def on(self, vocabulary: Vocabulary) -> Prevalence:
+        """The same prevalences on another vocabulary, by code string; the only way across."""
+        if vocabulary == self.vocabulary:
+            return self
+        positions = self.vocabulary.positions(vocabulary.tokens)
+        share = np.full(len(vocabulary), np.nan)
+        found = positions >= 0
+        share[found] = self.share[positions[found]]
+        return Prevalence(vocabulary, share, self.n_visits)
+
+    def suppressed(self, min_cell: int = 11) -> Prevalence:
+        """A copy in which codes of 1 to `min_cell` − 1 visits are unknown, so that small counts cannot be read.
+
+        >>> counts = Prevalence(Vocabulary.of(["A", "B"]), np.array([0.5, 0.05]), n_visits=100)
+        >>> counts.suppressed(11).share.tolist()
+        [0.5, nan]
+        """
+        if self.n_visits is None:
+            raise InputError(
+                "the number of visits behind this prevalence is unknown",
+                expected="a denominator, to tell which cells are small",
+                remedy="export it from a cohort",
+            )
+        share = self.share.copy()
+        visits = np.nan_to_num(share) * self.n_visits
+        share[(visits > 0.5) & (visits < min_cell - 0.5)] = np.nan
+        return Prevalence(self.vocabulary, share, self.n_visits)

@@ -1,0 +1,41 @@
+"""Patients into train, validation, test and control: by patient, seeded, in the paper's shares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.seeds import generator
+
+TEST_SHARE = 0.2
+VALID_SHARE_OF_REST = 0.1
+
+
+class Parts(NamedTuple):
+    """Patient positions of each part, ascending."""
+
+    train: NDArray[np.int64]
+    valid: NDArray[np.int64]
+    test: NDArray[np.int64]
+    control: NDArray[np.int64]
+
+
+def parts(n_patients: int, seed: int, control: float = 0.0) -> Parts:
+    """Positions of the parts: 20 % test; of the rest 10 % validation; `control` is a share of all, taken from train.
+
+    The test and validation patients do not change when a control part is reserved.
+
+    >>> [len(part) for part in parts(100, seed=4, control=0.1)]
+    [62, 8, 20, 10]
+    """
+    if not 0 <= control < 0.7:
+        raise ValueError(f"control={control}: expected a share from 0 up to 0.7")
+    order = generator(seed, "split").permutation(n_patients)
+    n_test = round(TEST_SHARE * n_patients)
+    n_valid = round(VALID_SHARE_OF_REST * (n_patients - n_test))
+    n_control = round(control * n_patients)
+    cuts = np.cumsum([n_test, n_valid, n_control])
+    test, valid, reserved, train = (np.sort(piece) for piece in np.split(order, cuts))
+    return Parts(train, valid, test, reserved)

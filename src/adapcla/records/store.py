@@ -1,0 +1,245 @@
+"""Folders on disk that are whole or absent: flat arrays, a vocabulary, a card and a manifest of hashes."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import ExistsError, InputError
+from adapcla.records.vocabulary import Code
+
+FORMAT_VERSION = 1
+MANIFEST = "MANIFEST.json"
+CARD = "card.json"
+VOCABULARY = "vocabulary.parquet"
+_ARRAY_TYPES = {"codes": np.int32, "visit_starts": np.int64, "patient_starts": np.int64, "days": np.int32, "labels": np.uint8}
+
+
+class FolderContent(NamedTuple):
+    """What a cohort folder holds."""
+
+    arrays: dict[str, NDArray[Any]]
+    codes: tuple[Code, ...]
+    card: dict[str, Any]
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def json_bytes(content: Any) -> bytes:
+    """Readable JSON with sorted keys: the same content always gives the same bytes.
+
+    >>> json_bytes({"b": 1, "a": 2})
+    b'{\\n  "a": 2,\\n  "b": 1\\n}\\n'
+    """
+    return (json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def sync(path: Path) -> None:
+    """Force a file or folder to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a small file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with no_space_named(path, len(content)):
+            temporary.write_bytes(content)
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def no_space_named(path: Path, n_bytes: int) -> Iterator[None]:
+    """Turn "disk full" into an error that says how many bytes are needed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ExistsError(
+            f"{path}: the disk is full; {n_bytes:,} bytes are needed there\n"
+            "to do: free that much and run again; what was complete before is untouched"
+        ) from error
+
+
+@contextmanager
+def fresh_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder that takes the place of `folder` when the block ends well, and vanishes otherwise."""
+    refuse_populated(folder, overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for path in sorted(temporary.rglob("*")):
+            sync(path)
+        sync(temporary)
+        if folder.exists():
+            old = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.old")
+            folder.rename(old)
+            temporary.rename(folder)
+            shutil.rmtree(old)
+        else:
+            temporary.rename(folder)
+        sync(folder.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_populated(folder: Path, overwrite: bool) -> None:
+    """Raise if something is in the way and the user did not ask to replace it."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
+        raise ExistsError(f"{folder} exists and is not empty\nto do: name another --out, or add --overwrite")
+
+
+def write_manifest(folder: Path) -> None:
+    """List every file of the folder with its SHA-256."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
+    listing = {str(p.relative_to(folder)): {"sha256": sha256_of(p), "bytes": p.stat().st_size} for p in files}
+    (folder / MANIFEST).write_bytes(json_bytes({"format": FORMAT_VERSION, "files": listing}))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("no such file", path=path, remedy="check the folder; it is not complete") from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"not readable as JSON ({type(error).__name__})", path=path, remedy="make it again") from None
+    if not isinstance(content, dict):
+        raise InputError("not a JSON object", path=path, remedy="make it again")
+    return content
+
+
+def verify_manifest(folder: Path, *, hashes: bool = True) -> dict[str, Any]:
+    """The manifest, after every listed file was found with its size (and, unless told not to, its hash)."""
+    if not folder.is_dir():
+        raise InputError("no such folder", path=folder, remedy="check the path")
+    manifest = read_json(folder / MANIFEST)
+    files = manifest.get("files")
+    if manifest.get("format") != FORMAT_VERSION or not isinstance(files, dict):
+        raise InputError(
+            f"format {manifest.get('format')!r}",
+            path=folder / MANIFEST,
+            expected=f"format {FORMAT_VERSION}",
+            remedy="import the data again with this version",
+        )
+    for name, entry in files.items():
+        path = folder / name
+        if not isinstance(entry, dict) or ".." in Path(name).parts or Path(name).is_absolute():
+            raise InputError("an entry that is not allowed", path=folder / MANIFEST, remedy="make the folder again")
+        if not path.is_file() or path.stat().st_size != entry.get("bytes"):
+            raise InputError("missing or of another size than the manifest says", path=path, remedy="copy or make it again")
+        if hashes and sha256_of(path) != entry.get("sha256"):
+            raise InputError("content differs from the manifest's SHA-256", path=path, remedy="copy or make it again")
+    return manifest
+
+
+def save_folder(
+    folder: Path,
+    arrays: dict[str, NDArray[Any]],
+    codes: Sequence[Code],
+    card: dict[str, Any],
+    overwrite: bool = False,
+) -> Path:
+    """Write a cohort folder whole or not at all."""
+    needed = sum(array.nbytes for array in arrays.values())
+    with no_space_named(folder, needed), fresh_folder(folder, overwrite) as temporary:
+        for name, array in arrays.items():
+            np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+        finish_folder(temporary, codes, card)
+    return folder
+
+
+def finish_folder(folder: Path, codes: Sequence[Code], card: dict[str, Any]) -> None:
+    """Add vocabulary, card and manifest to a folder that holds its arrays already."""
+    write_vocabulary(folder / VOCABULARY, codes)
+    (folder / CARD).write_bytes(json_bytes({**card, "format": FORMAT_VERSION}))
+    write_manifest(folder)
+
+
+def write_vocabulary(path: Path, codes: Sequence[Code]) -> None:
+    """Codes as a Parquet table, one row a code, in order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {name: pa.array([code[i] for code in codes], pa.string()) for i, name in enumerate(Code._fields)}
+    pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+def read_vocabulary(path: Path) -> tuple[Code, ...]:
+    """The codes of a vocabulary file."""
+    table = guarded_parquet(path)
+    missing = [name for name in Code._fields if name not in table]
+    if missing:
+        raise InputError(f"no column {missing[0]!r}", path=path, expected=", ".join(Code._fields), remedy="make it again")
+    return tuple(Code(*row) for row in zip(*(table[name] for name in Code._fields), strict=True))
+
+
+def guarded_parquet(path: Path) -> dict[str, list[str]]:
+    """Columns of a small Parquet file as lists of text; any failure of the reader is a named error."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, memory_map=False)
+        return {name: table[name].cast(pa.string()).to_pylist() for name in table.column_names}
+    except FileNotFoundError:
+        raise InputError("no such file", path=path, remedy="check the folder; it is not complete") from None
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise InputError(f"not readable as Parquet ({type(error).__name__})", path=path, remedy="make it again") from None
+
+
+def open_folder(folder: Path) -> FolderContent:
+    """The content of a cohort folder, arrays memory-mapped."""
+    manifest = verify_manifest(folder)
+    card = read_json(folder / CARD)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in manifest["files"]:
+        if name.endswith(".npy"):
+            arrays[Path(name).stem] = _mapped(folder / name)
+    for name in ("codes", "visit_starts", "patient_starts"):
+        if name not in arrays:
+            raise InputError(f"{name}.npy is not listed", path=folder / MANIFEST, remedy="make the cohort again")
+    return FolderContent(arrays, read_vocabulary(folder / VOCABULARY), card)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """An array from disk by memory map, of the type its name promises."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode=None if path.stat().st_size < 4096 else "r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
+    wanted = _ARRAY_TYPES.get(path.stem, np.int16)
+    if array.dtype != wanted:
+        raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(np.dtype(wanted)), remedy="make it again")
+    return array
+
+

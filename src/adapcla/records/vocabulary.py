@@ -1,0 +1,131 @@
+"""The ordered set of codes that a cohort is written in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError
+
+#: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
+CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
+DOMAINS = ("diagnosis", "procedure", "drug", "other")
+
+
+class Code(NamedTuple):
+    """One code: the token used everywhere, and what is known about it.
+
+    >>> Code.of("4019", system="ICD9CM").token
+    'ICD9CM/4019'
+    """
+
+    token: str
+    system: str = ""
+    version: str = ""
+    code: str = ""
+    description: str = ""
+    domain: str = "diagnosis"
+
+    @classmethod
+    def of(
+        cls, code: str, system: str = "", version: str = "", description: str = "", domain: str = "diagnosis"
+    ) -> Code:
+        """A code whose token is `system/code`, or the bare code where the system is unknown."""
+        return cls(f"{system}/{code}" if system else code, system, version, code, description, domain)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Codes in token order; the position of a code is its index in every array of the project.
+
+    >>> vocabulary = Vocabulary.of(["I10", "E11"])
+    >>> vocabulary.tokens, vocabulary.index["I10"], len(vocabulary)
+    (('E11', 'I10'), 1, 2)
+    """
+
+    codes: tuple[Code, ...]
+
+    def __post_init__(self) -> None:
+        tokens = [code.token for code in self.codes]
+        if any(a >= b for a, b in zip(tokens, tokens[1:], strict=False)):
+            raise InputError(
+                "vocabulary is not in strict token order",
+                expected="each code once, sorted by its string",
+                remedy="build it with Vocabulary.of(codes)",
+            )
+        for position, token in enumerate(tokens):
+            if not CODE_PATTERN.fullmatch(token):
+                raise InputError(
+                    f"code number {position} of the vocabulary has a form that is not allowed",
+                    expected=f"a code matching {CODE_PATTERN.pattern}",
+                    remedy="drop or rename such codes when reading the source",
+                )
+
+    @classmethod
+    def of(cls, codes: Iterable[Code | str]) -> Vocabulary:
+        """The vocabulary of these codes, sorted; of equal tokens the first is kept."""
+        unique: dict[str, Code] = {}
+        for code in codes:
+            full = Code.of(code) if isinstance(code, str) else code
+            unique.setdefault(full.token, full)
+        return cls(tuple(unique[token] for token in sorted(unique)))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.codes == other.codes
+
+    def __hash__(self) -> int:
+        return hash(self.tokens)
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """The code strings, in order."""
+        return tuple(code.token for code in self.codes)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """From code string to position."""
+        return {token: position for position, token in enumerate(self.tokens)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the code strings: equal for equal meaning of every index."""
+        return hashlib.sha256("\n".join(self.tokens).encode()).hexdigest()
+
+    def domain_mask(self, domain: str) -> NDArray[np.bool_]:
+        """True for the codes of one domain.
+
+        >>> Vocabulary.of(["A"]).domain_mask("drug").tolist()
+        [False]
+        """
+        return np.array([code.domain == domain for code in self.codes], dtype=bool)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains that occur, sorted."""
+        return tuple(sorted({code.domain for code in self.codes}))
+
+    def positions(self, tokens: Sequence[str]) -> NDArray[np.int64]:
+        """The position of each code string, −1 where unknown.
+
+        >>> Vocabulary.of(["A", "B"]).positions(["B", "C"]).tolist()
+        [1, -1]
+        """
+        return np.array([self.index.get(token, -1) for token in tokens], dtype=np.int64)
+
+    def subset(self, keep: NDArray[np.bool_]) -> Vocabulary:
+        """The vocabulary of the kept codes.
+
+        >>> Vocabulary.of(["A", "B"]).subset(np.array([False, True])).tokens
+        ('B',)
+        """
+        return Vocabulary(tuple(code for code, kept in zip(self.codes, keep, strict=True) if kept))

@@ -1,0 +1,145 @@
+"""The shift of logits that moves a generated population towards a target prevalence, without retraining."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError, UsageError
+from adapcla.records import Prevalence, Vocabulary
+
+#: Added to a logit so that its code never comes out: a probability of 1e-13, and exact zero after masking.
+NEVER = -np.inf
+#: Expected number of visits from which the achieved prevalence of a code is judged.
+JUDGED_FROM = 50
+#: Standard errors inside which a requested prevalence counts as reached.
+SAMPLING_ERRORS = 3.0
+
+
+def logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-odds.
+
+    >>> logit(np.array([0.5])).tolist()
+    [0.0]
+    """
+    with np.errstate(divide="ignore"):
+        return np.log(share) - np.log1p(-share)
+
+
+@dataclass(frozen=True, eq=False)
+class Steering:
+    """What to add to the logits of each code, and which target it serves.
+
+    `delta` is 0 for codes left alone and −∞ for codes that must never come out.
+    """
+
+    vocabulary: Vocabulary
+    delta: NDArray[np.float64]
+    target: Prevalence
+    strength: float = 1.0
+    #: Codes of the target that the model does not know, listed so that nothing is lost silently.
+    unknown: tuple[str, ...] = ()
+    #: Codes of the target that the source never saw: no finite shift can make them.
+    unreachable: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether any logit changes."""
+        return bool((self.delta != 0).any())
+
+    def corrected(self, achieved: Prevalence, n_visits: int, damping: float = 1.0) -> Steering:
+        """A damped step that closes the gap between the achieved and the target prevalence.
+
+        Codes are moved by the difference of log-odds, with half a visit added to both counts so that a code that
+        was not drawn takes a finite step.
+        """
+        goal, got = self.target.share, achieved.on(self.vocabulary).share
+        open_codes = np.isfinite(self.delta) & self.target.known & (goal > 0) & (goal < 1)
+        smooth = np.array([0.5 / n_visits])
+        step = np.zeros_like(self.delta)
+        step[open_codes] = logit((goal[open_codes] + smooth) / (1 + 2 * smooth)) - logit(
+            (got[open_codes] + smooth) / (1 + 2 * smooth)
+        )
+        for token in self.unreachable:
+            step[self.vocabulary.index[token]] = 0.0
+        return replace(self, delta=self.delta + damping * np.clip(step, -2.0, 2.0))
+
+
+def shift(
+    source: Prevalence,
+    target: Prevalence,
+    strength: float = 1.0,
+    missing: str = "keep",
+) -> Steering:
+    """The paper's Δb(c) = logit π_T(c) − logit π̂_S(c), times λ: the only place that knows its sign.
+
+    Codes without a target prevalence are left alone (`missing="keep"`) or never come out (`"drop"`). A target of 0
+    means never; a target of 1 is refused. Both prevalences meet by code string.
+
+    >>> source, target = Prevalence.of({"A": 0.1, "B": 0.2}), Prevalence.of({"A": 0.5})
+    >>> shift(source, target).delta.round(3).tolist()
+    [2.197, 0.0]
+    >>> shift(source, target, missing="drop").delta.round(3).tolist()
+    [2.197, -inf]
+    """
+    if not 0 <= strength <= 1:
+        raise UsageError(f"strength {strength}: expected 0 (no control) to 1 (the full shift)")
+    if missing not in ("keep", "drop"):
+        raise UsageError(f"missing={missing!r}: expected 'keep' or 'drop'")
+    unknown = tuple(t for t in target.vocabulary.tokens if t not in source.vocabulary.index)
+    goal = target.on(source.vocabulary)
+    if (goal.share[goal.known] >= 1).any():
+        code = source.vocabulary.tokens[int(np.flatnonzero(np.nan_to_num(goal.share) >= 1)[0])]
+        raise InputError(
+            f"target prevalence 1 for code {code}",
+            expected="a share below 1: no finite shift puts a code into every visit",
+            remedy="give the share as a fraction (percent divided by 100), or leave the code out",
+        )
+    if strength == 0:
+        return Steering(source.vocabulary, np.zeros(len(source.vocabulary)), goal, 0.0, unknown)
+    have = np.nan_to_num(source.share)
+    reachable = have > 0
+    wanted = goal.known & (np.nan_to_num(goal.share) > 0)
+    both = wanted & reachable & (have < 1)
+    delta = np.zeros(len(source.vocabulary))
+    delta[both] = strength * (logit(goal.share[both]) - logit(have[both]))
+    delta[goal.known & ~wanted] = NEVER
+    if missing == "drop":
+        delta[~goal.known] = NEVER
+    lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(wanted & ~reachable))
+    return Steering(source.vocabulary, delta, goal, strength, unknown, lost)
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """How near a generated population came to the requested prevalences."""
+
+    #: Share of the judged codes within `SAMPLING_ERRORS` standard errors.
+    inside_sampling_error: float
+    mae: float
+    max_gap: float
+    n_judged: int
+
+
+def achieved(target: Prevalence, got: Prevalence, n_visits: int) -> Achieved:
+    """The gap between requested and achieved prevalence over codes with an expected count of at least 50.
+
+    >>> wish, got = Prevalence.of({"A": 0.5, "B": 0.001}), Prevalence.of({"A": 0.51, "B": 0.0})
+    >>> achieved(wish, got, n_visits=1000)
+    Achieved(inside_sampling_error=1.0, mae=0.01, max_gap=0.01, n_judged=1)
+    """
+    goal = target.share
+    have = np.nan_to_num(got.on(target.vocabulary).share)
+    judged = target.known & (np.nan_to_num(goal) * n_visits >= JUDGED_FROM)
+    if not judged.any():
+        return Achieved(float("nan"), float("nan"), float("nan"), 0)
+    gap = np.abs(have - goal)[judged]
+    error = np.sqrt(goal[judged] * (1 - goal[judged]) / n_visits)
+    return Achieved(
+        float((gap <= SAMPLING_ERRORS * error).mean()),
+        float(round(gap.mean(), 12)),
+        float(round(gap.max(), 12)),
+        int(judged.sum()),
+    )
