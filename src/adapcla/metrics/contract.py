@@ -1,0 +1,149 @@
+"""What a metric is: a function from a comparison of cohorts to scores, with its goal and bounds as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from adapcla.records import Cohort, Strata, Vocabulary
+
+T = TypeVar("T")
+#: The stratum of a score that speaks of the whole cohort at the default tail cut.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number with what it rests on; a number that cannot be had is None with a reason.
+
+    >>> Score(0.5, n=10, low=0.4, high=0.6).value
+    0.5
+    >>> Score.missing("no tail code was generated").reason
+    'no tail code was generated'
+    """
+
+    value: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+    @classmethod
+    def missing(cls, reason: str, n: int = 0) -> Score:
+        """A score that could not be computed, and why."""
+        return cls(None, n, reason=reason)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Train, test and synthetic patients on one vocabulary, with work that several metrics share done once.
+
+    >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+    >>> Comparison.of(train, train, train).vocabulary.tokens
+    ('A', 'B', 'C')
+    """
+
+    train: Cohort
+    test: Cohort
+    synthetic: Cohort
+    #: Real patients never used for training, tuning, vocabulary or prior; privacy tests need them.
+    control: Cohort | None = None
+    seed: int = 1
+    #: Fewer bootstrap draws and smaller classifiers, for a look rather than a result.
+    quick: bool = False
+    _work: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        train: Cohort,
+        test: Cohort,
+        synthetic: Cohort,
+        control: Cohort | None = None,
+        seed: int = 1,
+        quick: bool = False,
+    ) -> Comparison:
+        """The comparison on the union of the cohorts' vocabularies, by code string."""
+        cohorts = [train, test, synthetic, *([control] if control is not None else [])]
+        if all(cohort.vocabulary == train.vocabulary for cohort in cohorts):
+            union = train.vocabulary
+        else:
+            union = Vocabulary.of(code for cohort in cohorts for code in cohort.vocabulary.codes)
+        placed = [cohort.on(union) for cohort in cohorts]
+        return cls(placed[0], placed[1], placed[2], placed[3] if control is not None else None, seed, quick)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary all cohorts are on."""
+        return self.train.vocabulary
+
+    @cached_property
+    def strata(self) -> Strata:
+        """Head, mid and tail by training counts."""
+        return self.train.strata()
+
+    def shared(self, name: str, make: Callable[[], T]) -> T:
+        """The result of `make`, computed once for this comparison and kept under `name`."""
+        if name not in self._work:
+            self._work[name] = make()
+        return self._work[name]  # type: ignore[no-any-return]
+
+
+Goal = Literal["up", "down", "match", "none"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A registered metric: what it is called, which way is better, and how to compute it.
+
+    `compute` returns a score for each stratum; the stratum `"all"` is the headline (default tail cut).
+    """
+
+    key: str
+    suite: str
+    goal: Goal
+    bounds: tuple[float, float]
+    unit: str
+    origin: str
+    cost: Literal["cheap", "slow"]
+    compute: Callable[[Comparison], dict[str, Score]]
+    summary: str
+
+
+#: Every metric by key, filled by the `metric` decorator when a suite's module is imported.
+METRICS: dict[str, Metric] = {}
+
+
+def metric(
+    key: str,
+    *,
+    suite: str,
+    goal: Goal,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    unit: str = "share",
+    origin: str = "own",
+    cost: Literal["cheap", "slow"] = "cheap",
+) -> Callable[[Callable[[Comparison], dict[str, Score]]], Callable[[Comparison], dict[str, Score]]]:
+    """Register a function as a metric; the first line of its docstring is its summary."""
+
+    def register(compute: Callable[[Comparison], dict[str, Score]]) -> Callable[[Comparison], dict[str, Score]]:
+        if key in METRICS:
+            raise ValueError(f"two metrics are called {key!r}")
+        summary = (compute.__doc__ or "").strip().split("\n")[0]
+        METRICS[key] = Metric(key, suite, goal, bounds, unit, origin, cost, compute, summary)
+        return compute
+
+    return register
+
+
+def finite(value: float) -> float | None:
+    """The value, or None where it is not a number.
+
+    >>> finite(float("nan")) is None
+    True
+    """
+    return float(value) if np.isfinite(value) else None
