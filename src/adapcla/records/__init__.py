@@ -7,8 +7,9 @@ May import: numpy, scipy, and the ground floor (errors, seeds, console) only.
 
 from adapcla.records.cohort import Attribute, Cohort
 from adapcla.records.hierarchy import Hierarchy
+from adapcla.records.labels import LabelRule
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.strata import Strata
 from adapcla.records.vocabulary import Code, Vocabulary
 
-__all__ = ["Attribute", "Code", "Cohort", "Hierarchy", "Prevalence", "Strata", "Vocabulary"]
+__all__ = ["Attribute", "Code", "Cohort", "Hierarchy", "LabelRule", "Prevalence", "Strata", "Vocabulary"]
