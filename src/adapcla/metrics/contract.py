@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from adapcla.records import Cohort, Strata, Vocabulary
+from adapcla.records import Cohort, Prevalence, Strata, Vocabulary
 
 T = TypeVar("T")
 #: The stratum of a score that speaks of the whole cohort at the default tail cut.
@@ -55,6 +55,13 @@ class Comparison:
     seed: int = 1
     #: Fewer bootstrap draws and smaller classifiers, for a look rather than a result.
     quick: bool = False
+    #: What was asked of the synthetic population, where prevalence was controlled; the control suite needs it.
+    target: Prevalence | None = None
+    #: Arrays that only the maker of the synthetic cohort can give (likelihoods of members and controls, for one);
+    #: the privacy suite says which names it reads.
+    evidence: dict[str, Any] = field(default_factory=dict, repr=False)
+    #: Whether scores carry intervals; reference rows are values only, which saves most of their cost.
+    intervals: bool = True
     _work: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -66,6 +73,10 @@ class Comparison:
         control: Cohort | None = None,
         seed: int = 1,
         quick: bool = False,
+        *,
+        target: Prevalence | None = None,
+        evidence: dict[str, Any] | None = None,
+        intervals: bool = True,
     ) -> Comparison:
         """The comparison on the union of the cohorts' vocabularies, by code string."""
         cohorts = [train, test, synthetic, *([control] if control is not None else [])]
@@ -74,7 +85,17 @@ class Comparison:
         else:
             union = Vocabulary.of(code for cohort in cohorts for code in cohort.vocabulary.codes)
         placed = [cohort.on(union) for cohort in cohorts]
-        return cls(placed[0], placed[1], placed[2], placed[3] if control is not None else None, seed, quick)
+        return cls(
+            placed[0],
+            placed[1],
+            placed[2],
+            placed[3] if control is not None else None,
+            seed,
+            quick,
+            None if target is None else target.on(union),
+            evidence or {},
+            intervals,
+        )
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -112,6 +133,14 @@ class Metric:
     cost: Literal["cheap", "slow"]
     compute: Callable[[Comparison], dict[str, Score]]
     summary: str
+    #: Moves with the number of synthetic patients alone, so that it is also scored at matched numbers.
+    sized: bool = False
+    #: Also scored after visits were thinned to the same codes and tail codes a visit as real ones.
+    thinned: bool = False
+    #: Compares with the test patients, so that the test patients cannot be their own ceiling.
+    heldout: bool = False
+    #: Raised when the definition changes, so that nothing stale is read from a cache.
+    version: int = 1
 
 
 #: Every metric by key, filled by the `metric` decorator when a suite's module is imported.
@@ -127,6 +156,10 @@ def metric(
     unit: str = "share",
     origin: str = "own",
     cost: Literal["cheap", "slow"] = "cheap",
+    sized: bool = False,
+    thinned: bool = False,
+    heldout: bool = False,
+    version: int = 1,
 ) -> Callable[[Callable[[Comparison], dict[str, Score]]], Callable[[Comparison], dict[str, Score]]]:
     """Register a function as a metric; the first line of its docstring is its summary."""
 
@@ -134,7 +167,9 @@ def metric(
         if key in METRICS:
             raise ValueError(f"two metrics are called {key!r}")
         summary = (compute.__doc__ or "").strip().split("\n")[0]
-        METRICS[key] = Metric(key, suite, goal, bounds, unit, origin, cost, compute, summary)
+        METRICS[key] = Metric(
+            key, suite, goal, bounds, unit, origin, cost, compute, summary, sized, thinned, heldout, version
+        )
         return compute
 
     return register
