@@ -55,9 +55,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-def keyed_uniform(
-    key: int, rows: NDArray[np.int64], counters: NDArray[np.int64], n: int
-) -> NDArray[np.float64]:
+def keyed_uniform(key: int, rows: NDArray[np.int64], counters: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """Uniform numbers in (0, 1) of shape (len(rows), n); row r depends on (key, rows[r], counters[r]) alone.
 
     >>> one = keyed_uniform(7, np.array([5]), np.array([0]), 3)

@@ -15,6 +15,14 @@ from scipy import sparse
 
 from adapcla.errors import InputError
 from adapcla.records import store
+from adapcla.records.invariants import (
+    check_attributes,
+    check_codes,
+    check_days,
+    check_labels,
+    check_runs,
+    require_form,
+)
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.split import parts
 from adapcla.records.strata import Strata
@@ -72,7 +80,15 @@ class Cohort:
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check(self)
+        require_form("codes", self.codes, np.int32)
+        check_runs("visit_starts", self.visit_starts, self.n_entries)
+        check_runs("patient_starts", self.patient_starts, self.n_visits)
+        check_codes(self.codes, self.visit_starts, self.n_codes)
+        if self.days is not None:
+            check_days(self.days, self.patient_starts, self.n_visits)
+        if self.labels is not None:
+            check_labels(self.labels, self.n_patients, len(self.label_names))
+        check_attributes(self.attributes, self.n_patients)
 
     # ---- making one -------------------------------------------------------------------------------------
     @classmethod
@@ -227,7 +243,11 @@ class Cohort:
         """SHA-256 of everything but the card: equal for equal patients."""
         digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
         for array in (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+            # The length keeps a number from moving over the border between two arrays unseen.
+            digest.update(b"-" if array is None else str(array.shape).encode())
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        digest.update("\n".join(self.label_names).encode())
         for name, attribute in sorted(self.attributes.items()):
             digest.update("\n".join((name, *attribute.categories)).encode())
             digest.update(np.ascontiguousarray(attribute.values).tobytes())
@@ -240,7 +260,12 @@ class Cohort:
         >>> Cohort.of([[["A"]], [["B"], ["A"]]]).subset([1, 1]).n_visits
         4
         """
-        chosen = np.asarray(positions, dtype=np.int64)
+        chosen = np.asarray(positions)
+        if chosen.dtype == bool:
+            raise TypeError("positions are wanted, not a mask: use np.flatnonzero(mask)")
+        chosen = chosen.astype(np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.n_patients:
+            raise IndexError(f"a position outside 0 … {self.n_patients - 1}")
         visits = ranges(self.patient_starts[chosen], self.patient_starts[chosen + 1])
         entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
         return replace(
@@ -356,31 +381,3 @@ def _rebased(days: NDArray[np.int32], visits: NDArray[np.int64]) -> NDArray[np.i
     """Days counted from the first visit that is left."""
     first = np.repeat(days[starts_of(visits)[:-1]], visits) if len(visits) else days
     return (days - first).astype(np.int32)
-
-
-def _check(cohort: Cohort) -> None:
-    """Raise unless the flat arrays say what they must; once, vectorised, here and nowhere else."""
-    codes, visit_starts, patient_starts = cohort.codes, cohort.visit_starts, cohort.patient_starts
-
-    def require(good: bool, found: str, expected: str) -> None:
-        if not good:
-            raise InputError(found, expected=expected, remedy="read the source again; the arrays do not fit together")
-
-    for name, starts, end in (
-        ("visit_starts", visit_starts, len(codes)),
-        ("patient_starts", patient_starts, len(visit_starts) - 1),
-    ):
-        require(len(starts) >= 1 and starts[0] == 0 and starts[-1] == end, f"{name} does not span its array", f"0 … {end}")
-        require(bool((np.diff(starts) > 0).all()), f"{name} holds an empty run", "no empty visit, no patient without visits")
-    if len(codes):
-        require(int(codes.min()) >= 0 and int(codes.max()) < cohort.n_codes, "a code index out of range", "0 ≤ index < V")
-        rising = np.diff(codes) > 0
-        rising[visit_starts[1:-1] - 1] = True
-        require(bool(rising.all()), "a visit with repeated or unordered codes", "each code once, ascending")
-    if cohort.days is not None:
-        require(len(cohort.days) == cohort.n_visits, "days do not match the visits", "one day a visit")
-    if cohort.labels is not None:
-        shape = (cohort.n_patients, len(cohort.label_names))
-        require(cohort.labels.shape == shape, f"labels of shape {cohort.labels.shape}", f"shape {shape}")
-    for name, attribute in cohort.attributes.items():
-        require(len(attribute.values) == cohort.n_patients, f"attribute {name} does not match the patients", "one a patient")

@@ -16,9 +16,7 @@ _ICD10 = re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?")
 _ENOUGH = 0.9
 
 # Last category of each ICD-9-CM chapter (CMS, ICD-9-CM volume 1, chapters 1 to 17).
-_ICD9_CHAPTER_ENDS = np.array(
-    [139, 239, 279, 289, 319, 389, 459, 519, 579, 629, 679, 709, 739, 759, 779, 799, 999]
-)
+_ICD9_CHAPTER_ENDS = np.array([139, 239, 279, 289, 319, 389, 459, 519, 579, 629, 679, 709, 739, 759, 779, 799, 999])
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,7 @@ class Hierarchy:
         if len(vocabulary) == 0 or known < _ENOUGH * len(vocabulary):
             return None
         # A code outside the form is its own family, so that nothing is borrowed wrongly.
-        filled = [
-            name or (code.token, code.domain) for name, code in zip(names, vocabulary.codes, strict=True)
-        ]
+        filled = [name or (code.token, code.domain) for name, code in zip(names, vocabulary.codes, strict=True)]
         categories, category = np.unique([name[0] for name in filled], return_inverse=True)
         chapters, chapter = np.unique([name[1] for name in filled], return_inverse=True)
         return cls(

@@ -23,7 +23,13 @@ FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
 CARD = "card.json"
 VOCABULARY = "vocabulary.parquet"
-_ARRAY_TYPES = {"codes": np.int32, "visit_starts": np.int64, "patient_starts": np.int64, "days": np.int32, "labels": np.uint8}
+_ARRAY_TYPES = {
+    "codes": np.int32,
+    "visit_starts": np.int64,
+    "patient_starts": np.int64,
+    "days": np.int32,
+    "labels": np.uint8,
+}
 
 
 class FolderContent(NamedTuple):
@@ -156,7 +162,9 @@ def verify_manifest(folder: Path, *, hashes: bool = True) -> dict[str, Any]:
         if not isinstance(entry, dict) or ".." in Path(name).parts or Path(name).is_absolute():
             raise InputError("an entry that is not allowed", path=folder / MANIFEST, remedy="make the folder again")
         if not path.is_file() or path.stat().st_size != entry.get("bytes"):
-            raise InputError("missing or of another size than the manifest says", path=path, remedy="copy or make it again")
+            raise InputError(
+                "missing or of another size than the manifest says", path=path, remedy="copy or make it again"
+            )
         if hashes and sha256_of(path) != entry.get("sha256"):
             raise InputError("content differs from the manifest's SHA-256", path=path, remedy="copy or make it again")
     return manifest
@@ -199,7 +207,9 @@ def read_vocabulary(path: Path) -> tuple[Code, ...]:
     table = guarded_parquet(path)
     missing = [name for name in Code._fields if name not in table]
     if missing:
-        raise InputError(f"no column {missing[0]!r}", path=path, expected=", ".join(Code._fields), remedy="make it again")
+        raise InputError(
+            f"no column {missing[0]!r}", path=path, expected=", ".join(Code._fields), remedy="make it again"
+        )
     return tuple(Code(*row) for row in zip(*(table[name] for name in Code._fields), strict=True))
 
 
@@ -214,7 +224,9 @@ def guarded_parquet(path: Path) -> dict[str, list[str]]:
     except FileNotFoundError:
         raise InputError("no such file", path=path, remedy="check the folder; it is not complete") from None
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise InputError(f"not readable as Parquet ({type(error).__name__})", path=path, remedy="make it again") from None
+        raise InputError(
+            f"not readable as Parquet ({type(error).__name__})", path=path, remedy="make it again"
+        ) from None
 
 
 def open_folder(folder: Path) -> FolderContent:
@@ -239,7 +251,7 @@ def _mapped(path: Path) -> NDArray[Any]:
         raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
     wanted = _ARRAY_TYPES.get(path.stem, np.int16)
     if array.dtype != wanted:
-        raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(np.dtype(wanted)), remedy="make it again")
+        raise InputError(
+            f"numbers of type {array.dtype}", path=path, expected=str(np.dtype(wanted)), remedy="make it again"
+        )
     return array
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         tokens = [code.token for code in self.codes]
-        if any(a >= b for a, b in zip(tokens, tokens[1:], strict=False)):
+        if any(a >= b for a, b in itertools.pairwise(tokens)):
             raise InputError(
                 "vocabulary is not in strict token order",
                 expected="each code once, sorted by its string",

@@ -1,0 +1,75 @@
+"""What every test may lean on: small cohorts, the open data beside the repository, one thread a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from adapcla.records import Attribute, Code, Cohort, Vocabulary
+
+# Torch reads this when it is first loaded, in this process or in one that a test starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# A shared machine may be slow at any moment: a time limit for a single example would only make tests flicker.
+settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("steady")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slow tests first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("behaviour") is None)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the repository."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of open data sets; a test that needs it is skipped, with the reason, where it is absent."""
+    wanted = Path(os.environ.get("ADAPCLA_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not (wanted / "MANIFEST.sha256").is_file():
+        pytest.skip(f"no open data at {wanted}: set ADAPCLA_SHARED_DATA to a folder with MANIFEST.sha256")
+    return wanted
+
+
+@pytest.fixture
+def tiny() -> Cohort:
+    """Three patients, five visits, four codes: small enough to count by eye.
+
+    patient 0: {A, B} then {B};  patient 1: {C};  patient 2: {A, B, D} then {A}
+    Visits that hold A: 3, B: 3, C: 1, D: 1.
+    """
+    return Cohort.of([[["A", "B"], ["B"]], [["C"]], [["A", "B", "D"], ["A"]]])
+
+
+@pytest.fixture
+def tiny_full() -> Cohort:
+    """The patients of `tiny` with everything a cohort can carry: days, labels, attributes, descriptions, a card."""
+    vocabulary = Vocabulary.of(
+        [
+            Code("A", "SYS", "1", "A", "Alpha, with a comma"),
+            Code("B", "SYS", "1", "B", "Beta"),
+            Code("C", "SYS", "1", "C", "", "procedure"),
+            Code("D", "SYS", "2", "D", "Δ is not ASCII", "drug"),
+        ]
+    )
+    return Cohort.of(
+        [[["A", "B"], ["B"]], [["C"]], [["A", "B", "D"], ["A"]]],
+        vocabulary,
+        days=np.array([0, 30, 0, 0, 7], dtype=np.int32),
+        labels=np.array([[1, 0], [0, 0], [1, 1]], dtype=np.uint8),
+        label_names=("first", "second"),
+        attributes={"sex": Attribute(np.array([0, 1, -1], dtype=np.int16), ("F", "M"))},
+        card={"source": "by hand", "dropped": {"empty visits": 2}},
+    )
