@@ -86,8 +86,7 @@ class Cohort:
         check_codes(self.codes, self.visit_starts, self.n_codes)
         if self.days is not None:
             check_days(self.days, self.patient_starts, self.n_visits)
-        if self.labels is not None:
-            check_labels(self.labels, self.n_patients, len(self.label_names))
+        check_labels(self.labels, self.n_patients, len(self.label_names))
         check_attributes(self.attributes, self.n_patients)
 
     # ---- making one -------------------------------------------------------------------------------------
@@ -121,10 +120,8 @@ class Cohort:
     def open(cls, folder: str | Path) -> Cohort:
         """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
         content = store.open_folder(Path(folder))
-        attributes = {
-            name: Attribute(content.arrays[f"attribute_{name}"], tuple(categories))
-            for name, categories in content.card.get("attributes", {}).items()
-        }
+        label_names, categories = store.names_of(content, Path(folder))
+        attributes = {name: Attribute(content.arrays[f"attribute_{name}"], names) for name, names in categories.items()}
         return cls(
             Vocabulary(content.codes),
             content.arrays["codes"],
@@ -132,7 +129,7 @@ class Cohort:
             content.arrays["patient_starts"],
             days=content.arrays.get("days"),
             labels=content.arrays.get("labels"),
-            label_names=tuple(content.card.get("labels", ())),
+            label_names=label_names,
             attributes=attributes,
             card=content.card,
         )

@@ -56,8 +56,11 @@ def check_days(days: NDArray[np.int32], patient_starts: NDArray[np.int64], n_vis
     require(bool(going_on.all()), "days that go back in time", "visits in time order")
 
 
-def check_labels(labels: NDArray[np.uint8], n_patients: int, n_labels: int) -> None:
-    """Raise unless there is one row of zeros and ones a patient."""
+def check_labels(labels: NDArray[np.uint8] | None, n_patients: int, n_labels: int) -> None:
+    """Raise unless there is one row of zeros and ones a patient, or neither labels nor names."""
+    if labels is None:
+        require(n_labels == 0, f"{n_labels} label names without labels", "names with labels, or neither")
+        return
     shape = (n_patients, n_labels)
     require(labels.shape == shape, f"labels of shape {labels.shape}", f"shape {shape}")
     require(labels.dtype == np.uint8, f"labels of type {labels.dtype}", "uint8")

@@ -106,16 +106,28 @@ def fresh_folder(folder: Path, overwrite: bool = False) -> Iterator[Path]:
         for path in sorted(temporary.rglob("*")):
             sync(path)
         sync(temporary)
-        if folder.exists():
-            old = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.old")
-            folder.rename(old)
-            temporary.rename(folder)
-            shutil.rmtree(old)
-        else:
-            temporary.rename(folder)
+        _put_in_place(temporary, folder)
         sync(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put_in_place(temporary: Path, folder: Path) -> None:
+    """Rename `temporary` to `folder`; what was there comes back if that fails."""
+    if not folder.exists():
+        temporary.rename(folder)
+        return
+    old = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.old")
+    folder.rename(old)
+    try:
+        temporary.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    if old.is_dir():
+        shutil.rmtree(old)
+    else:
+        old.unlink()
 
 
 def refuse_populated(folder: Path, overwrite: bool) -> None:
@@ -220,10 +232,12 @@ def guarded_parquet(path: Path) -> dict[str, list[str]]:
 
     try:
         table = pq.read_table(path, memory_map=False)
-        return {name: table[name].cast(pa.string()).to_pylist() for name in table.column_names}
+        texts = {name: table[name].cast(pa.string()).to_pylist() for name in table.column_names}
+        # A missing cell is an empty text: a code without a token is then refused by its form.
+        return {name: [text or "" for text in column] for name, column in texts.items()}
     except FileNotFoundError:
         raise InputError("no such file", path=path, remedy="check the folder; it is not complete") from None
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"not readable as Parquet ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
@@ -232,26 +246,44 @@ def guarded_parquet(path: Path) -> dict[str, list[str]]:
 def open_folder(folder: Path) -> FolderContent:
     """The content of a cohort folder, arrays memory-mapped."""
     manifest = verify_manifest(folder)
+    for name in ("codes.npy", "visit_starts.npy", "patient_starts.npy", VOCABULARY, CARD):
+        if name not in manifest["files"]:
+            raise InputError(f"{name} is not listed", path=folder / MANIFEST, remedy="make the cohort again")
+    names = [name for name in manifest["files"] if name.endswith(".npy")]
+    arrays = {Path(name).stem: _mapped(folder / name) for name in names}
     card = read_json(folder / CARD)
-    arrays: dict[str, NDArray[Any]] = {}
-    for name in manifest["files"]:
-        if name.endswith(".npy"):
-            arrays[Path(name).stem] = _mapped(folder / name)
-    for name in ("codes", "visit_starts", "patient_starts"):
-        if name not in arrays:
-            raise InputError(f"{name}.npy is not listed", path=folder / MANIFEST, remedy="make the cohort again")
     return FolderContent(arrays, read_vocabulary(folder / VOCABULARY), card)
+
+
+def names_of(content: FolderContent, folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """The names of the labels, and the categories of each attribute, that the card gives to the arrays."""
+    labels, attributes = content.card.get("labels", []), content.card.get("attributes", {})
+    good = _is_texts(labels) and isinstance(attributes, dict) and all(_is_texts(a) for a in attributes.values())
+    present = {name.removeprefix("attribute_") for name in content.arrays if name.startswith("attribute_")}
+    if not good or set(attributes) != present:
+        raise InputError(
+            "labels or attributes that the arrays do not have",
+            path=folder / CARD,
+            expected="a name for each label, and for each attribute its categories",
+            remedy="make the cohort again",
+        )
+    return tuple(labels), {name: tuple(categories) for name, categories in attributes.items()}
+
+
+def _is_texts(value: Any) -> bool:
+    """Whether this is a list of strings."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _mapped(path: Path) -> NDArray[Any]:
     """An array from disk by memory map, of the type its name promises."""
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode=None if path.stat().st_size < 4096 else "r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        array = np.load(path, mmap_mode=None if path.stat().st_size < 4096 else "r", allow_pickle=False)
+    except (ValueError, OSError, EOFError, MemoryError, RecursionError) as error:
         raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
-    wanted = _ARRAY_TYPES.get(path.stem, np.int16)
+    if not isinstance(array, np.ndarray):
+        raise InputError("an archive, not an array", path=path, remedy="make it again")
+    wanted = np.dtype(_ARRAY_TYPES.get(path.stem, np.int16))
     if array.dtype != wanted:
-        raise InputError(
-            f"numbers of type {array.dtype}", path=path, expected=str(np.dtype(wanted)), remedy="make it again"
-        )
+        raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(wanted), remedy="make it again")
     return array
