@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,8 @@ class Hierarchy:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Hierarchy | None:
         """The tree of an ICD-like vocabulary, or None where the codes show no such form."""
-        names = [_family(code.code or code.token, code.system) for code in vocabulary.codes]
+        bare = _system_of_bare([code.code or code.token for code in vocabulary.codes if not code.system])
+        names = [_family(code.code or code.token, code.system or bare) for code in vocabulary.codes]
         known = sum(name is not None for name in names)
         if len(vocabulary) == 0 or known < _ENOUGH * len(vocabulary):
             return None
@@ -49,17 +51,24 @@ class Hierarchy:
         )
 
 
+def _system_of_bare(codes: Sequence[str]) -> str:
+    """The system of codes that do not name theirs; forms that both systems have are decided by the others."""
+    icd9 = sum(bool(_ICD9.fullmatch(code)) and not _ICD10.fullmatch(code) for code in codes)
+    icd10 = sum(bool(_ICD10.fullmatch(code)) and not _ICD9.fullmatch(code) for code in codes)
+    return "ICD10CM" if icd10 > icd9 else "ICD9CM"
+
+
 def _family(code: str, system: str) -> tuple[str, str] | None:
     """(category, chapter) of one code, or None if it has no known form."""
-    if system.startswith("ICD10") or (system == "" and _ICD10.fullmatch(code) and not _ICD9.fullmatch(code)):
+    if system.startswith("ICD10"):
         return (code[:3], f"ICD10 {code[0]}") if _ICD10.fullmatch(code) else None
     if system == "PLANTED":
         return (code[:3], code[:1]) if len(code) >= 3 else None
-    if system in ("", "ICD9CM") and _ICD9.fullmatch(code):
-        if code[0] == "E":
-            return code[:4], "ICD9 E"
-        if code[0] == "V":
-            return code[:3], "ICD9 V"
-        chapter = int(np.searchsorted(_ICD9_CHAPTER_ENDS, int(code[:3]))) + 1
-        return code[:3], f"ICD9 {chapter:02d}"
-    return None
+    if system != "ICD9CM" or not _ICD9.fullmatch(code):
+        return None
+    if code[0] == "E":
+        return code[:4], "ICD9 E"
+    if code[0] == "V":
+        return code[:3], "ICD9 V"
+    chapter = int(np.searchsorted(_ICD9_CHAPTER_ENDS, int(code[:3]))) + 1
+    return code[:3], f"ICD9 {chapter:02d}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.errors import UsageError
 from adapcla.seeds import generator
 
 TEST_SHARE = 0.2
@@ -31,7 +32,7 @@ def parts(n_patients: int, seed: int, control: float = 0.0) -> Parts:
     [62, 8, 20, 10]
     """
     if not 0 <= control < 0.7:
-        raise ValueError(f"control={control}: expected a share from 0 up to 0.7")
+        raise UsageError(f"control {control}: expected a share from 0 up to 0.7")
     order = generator(seed, "split").permutation(n_patients)
     n_test = round(TEST_SHARE * n_patients)
     n_valid = round(VALID_SHARE_OF_REST * (n_patients - n_test))

@@ -37,6 +37,8 @@ class Strata:
     def of(cls, counts: NDArray[np.int64], vocabulary: Vocabulary) -> Strata:
         """Strata from the number of training visits of each code."""
         counts = np.asarray(counts, dtype=np.int64)
+        if len(counts) != len(vocabulary):
+            raise ValueError(f"{len(counts)} counts for {len(vocabulary)} codes")
         present = np.flatnonzero(counts > 0)
         # The vocabulary is in string order, so a stable sort breaks ties by code string.
         rare_first = present[np.argsort(counts[present], kind="stable")]
