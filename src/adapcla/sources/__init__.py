@@ -1,0 +1,11 @@
+"""Where patients come from.
+
+Lives here: one file a source, each with `read(root, options) -> Cohort`; the careful table reader and the assembly
+that every source shares; the ways out (exports) and what is known of codes (groups, mappings, phenotypes).
+May not: know a network, a metric or a figure.
+May import: records and the ground floor; polars, duckdb and pyarrow inside functions.
+"""
+
+from adapcla.sources.contract import SOURCES, Options, Source, read
+
+__all__ = ["SOURCES", "Options", "Source", "read"]

@@ -1,0 +1,264 @@
+"""From rows of text to a cohort: one place for the policies of every source, each counted in the card.
+
+A source loads its tables into a `Workbench` (an out-of-core database with a memory limit), shapes with SQL the two
+tables below, and calls `assemble`. All columns are text; what is missing is the empty text.
+
+`visits`   patient, visit, date, day, sequence: one row or more a visit. `date` is a calendar date or time, `day` a
+           number of days, `sequence` any order key; each may be empty throughout.
+`entries`  patient, visit, code, system, domain: one row a code. `domain` is a domain of a vocabulary.
+`people`   optional: patient, visit (empty where the row speaks of all visits), one column for each static attribute.
+
+Policies: visits stand in the order of date, day, sequence (as number, then as text), visit id (likewise); a visit
+without a readable date is dropped if any visit of the table has one; a code is stripped of surrounding blanks and
+otherwise kept or dropped, never changed; patients stand in the order of their ids, which are then forgotten. So the
+same rows in another order give the same cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError
+from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records.cohort import starts_of
+from adapcla.records.vocabulary import CODE_PATTERN
+from adapcla.sources.contract import Options
+from adapcla.sources.workbench import Workbench
+
+#: More distinct codes than this are a wrong column, not a vocabulary.
+MAX_CODES = 2_000_000
+#: More values than this are not a static attribute.
+MAX_CATEGORIES = 200
+_IDENTIFIED = "(tidy(patient) <> '' AND tidy(visit) <> '')"
+
+
+def assemble(
+    bench: Workbench,
+    *,
+    source: str,
+    visit_rule: str,
+    options: Options,
+    attributes: Sequence[str] = (),
+    descriptions: Mapping[tuple[str, str], str] | None = None,
+    card: Mapping[str, Any] | None = None,
+    path: Path | None = None,
+) -> Cohort:
+    """The cohort in the workbench's `visits`, `entries` and (if attributes are named) `people`.
+
+    `options.max_visits`, `options.icd` and `options.level` are applied here, for every source alike.
+
+    Args:
+        bench: Holds the tables or views described at the top of this module.
+        source: Name of the source, for the card.
+        visit_rule: What a visit is and how visits are ordered, in words, for the card.
+        options: What the user asked for.
+        attributes: Columns of `people` that become static attributes of patients.
+        descriptions: (system, code) → what the code means, where the source says so.
+        card: More lines for the card.
+        path: What to name in an error.
+    """
+    _order_visits(bench, path)
+    vocabulary = _vocabulary(bench, descriptions or {}, path)
+    keys = _keys(bench, len(vocabulary))
+    visits = bench.arrays("SELECT person, moment FROM ordered ORDER BY position")
+    person = visits["person"].astype(np.int64)
+    visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
+    del keys
+    kept = _kept_visits(bench, person, visit_of, options.max_visits)
+    if not kept.any():
+        raise InputError(
+            "no patient is left" + _reasons(bench.dropped),
+            path=path,
+            expected="at least one visit with a code",
+            remedy="check the column names, --domains and the code column",
+        )
+    entry_kept = kept[visit_of]
+    sizes = np.bincount(visit_of[entry_kept], minlength=len(kept))[kept]
+    visits_of = np.bincount(person[kept], minlength=int(person[-1]) + 1)
+    cohort = Cohort(
+        vocabulary,
+        code_of[entry_kept].astype(np.int32),
+        starts_of(sizes.astype(np.int64)),
+        starts_of(visits_of[visits_of > 0].astype(np.int64)),
+        days=_days(visits["moment"], kept, visits_of[visits_of > 0]),
+        attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
+        card={
+            "source": source,
+            "visit": visit_rule,
+            "options": options.for_card(),
+            **(card or {}),
+            "dropped": dict(bench.dropped),
+        },
+    )
+    return _finished(cohort, options)
+
+
+def _order_visits(bench: Workbench, path: Path | None) -> None:
+    """Make `ordered`: each visit once, with its patient's number, its own number and its day."""
+    no_patient, no_visit = bench.query(
+        """SELECT count(*) FILTER (tidy(patient) = ''), count(*) FILTER (tidy(patient) <> '' AND tidy(visit) = '')
+           FROM visits"""
+    )[0]
+    bench.drop("visit rows without a patient id", no_patient)
+    bench.drop("visit rows without a visit id", no_visit)
+    bench.run(
+        """CREATE TABLE known AS SELECT tidy(patient) AS patient, tidy(visit) AS visit,
+           min(days_of(tidy(date))) AS date, min(try_cast(tidy(day) AS DOUBLE)) AS day,
+           min(try_cast(tidy(sequence) AS DOUBLE)) AS rank,
+           min(tidy(sequence)) AS sequence, bool_or(tidy(date) <> '') AS has_date, bool_or(tidy(day) <> '') AS has_day
+           FROM visits WHERE tidy(patient) <> '' AND tidy(visit) <> '' GROUP BY 1, 2"""
+    )
+    bench.run("DELETE FROM known WHERE isnan(day) OR isinf(day)")
+    for column in ("date", "day"):
+        readable, given = bench.query(f"SELECT count({column}), count(*) FILTER (has_{column}) FROM known")[0]
+        if given and not readable:
+            raise InputError(
+                f"no readable {column} in {given:,} visits",
+                path=path,
+                expected="2024-01-31 (a time may follow), 20240131 or 31.01.2024; days as numbers",
+                remedy=f"name another {column} column; without one, visits stand in the order of their ids",
+            )
+        if readable:
+            unreadable = bench.number(f"SELECT count(*) FROM known WHERE {column} IS NULL")
+            bench.drop(f"visits without a readable {column}", unreadable)
+            bench.run(f"DELETE FROM known WHERE {column} IS NULL")
+    bench.run(
+        """CREATE TABLE ordered AS SELECT patient, visit, dense_rank() OVER (ORDER BY patient) - 1 AS person,
+           row_number() OVER (ORDER BY patient, date, day, rank NULLS LAST, sequence,
+                              try_cast(visit AS HUGEINT) NULLS LAST, visit) - 1 AS position,
+           floor(coalesce(date, day)) AS moment FROM known"""
+    )
+    bench.run("DROP TABLE known")
+
+
+def _vocabulary(bench: Workbench, descriptions: Mapping[tuple[str, str], str], path: Path | None) -> Vocabulary:
+    """The codes that have an allowed form; their positions go into table `positions`."""
+    import pyarrow as pa
+
+    unusable, empty = bench.query(
+        f"""SELECT count(*) FILTER (NOT {_IDENTIFIED}), count(*) FILTER ({_IDENTIFIED} AND tidy(code) = '')
+            FROM entries"""
+    )[0]
+    bench.drop("codes without a patient or visit id", unusable)
+    bench.drop("empty code cells", empty)
+    rows = bench.query(
+        f"""SELECT system, tidy(code), min(domain), count(*) FROM entries WHERE {_IDENTIFIED} AND tidy(code) <> ''
+            GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {MAX_CODES + 1}"""
+    )
+    if len(rows) > MAX_CODES:
+        raise InputError(
+            f"more than {MAX_CODES:,} different codes",
+            path=path,
+            expected="a vocabulary",
+            remedy="name the column that holds codes; this one looks like an identifier",
+        )
+    kept, bad = [], 0
+    for system, code, domain, n in rows:
+        full = Code.of(code, system, description=descriptions.get((system, code), ""), domain=domain)
+        if CODE_PATTERN.fullmatch(full.token):
+            kept.append(full)
+        else:
+            bad += n
+    bench.drop("codes of a form that is not allowed", bad)
+    vocabulary = Vocabulary.of(kept)
+    index = vocabulary.index
+    columns = {
+        "system": [code.system for code in kept],
+        "code": [code.code for code in kept],
+        "place": [str(index[code.token]) for code in kept],
+    }
+    bench.add("positions", [pa.record_batch({name: pa.array(v, pa.string()) for name, v in columns.items()})])
+    return vocabulary
+
+
+def _keys(bench: Workbench, n_codes: int) -> NDArray[np.int64]:
+    """Visit number × size of the vocabulary + code number of every entry, ascending, each once."""
+    found = bench.arrays(
+        f"""SELECT o.position * {n_codes} + CAST(p.place AS BIGINT) AS key
+            FROM entries e JOIN positions p ON p.code = tidy(e.code) AND p.system = e.system
+            JOIN ordered o ON o.patient = tidy(e.patient) AND o.visit = tidy(e.visit)"""
+    )
+    keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
+    keys.sort()
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    valid = bench.number(
+        f"""SELECT count(*) FROM entries e JOIN positions p ON p.code = tidy(e.code) AND p.system = e.system
+            WHERE {_IDENTIFIED}"""
+    )
+    bench.drop("codes of visits that are not known", valid - len(keys))
+    bench.drop("repeated codes in a visit", int(len(keys) - first.sum()))
+    return keys[first]
+
+
+def _kept_visits(
+    bench: Workbench, person: NDArray[np.int64], visit_of: NDArray[np.int64], max_visits: int | None
+) -> NDArray[np.bool_]:
+    """Which visits stay: those with a code, and of each patient the first `max_visits`."""
+    kept = np.zeros(len(person), dtype=bool)
+    kept[visit_of] = True
+    bench.drop("visits without a code", int((~kept).sum()))
+    if max_visits is not None:
+        before = np.cumsum(kept) - kept
+        first_of_person = np.searchsorted(person, person, side="left")
+        late = kept & (before - before[first_of_person] >= max_visits)
+        bench.drop(f"visits beyond a patient's first {max_visits}", int(late.sum()))
+        kept &= ~late
+    if len(person):
+        left = np.bincount(person[kept], minlength=int(person[-1]) + 1)
+        bench.drop("patients without a visit", int((left == 0).sum()))
+    return kept
+
+
+def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -> NDArray[np.int32] | None:
+    """Days since each patient's first visit, or None where the source has no dates."""
+    if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
+        return None
+    days = np.asarray(moments, dtype=np.float64)[kept]
+    since = days - np.repeat(days[starts_of(visits_of.astype(np.int64))[:-1]], visits_of)
+    return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
+
+
+def _attribute(bench: Workbench, name: str, kept: NDArray[np.bool_], path: Path | None) -> Attribute:
+    """A static attribute: its value at the patient's first visit that has one."""
+    rows = bench.arrays(
+        f"""SELECT o.person, first(tidy(p."{name}") ORDER BY o.position, tidy(p."{name}")) AS value
+            FROM people p JOIN ordered o ON o.patient = tidy(p.patient) AND tidy(p.visit) IN (o.visit, '')
+            WHERE tidy(p."{name}") <> '' GROUP BY o.person"""
+    )
+    values = np.full(len(kept), -1, dtype=np.int16)
+    found = np.asarray(rows["value"], dtype=str)
+    categories, position = np.unique(found, return_inverse=True)
+    if len(categories) > MAX_CATEGORIES:
+        raise InputError(
+            f"{len(categories):,} different values",
+            path=path,
+            column=name,
+            expected=f"a property with at most {MAX_CATEGORIES} values",
+            remedy="leave it out of --attributes, or band it first",
+        )
+    values[np.asarray(rows["person"], dtype=np.int64)] = position
+    return Attribute(values[kept], tuple(categories.tolist()))
+
+
+def _finished(cohort: Cohort, options: Options) -> Cohort:
+    """The cohort in the ICD revision and at the level that were asked for, its codes described where known."""
+    from adapcla.sources import codes
+
+    if options.icd != "apart":
+        cohort = codes.map_cohort(cohort, codes.ICD9 if options.icd == "map9" else codes.ICD10)
+    return codes.described(codes.group(cohort, options.level))
+
+
+def _reasons(dropped: Mapping[str, int]) -> str:
+    """What was dropped, as the end of a sentence.
+
+    >>> _reasons({"empty code cells": 2})
+    '; left out: 2 empty code cells'
+    """
+    return "; left out: " + ", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) if dropped else ""

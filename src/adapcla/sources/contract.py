@@ -1,0 +1,116 @@
+"""What a source is: a module with `read(root, options)`, found by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+from adapcla.errors import UsageError
+from adapcla.records import Cohort
+
+DomainName = Literal["dx", "px", "rx"]
+Level = Literal["full", "category", "ccs"]
+IcdPolicy = Literal["apart", "map9", "map10"]
+
+#: Source name → the module that reads it; importing happens when it is asked for.
+SOURCES: dict[str, str] = {
+    "mimic3": "adapcla.sources.mimic3",
+    "mimic4": "adapcla.sources.mimic4",
+    "eicu": "adapcla.sources.eicu",
+    "omop": "adapcla.sources.omop",
+    "meds": "adapcla.sources.meds",
+    "fhir": "adapcla.sources.fhir",
+    "table": "adapcla.sources.table",
+    "halo": "adapcla.sources.halo",
+}
+#: Domain as the command line names it → domain as a vocabulary names it.
+DOMAIN_OF: dict[str, str] = {"dx": "diagnosis", "px": "procedure", "rx": "drug"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked of a source; each source uses what it understands.
+
+    >>> Options(domains=("dx", "px")).record_domains
+    ('diagnosis', 'procedure')
+    """
+
+    #: Kinds of code to read, by the names of the command line.
+    domains: tuple[DomainName, ...] = ("dx",)
+    level: Level = "full"
+    icd: IcdPolicy = "apart"
+    #: Column names, for sources whose columns are not fixed; None asks for a guess.
+    patient: str | None = None
+    visit: str | None = None
+    codes: str | None = None
+    date: str | None = None
+    day: str | None = None
+    #: Columns taken as static attributes of patients.
+    attributes: tuple[str, ...] = ()
+    #: What separates codes in one cell; None asks for a guess.
+    separator: str | None = None
+    #: Name of the code system, where the source does not say it itself.
+    system: str = ""
+    #: "phenotypes", "auto" or a CSV `code,label`; applied after reading.
+    labels: str | None = None
+    #: Visits of a patient beyond this number are dropped and counted; None keeps all.
+    max_visits: int | None = None
+
+    def __post_init__(self) -> None:
+        for value, allowed, name in (
+            *((domain, get_args(DomainName), "domains") for domain in self.domains),
+            (self.level, get_args(Level), "level"),
+            (self.icd, get_args(IcdPolicy), "icd"),
+        ):
+            if value not in allowed:
+                raise UsageError(f"--{name} {value!r}\nexpected: {', '.join(allowed)}\nto do: choose one of these")
+        if not self.domains:
+            raise UsageError("--domains is empty\nexpected: one or more of dx, px, rx\nto do: leave it out for dx")
+        if self.max_visits is not None and self.max_visits < 1:
+            raise UsageError(f"--max-visits {self.max_visits}\nexpected: 1 or more\nto do: leave it out to keep all")
+
+    @property
+    def record_domains(self) -> tuple[str, ...]:
+        """The domains as a vocabulary names them."""
+        return tuple(DOMAIN_OF[domain] for domain in self.domains)
+
+    def for_card(self) -> dict[str, Any]:
+        """The options that say how codes were read, as JSON for a cohort's card.
+
+        >>> Options(system="ICD9CM").for_card()
+        {'domains': ['dx'], 'level': 'full', 'icd': 'apart', 'system': 'ICD9CM'}
+        """
+        content: dict[str, Any] = {"domains": list(self.domains), "level": self.level, "icd": self.icd}
+        for name in ("system", "max_visits"):
+            if getattr(self, name):
+                content[name] = getattr(self, name)
+        return content
+
+
+class Source(Protocol):
+    """A module that reads one kind of data."""
+
+    def read(self, root: Path, options: Options) -> Cohort:
+        """The cohort in a folder or file."""
+
+
+def source(name: str) -> Source:
+    """The source of that name, imported on demand.
+
+    >>> source("table").__name__
+    'adapcla.sources.table'
+    """
+    if name not in SOURCES:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, SOURCES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
+        raise UsageError(f"no source {name!r}\nexpected: {', '.join(SOURCES)}\nto do: {hint}")
+    return cast(Source, import_module(SOURCES[name]))
+
+
+def read(name: str, root: str | Path, options: Options | None = None) -> Cohort:
+    """The cohort that a source finds in a folder or file."""
+    return source(name).read(Path(root), options or Options())

@@ -1,0 +1,211 @@
+"""Any CSV, TSV or Parquet table: one row a code, or one row a visit with several codes in a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from adapcla.console import say
+from adapcla.errors import InputError, UsageError
+from adapcla.records import Cohort
+from adapcla.records.vocabulary import CODE_PATTERN
+from adapcla.sources.assembly import assemble
+from adapcla.sources.contract import DOMAIN_OF, Options
+from adapcla.sources.tables import Table, open_table
+from adapcla.sources.workbench import Workbench
+
+_PATIENT = ("patient_id", "patient", "subject_id", "person_id", "uniquepid", "desynpuf_id", "patient_nbr", "pid", "id")
+_VISIT = ("visit_id", "visit", "hadm_id", "encounter_id", "encounter", "visit_occurrence_id", "clm_id", "admission_id")
+_DATE = ("date", "visit_date", "admission_date", "admittime", "start_date", "start", "time")
+_DAY = ("day", "days", "visit_day")
+_SEQUENCE = ("visit_index", "visit_number", "visit_no", "sequence", "seq")
+_SYSTEM = ("code_system", "system", "vocabulary", "vocabulary_id")
+_CODES = {
+    "dx": ("dx", "codes", "code", "diagnoses", "diagnosis", "icd_code", "icd9_code", "icd10_code", "icd"),
+    "px": ("px", "procedures", "procedure", "procedure_code"),
+    "rx": ("rx", "drugs", "drug", "medication", "ndc", "atc"),
+}
+#: What may separate codes in a cell; none of it can be part of a code.
+_SEPARATORS = (" ", ";", "|", ",")
+_SAMPLE_ROWS = 5_000
+#: System of procedures and drugs in a table that names none, so that they are never taken for diagnoses.
+_OTHER_SYSTEMS = {"px": "PX", "rx": "RX"}
+#: System of the procedures in a row whose diagnoses are of this system.
+_PROCEDURES_OF = {"ICD9CM": "ICD9PROC", "ICD10CM": "ICD10PCS"}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which column plays which part; an empty name means there is none."""
+
+    patient: str
+    visit: str
+    date: str
+    day: str
+    sequence: str
+    system: str
+    codes: dict[str, str]
+    separator: str
+
+    def sentence(self) -> str:
+        """What was understood, in one line."""
+        said = [f"{part}={name}" for part, name in (("patient", self.patient), ("visit", self.visit)) if name]
+        said += [f"{part}={name}" for part, name in (("date", self.date), ("day", self.day)) if name]
+        said += [f"order={self.sequence}"] if self.sequence else []
+        said += [f"{domain}={name}" for domain, name in self.codes.items()]
+        said += [f"system={self.system}"] if self.system else []
+        return ", ".join(said) + (f"; codes separated by {self.separator!r}" if self.separator else "; one code a cell")
+
+
+def read(root: Path, options: Options) -> Cohort:
+    """The cohort in a table; columns that are not named are guessed, and the guesses are said before the work."""
+    if not root.exists():
+        raise InputError("no such file", path=root, remedy="check the path")
+    table = open_table(root)
+    layout = _layout(table, options)
+    say(f"reading {root.name}: {layout.sentence()}")
+    attributes = _attribute_names(table, options.attributes)
+    with Workbench() as bench:
+        _load(bench, table, layout, attributes)
+        _shape(bench, layout, options.system, list(attributes))
+        return assemble(
+            bench,
+            source="table",
+            visit_rule=_rule(layout),
+            options=options,
+            attributes=list(attributes),
+            card={"columns": layout.sentence()},
+            path=root,
+        )
+
+
+def _layout(table: Table, options: Options) -> _Layout:
+    """The columns that were named, and guesses for the rest."""
+
+    def named_or_guessed(named: str | None, guesses: Sequence[str]) -> str:
+        return table.column(named) if named else table.first_of(*guesses) or ""
+
+    patient = table.column(options.patient) if options.patient else table.column(*_PATIENT)
+    date = named_or_guessed(options.date, _DATE)
+    visit = named_or_guessed(options.visit, _VISIT)
+    day = named_or_guessed(options.day, _DAY)
+    sequence = table.first_of(*_SEQUENCE) or ""
+    if not visit and not (date or day or sequence):
+        table.column(*_VISIT)
+    codes: dict[str, str] = {domain: _code_column(table, domain, options) for domain in options.domains}
+    if len(set(codes.values())) < len(codes):
+        raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
+    separator = options.separator if options.separator is not None else _separator(table, list(codes.values()))
+    system = "" if options.system else table.first_of(*_SYSTEM) or ""
+    return _Layout(patient, visit, date, day, sequence, system, codes, separator)
+
+
+def _code_column(table: Table, domain: str, options: Options) -> str:
+    """The column of one domain: `--codes` names that of the first domain asked for."""
+    if options.codes and domain == options.domains[0]:
+        return table.column(options.codes)
+    return table.column(*_CODES[domain])
+
+
+def _separator(table: Table, columns: Sequence[str]) -> str:
+    """What separates codes in a cell, judged by the first rows; empty where a cell is one code.
+
+    A mark is taken for a separator only where every piece around it is a code: a cell such as `=1+1, x` is not.
+    """
+    cells: list[str] = []
+    for batch in table.batches({f"c{i}": column for i, column in enumerate(columns)}):
+        for values in batch.slice(0, _SAMPLE_ROWS).columns:
+            cells += [cell.strip() for cell in values.to_pylist()]
+        break
+    for mark in _SEPARATORS:
+        split = [cell.split(mark) for cell in cells if mark in cell]
+        good = sum(
+            all(CODE_PATTERN.fullmatch(piece.strip().replace(":", "_")) for piece in pieces if piece.strip())
+            for pieces in split
+        )
+        if split and good >= 0.9 * len(split):
+            return mark
+    return ""
+
+
+def _attribute_names(table: Table, wanted: Sequence[str]) -> dict[str, str]:
+    """Attribute name (usable as a file name) → column."""
+    names = {
+        "".join(c if c.isalnum() and c.isascii() else "_" for c in name.strip()): table.column(name) for name in wanted
+    }
+    for name in names:
+        if name.lower() in ("patient", "visit") or len(name) > 64:
+            raise UsageError(f"--attributes {name}\nexpected: another name\nto do: rename the column")
+    return names
+
+
+def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str, str]) -> None:
+    """Make `raw`: the columns that are needed, under fixed names."""
+    parts = {"patient": layout.patient, "visit": layout.visit, "date": layout.date, "day": layout.day}
+    parts |= {"sequence": layout.sequence, "system": layout.system}
+    parts |= {f"codes_{domain}": column for domain, column in layout.codes.items()}
+    parts |= {f"attribute_{name}": column for name, column in attributes.items()}
+    bench.load("raw", table, {part: column for part, column in parts.items() if column})
+
+
+def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[str]) -> None:
+    """Make the views `visits`, `entries` and `people` over `raw`."""
+    has = {part: part if getattr(layout, part) else "''" for part in ("date", "day", "sequence")}
+    visit = (
+        "visit"
+        if layout.visit
+        else next(f"left({part}, 10)" if part == "date" else part for part in has if has[part] == part)
+    )
+    bench.run(
+        f"""CREATE VIEW visits AS SELECT DISTINCT patient, {visit} AS visit, {has["date"]} AS date, {has["day"]} AS day,
+            {has["sequence"]} AS sequence FROM raw"""
+    )
+    selects = []
+    for domain in layout.codes:
+        pieces = f"codes_{domain}"
+        if layout.separator:
+            pieces = f"unnest(string_split({pieces}, {_quoted(layout.separator)}))"
+        code = pieces if domain != "rx" else f"name_token({pieces})"
+        selects.append(
+            f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
+                {_quoted(DOMAIN_OF[domain])} AS domain FROM raw"""
+        )
+    body = " UNION ALL ".join(selects)
+    # An empty piece between two separators is no cell of its own; an empty cell is, and is counted.
+    bench.run(
+        f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE tidy(code) <> ''" if layout.separator else "")
+    )
+    if attributes:
+        columns = ", ".join(f'"attribute_{name}" AS "{name}"' for name in attributes)
+        bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
+
+
+def _system_of(domain: str, layout: _Layout, named: str) -> str:
+    """SQL for the code system of a domain."""
+    if domain == "dx":
+        return "tidy(system)" if layout.system else _quoted(named)
+    if domain == "px" and (layout.system or named in _PROCEDURES_OF):
+        cases = " ".join(f"WHEN {_quoted(dx)} THEN {_quoted(px)}" for dx, px in _PROCEDURES_OF.items())
+        return f"CASE {'tidy(system)' if layout.system else _quoted(named)} {cases} ELSE 'PX' END"
+    return _quoted(_OTHER_SYSTEMS[domain])
+
+
+def _rule(layout: _Layout) -> str:
+    """What a visit is and how visits are ordered, in words."""
+    unit = (
+        f"one value of {layout.visit}"
+        if layout.visit
+        else f"one value of {layout.date or layout.day or layout.sequence}"
+    )
+    order = [name for name in (layout.date, layout.day, layout.sequence, layout.visit) if name]
+    return f"{unit}; ordered by {', '.join(order)}"
+
+
+def _quoted(text: str) -> str:
+    """The text as an SQL string.
+
+    >>> _quoted("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
