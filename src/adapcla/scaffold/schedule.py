@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,7 +39,7 @@ class Ramp:
     def name(self) -> str:
         """The spelling that `schedule` reads back."""
         known = {ramp: name for name, ramp in _NAMED.items() if isinstance(ramp, Ramp)}
-        return known.get(self, f"ramp:{self.hold:g},{self.release:g}")
+        return known.get(self, f"ramp:{self.hold!r},{self.release!r}")
 
     def weight(self, progress: float) -> float:
         """α at this progress."""
@@ -76,10 +75,14 @@ class Constant:
 
     level: float
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.level < math.inf:
+            raise UsageError(f"constant:{self.level}: expected a weight of 0 or more")
+
     @property
     def name(self) -> str:
-        """`constant` or `none`."""
-        return "constant" if self.level else "none"
+        """`constant`, `none`, or `constant:LEVEL` for any other weight."""
+        return {1.0: "constant", 0.0: "none"}.get(self.level, f"constant:{self.level!r}")
 
     def weight(self, progress: float) -> float:
         """α at this progress."""
@@ -99,7 +102,7 @@ SCHEDULES = tuple(_NAMED)
 
 
 def schedule(name: str) -> Schedule:
-    """The schedule of this name, or `ramp:HOLD,RELEASE` for any ramp.
+    """The schedule of this name, `ramp:HOLD,RELEASE` for any ramp, or `constant:LEVEL` for any weight.
 
     >>> schedule("base")
     Ramp(hold=0.3, release=0.7)
@@ -108,10 +111,16 @@ def schedule(name: str) -> Schedule:
     """
     if name in _NAMED:
         return _NAMED[name]
-    match = re.fullmatch(r"ramp:([0-9.]+),([0-9.]+)", name)
-    if not match:
-        raise UsageError(f"schedule {name!r}: expected one of {', '.join(SCHEDULES)}, or ramp:HOLD,RELEASE")
+    kind, _, text = name.partition(":")
     try:
-        return Ramp(float(match[1]), float(match[2]))
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"schedule {name!r}: expected two numbers from 0 to 1") from None
+        numbers = []
+    if kind == "ramp" and len(numbers) == 2:
+        return Ramp(numbers[0], numbers[1])
+    if kind == "constant" and len(numbers) == 1:
+        return Constant(numbers[0])
+    raise UsageError(
+        f"schedule {name!r}: expected one of {', '.join(SCHEDULES)}, ramp:HOLD,RELEASE with two numbers from 0 to 1, "
+        "or constant:LEVEL"
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Prevalence, Vocabulary
 
-#: Added to a logit so that its code never comes out: a probability of 1e-13, and exact zero after masking.
+#: Added to a logit so that its code never comes out: a probability of exactly zero.
 NEVER = -np.inf
 #: Expected number of visits from which the achieved prevalence of a code is judged.
 JUDGED_FROM = 50
@@ -41,7 +41,7 @@ class Steering:
     strength: float = 1.0
     #: Codes of the target that the model does not know, listed so that nothing is lost silently.
     unknown: tuple[str, ...] = ()
-    #: Codes of the target that the source never saw: no finite shift can make them.
+    #: Codes of the target that are in none or in all visits of the source: no finite shift can move them.
     unreachable: tuple[str, ...] = ()
 
     @property
@@ -55,7 +55,7 @@ class Steering:
         Codes are moved by the difference of log-odds, with half a visit added to both counts so that a code that
         was not drawn takes a finite step.
         """
-        goal, got = self.target.share, achieved.on(self.vocabulary).share
+        goal, got = self.target.share, np.nan_to_num(achieved.on(self.vocabulary).share)
         open_codes = np.isfinite(self.delta) & self.target.known & (goal > 0) & (goal < 1)
         smooth = np.array([0.5 / n_visits])
         step = np.zeros_like(self.delta)
@@ -100,15 +100,14 @@ def shift(
     if strength == 0:
         return Steering(source.vocabulary, np.zeros(len(source.vocabulary)), goal, 0.0, unknown)
     have = np.nan_to_num(source.share)
-    reachable = have > 0
     wanted = goal.known & (np.nan_to_num(goal.share) > 0)
-    both = wanted & reachable & (have < 1)
+    both = wanted & (have > 0) & (have < 1)
     delta = np.zeros(len(source.vocabulary))
     delta[both] = strength * (logit(goal.share[both]) - logit(have[both]))
     delta[goal.known & ~wanted] = NEVER
     if missing == "drop":
         delta[~goal.known] = NEVER
-    lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(wanted & ~reachable))
+    lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(wanted & ~both))
     return Steering(source.vocabulary, delta, goal, strength, unknown, lost)
 
 
