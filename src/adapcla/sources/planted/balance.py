@@ -37,6 +37,9 @@ def balanced(world: Structure, layout: Layout) -> Balance:
     rates = np.append(_RETURN, np.full(MOST_VISITS - 1 - len(_RETURN), _RETURN[-1]))
     alive = np.cumprod(np.append(1.0, rates[: _FOLLOWED - 1]))
     weight = alive / alive.sum()
+    rare = np.flatnonzero(world.is_rare)
+    home, member = world.emissions.source[rare], world.emissions.target[rare]
+    members = np.bincount(home, minlength=world.n_syndromes)
     mean = _mean_visits(world, hazard, n_codes)
     for _ in range(_ROUNDS):
         share = np.tensordot(weight, mean, 1)
@@ -44,6 +47,9 @@ def balanced(world: Structure, layout: Layout) -> Balance:
         # A code that its syndromes and forerunners give too often keeps a small rate of its own.
         moved = hazard[:n_codes] * np.clip(ratio, 0.5, 2.0) ** 1.2
         hazard[:n_codes] = np.maximum(moved, 0.1 * target)
+        # A syndrome gives at most the planned part of its rare members, and less where they persist or relapse.
+        usual = np.bincount(home, np.log(ratio[member]), minlength=world.n_syndromes) / members
+        hazard[n_codes:] = np.minimum(hazard[n_codes:] * np.exp(np.clip(usual, -0.7, 0.7)), world.syndrome_rate)
         mean = _mean_visits(world, hazard, n_codes)
     usual = mean @ world.return_weight
     usual = np.append(usual, np.full(MOST_VISITS - 1 - len(usual), usual[-1]))

@@ -127,7 +127,7 @@ def _traits(layout: Layout, rng: np.random.Generator) -> _Traits:
     of_disorder = layout.category >= 0
     persistence = np.where(chronic[layout.category] & of_disorder, own, 0.0)
     ending = rng.random(n_families) < 0.03
-    weight = np.where(persistence > 0, 0.12, 0.0) - np.where(ending[layout.category] & of_disorder, 1.2, 0.0)
+    weight = np.where(persistence > 0, 0.05, 0.0) - np.where(ending[layout.category] & of_disorder, 1.2, 0.0)
     return _Traits(factor, exclusive, persistence, weight)
 
 
@@ -216,7 +216,7 @@ def _progressions(
     relapses = np.flatnonzero(is_rare)
     source.append(emissions.target[relapses])
     reached.append(n_codes + emissions.source[relapses])
-    chance.append(rng.uniform(0.15, 0.4, len(relapses)))
+    chance.append(rng.uniform(0.05, 0.15, len(relapses)))
     # Nothing leads to a syndrome of one sex, so that the other sex can never have it.
     both = np.flatnonzero(~traits.exclusive[home])
     forerunners = rng.choice(layout.disorders, size=len(both))
