@@ -1,7 +1,8 @@
 """From rows of text to a cohort: one place for the policies of every source, each counted in the card.
 
 A source loads its tables into a `Workbench` (an out-of-core database with a memory limit), shapes with SQL the two
-tables below, and calls `assemble`. All columns are text; what is missing is the empty text.
+tables below, and calls `assemble`. All columns are text without surrounding blanks
+(the workbench strips them); what is missing is the empty text.
 
 `visits`   patient, visit, date, day, sequence: one row or more a visit. `date` is a calendar date or time, `day` a
            number of days, `sequence` any order key; each may be empty throughout.
@@ -34,7 +35,7 @@ from adapcla.sources.workbench import Workbench
 MAX_CODES = 2_000_000
 #: More values than this are not a static attribute.
 MAX_CATEGORIES = 200
-_IDENTIFIED = "(tidy(patient) <> '' AND tidy(visit) <> '')"
+_IDENTIFIED = "(patient <> '' AND visit <> '')"
 
 
 def assemble(
@@ -63,8 +64,8 @@ def assemble(
         path: What to name in an error.
     """
     _order_visits(bench, path)
-    vocabulary = _vocabulary(bench, descriptions or {}, path)
-    keys = _keys(bench, len(vocabulary))
+    vocabulary, n_usable = _vocabulary(bench, descriptions or {}, path)
+    keys = _keys(bench, len(vocabulary), n_usable)
     visits = bench.arrays("SELECT person, moment FROM ordered ORDER BY position")
     person = visits["person"].astype(np.int64)
     visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
@@ -101,17 +102,17 @@ def assemble(
 def _order_visits(bench: Workbench, path: Path | None) -> None:
     """Make `ordered`: each visit once, with its patient's number, its own number and its day."""
     no_patient, no_visit = bench.query(
-        """SELECT count(*) FILTER (tidy(patient) = ''), count(*) FILTER (tidy(patient) <> '' AND tidy(visit) = '')
+        """SELECT count(*) FILTER (patient = ''), count(*) FILTER (patient <> '' AND visit = '')
            FROM visits"""
     )[0]
     bench.drop("visit rows without a patient id", no_patient)
     bench.drop("visit rows without a visit id", no_visit)
     bench.run(
-        """CREATE TABLE known AS SELECT tidy(patient) AS patient, tidy(visit) AS visit,
-           min(days_of(tidy(date))) AS date, min(try_cast(tidy(day) AS DOUBLE)) AS day,
-           min(try_cast(tidy(sequence) AS DOUBLE)) AS rank,
-           min(tidy(sequence)) AS sequence, bool_or(tidy(date) <> '') AS has_date, bool_or(tidy(day) <> '') AS has_day
-           FROM visits WHERE tidy(patient) <> '' AND tidy(visit) <> '' GROUP BY 1, 2"""
+        """CREATE TABLE known AS SELECT patient AS patient, visit AS visit,
+           min(days_of(date)) AS date, min(try_cast(day AS DOUBLE)) AS day,
+           min(try_cast(sequence AS DOUBLE)) AS rank,
+           min(sequence) AS sequence, bool_or(date <> '') AS has_date, bool_or(day <> '') AS has_day
+           FROM visits WHERE patient <> '' AND visit <> '' GROUP BY 1, 2"""
     )
     bench.run("DELETE FROM known WHERE isnan(day) OR isinf(day)")
     for column in ("date", "day"):
@@ -136,19 +137,15 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
     bench.run("DROP TABLE known")
 
 
-def _vocabulary(bench: Workbench, descriptions: Mapping[tuple[str, str], str], path: Path | None) -> Vocabulary:
-    """The codes that have an allowed form; their positions go into table `positions`."""
+def _vocabulary(
+    bench: Workbench, descriptions: Mapping[tuple[str, str], str], path: Path | None
+) -> tuple[Vocabulary, int]:
+    """The codes that have an allowed form, and how many entries they have; `positions` is made of their positions."""
     import pyarrow as pa
 
-    unusable, empty = bench.query(
-        f"""SELECT count(*) FILTER (NOT {_IDENTIFIED}), count(*) FILTER ({_IDENTIFIED} AND tidy(code) = '')
-            FROM entries"""
-    )[0]
-    bench.drop("codes without a patient or visit id", unusable)
-    bench.drop("empty code cells", empty)
     rows = bench.query(
-        f"""SELECT system, tidy(code), min(domain), count(*) FROM entries WHERE {_IDENTIFIED} AND tidy(code) <> ''
-            GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {MAX_CODES + 1}"""
+        f"""SELECT system, code, min(domain), count(*) FILTER ({_IDENTIFIED}), count(*) FILTER (NOT {_IDENTIFIED})
+            FROM entries GROUP BY system, code ORDER BY system, code LIMIT {MAX_CODES + 1}"""
     )
     if len(rows) > MAX_CODES:
         raise InputError(
@@ -157,13 +154,16 @@ def _vocabulary(bench: Workbench, descriptions: Mapping[tuple[str, str], str], p
             expected="a vocabulary",
             remedy="name the column that holds codes; this one looks like an identifier",
         )
-    kept, bad = [], 0
-    for system, code, domain, n in rows:
+    kept, empty, bad, n_usable = [], 0, 0, 0
+    for system, code, domain, n, _ in rows:
         full = Code.of(code, system, description=descriptions.get((system, code), ""), domain=domain)
-        if CODE_PATTERN.fullmatch(full.token):
+        if n and CODE_PATTERN.fullmatch(full.token) and code:
             kept.append(full)
+            n_usable += n
         else:
-            bad += n
+            empty, bad = (empty, bad + n) if code else (empty + n, bad)
+    bench.drop("codes without a patient or visit id", sum(row[4] for row in rows))
+    bench.drop("empty code cells", empty)
     bench.drop("codes of a form that is not allowed", bad)
     vocabulary = Vocabulary.of(kept)
     index = vocabulary.index
@@ -173,25 +173,21 @@ def _vocabulary(bench: Workbench, descriptions: Mapping[tuple[str, str], str], p
         "place": [str(index[code.token]) for code in kept],
     }
     bench.add("positions", [pa.record_batch({name: pa.array(v, pa.string()) for name, v in columns.items()})])
-    return vocabulary
+    return vocabulary, n_usable
 
 
-def _keys(bench: Workbench, n_codes: int) -> NDArray[np.int64]:
+def _keys(bench: Workbench, n_codes: int, n_usable: int) -> NDArray[np.int64]:
     """Visit number × size of the vocabulary + code number of every entry, ascending, each once."""
     found = bench.arrays(
         f"""SELECT o.position * {n_codes} + CAST(p.place AS BIGINT) AS key
-            FROM entries e JOIN positions p ON p.code = tidy(e.code) AND p.system = e.system
-            JOIN ordered o ON o.patient = tidy(e.patient) AND o.visit = tidy(e.visit)"""
+            FROM entries e JOIN positions p ON p.code = e.code AND p.system = e.system
+            JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit"""
     )
     keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
     keys.sort()
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    valid = bench.number(
-        f"""SELECT count(*) FROM entries e JOIN positions p ON p.code = tidy(e.code) AND p.system = e.system
-            WHERE {_IDENTIFIED}"""
-    )
-    bench.drop("codes of visits that are not known", valid - len(keys))
+    bench.drop("codes of visits that are not known", n_usable - len(keys))
     bench.drop("repeated codes in a visit", int(len(keys) - first.sum()))
     return keys[first]
 
@@ -227,9 +223,9 @@ def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -
 def _attribute(bench: Workbench, name: str, kept: NDArray[np.bool_], path: Path | None) -> Attribute:
     """A static attribute: its value at the patient's first visit that has one."""
     rows = bench.arrays(
-        f"""SELECT o.person, first(tidy(p."{name}") ORDER BY o.position, tidy(p."{name}")) AS value
-            FROM people p JOIN ordered o ON o.patient = tidy(p.patient) AND tidy(p.visit) IN (o.visit, '')
-            WHERE tidy(p."{name}") <> '' GROUP BY o.person"""
+        f"""SELECT o.person, first(p."{name}" ORDER BY o.position, p."{name}") AS value
+            FROM people p JOIN ordered o ON o.patient = p.patient AND p.visit IN (o.visit, '')
+            WHERE p."{name}" <> '' GROUP BY o.person"""
     )
     values = np.full(len(kept), -1, dtype=np.int16)
     found = np.asarray(rows["value"], dtype=str)

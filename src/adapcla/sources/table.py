@@ -19,7 +19,7 @@ _PATIENT = ("patient_id", "patient", "subject_id", "person_id", "uniquepid", "de
 _VISIT = ("visit_id", "visit", "hadm_id", "encounter_id", "encounter", "visit_occurrence_id", "clm_id", "admission_id")
 _DATE = ("date", "visit_date", "admission_date", "admittime", "start_date", "start", "time")
 _DAY = ("day", "days", "visit_day")
-_SEQUENCE = ("visit_index", "visit_number", "visit_no", "sequence", "seq")
+_SEQUENCE = ("visit_index", "visit_number", "visit_no", "visit_num")
 _SYSTEM = ("code_system", "system", "vocabulary", "vocabulary_id")
 _CODES = {
     "dx": ("dx", "codes", "code", "diagnoses", "diagnosis", "icd_code", "icd9_code", "icd10_code", "icd"),
@@ -152,11 +152,7 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
 def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[str]) -> None:
     """Make the views `visits`, `entries` and `people` over `raw`."""
     has = {part: part if getattr(layout, part) else "''" for part in ("date", "day", "sequence")}
-    visit = (
-        "visit"
-        if layout.visit
-        else next(f"left({part}, 10)" if part == "date" else part for part in has if has[part] == part)
-    )
+    visit = _visit_key(layout)
     bench.run(
         f"""CREATE VIEW visits AS SELECT DISTINCT patient, {visit} AS visit, {has["date"]} AS date, {has["day"]} AS day,
             {has["sequence"]} AS sequence FROM raw"""
@@ -165,7 +161,7 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
     for domain in layout.codes:
         pieces = f"codes_{domain}"
         if layout.separator:
-            pieces = f"unnest(string_split({pieces}, {_quoted(layout.separator)}))"
+            pieces = f"trim(unnest(string_split({pieces}, {_quoted(layout.separator)})))"
         code = pieces if domain != "rx" else f"name_token({pieces})"
         selects.append(
             f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
@@ -173,33 +169,36 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
         )
     body = " UNION ALL ".join(selects)
     # An empty piece between two separators is no cell of its own; an empty cell is, and is counted.
-    bench.run(
-        f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE tidy(code) <> ''" if layout.separator else "")
-    )
+    bench.run(f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE code <> ''" if layout.separator else ""))
     if attributes:
         columns = ", ".join(f'"attribute_{name}" AS "{name}"' for name in attributes)
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
 
 
+def _visit_key(layout: _Layout) -> str:
+    """SQL for what tells a patient's visits apart; a visit number beside the id tells apart what the id does not."""
+    if layout.visit and layout.sequence:
+        return "CASE visit WHEN '' THEN '' ELSE visit || ' ' || sequence END"
+    if layout.visit:
+        return "visit"
+    return "sequence" if layout.sequence else "left(date, 10)" if layout.date else "day"
+
+
 def _system_of(domain: str, layout: _Layout, named: str) -> str:
     """SQL for the code system of a domain."""
     if domain == "dx":
-        return "tidy(system)" if layout.system else _quoted(named)
+        return "system" if layout.system else _quoted(named)
     if domain == "px" and (layout.system or named in _PROCEDURES_OF):
         cases = " ".join(f"WHEN {_quoted(dx)} THEN {_quoted(px)}" for dx, px in _PROCEDURES_OF.items())
-        return f"CASE {'tidy(system)' if layout.system else _quoted(named)} {cases} ELSE 'PX' END"
+        return f"CASE {'system' if layout.system else _quoted(named)} {cases} ELSE 'PX' END"
     return _quoted(_OTHER_SYSTEMS[domain])
 
 
 def _rule(layout: _Layout) -> str:
     """What a visit is and how visits are ordered, in words."""
-    unit = (
-        f"one value of {layout.visit}"
-        if layout.visit
-        else f"one value of {layout.date or layout.day or layout.sequence}"
-    )
+    unit = " and ".join(name for name in (layout.visit, layout.sequence) if name) or layout.date or layout.day
     order = [name for name in (layout.date, layout.day, layout.sequence, layout.visit) if name]
-    return f"{unit}; ordered by {', '.join(order)}"
+    return f"one value of {unit}; ordered by {', '.join(order)}"
 
 
 def _quoted(text: str) -> str:

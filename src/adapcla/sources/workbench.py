@@ -1,7 +1,8 @@
 """An out-of-core database for joining and sorting text tables, bounded in memory.
 
-SQL given to it may use three macros: `tidy(text)` (blanks stripped), `days_of(text)` (a date as days since 1970, or
-NULL) and `name_token(text)` (a drug's name in the form of a code).
+Every text is stripped of surrounding blanks as it comes in. SQL may use two macros: `days_of(text)` (a date as days
+since 1970, or NULL) and `name_token(text)` (a name in the form of a code;
+a text that has the form already stays as it is).
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 #: What the database may hold in memory; the rest goes to a temporary folder.
 MEMORY_LIMIT = "800MB"
 _MACROS = (
-    "CREATE MACRO tidy(t) AS trim(t, ' ' || chr(9) || chr(10) || chr(13) || chr(160))",
     r"""CREATE MACRO days_of(t) AS epoch(CASE
         WHEN regexp_full_match(t, '\d{4}-\d{2}-\d{2}([T ].*)?') THEN try_cast(t AS TIMESTAMP)
         WHEN regexp_full_match(t, '\d{8}') THEN try_strptime(t, '%Y%m%d')
         WHEN regexp_full_match(t, '\d{4}/\d{2}/\d{2}') THEN try_strptime(t, '%Y/%m/%d')
         WHEN regexp_full_match(t, '\d{2}\.\d{2}\.\d{4}') THEN try_strptime(t, '%d.%m.%Y') END) / 86400.0""",
-    """CREATE MACRO name_token(t) AS left(trim(regexp_replace(lower(tidy(t)), '[^a-z0-9.-]+', '_', 'g'), '_.-'), 48)""",
+    r"""CREATE MACRO name_token(t) AS CASE WHEN regexp_full_match(t, '[A-Za-z0-9][A-Za-z0-9._-]{0,47}') THEN t
+        ELSE left(trim(regexp_replace(lower(t), '[^a-z0-9.-]+', '_', 'g'), '_.-'), 48) END""",
 )
 
 
@@ -134,9 +135,14 @@ class Workbench:
 
 
 def _noting(batches: Iterable[pa.RecordBatch], failures: list[AdapclaError]) -> Iterator[pa.RecordBatch]:
-    """The batches; a failure is noted on its way, because the database wraps it."""
+    """The batches, their texts stripped; a failure is noted on its way, because the database wraps it."""
+    import pyarrow as pa
+    import pyarrow.compute as pcompute
+
     try:
-        yield from batches
+        for batch in batches:
+            columns = [pcompute.utf8_trim_whitespace(column) for column in batch.columns]
+            yield pa.record_batch(columns, names=batch.schema.names)
     except AdapclaError as error:
         failures.append(error)
         raise
