@@ -14,13 +14,14 @@ from adapcla.errors import UsageError
 from adapcla.records import Attribute, Cohort
 from adapcla.records.cohort import starts_of
 from adapcla.sources.planted.balance import MOST_VISITS, balanced
+from adapcla.sources.planted.chances import History
 from adapcla.sources.planted.draw import CHUNK, Drawn, Sampler
-from adapcla.sources.planted.law import BIRTH_BAND, SEX, History, Law, PlantedPair, Progression
+from adapcla.sources.planted.law import BIRTH_BAND, SEX, Law, PlantedPair, Progression, TruePrevalence
 from adapcla.sources.planted.names import layout
 from adapcla.sources.planted.structure import BIRTH_BANDS, SEXES, moved_log_odds, rewired, structure
 from adapcla.sources.planted.tripwires import marked_codes, with_tripwires
 
-__all__ = ["History", "Law", "PlantedPair", "Progression", "law", "simulate", "tripwire_codes"]
+__all__ = ["History", "Law", "PlantedPair", "Progression", "TruePrevalence", "law", "simulate", "tripwire_codes"]
 
 #: The populations of a world: as planted; some prevalences moved; prevalences and structure moved.
 POPULATIONS = ("base", "shifted", "deep")

@@ -18,8 +18,7 @@ from scipy.stats import poisson
 
 from adapcla.records.cohort import ranges, starts_of
 from adapcla.seeds import keyed_uniform, stream_key
-from adapcla.sources.planted.balance import MOST_VISITS
-from adapcla.sources.planted.law import History, Law
+from adapcla.sources.planted.chances import Chances, History, tilted
 from adapcla.sources.planted.structure import GROUP_SHARE
 
 #: Patients drawn at once: bounds the memory, changes nothing else.
@@ -61,6 +60,10 @@ class _Rows(NamedTuple):
         row, codes = np.divmod(keys, n_codes)
         return cls(starts_of(np.bincount(row, minlength=n_rows)), codes)
 
+    def keys(self, n_codes: int) -> NDArray[np.int64]:
+        """Each code as row × n_codes + code."""
+        return self.row * n_codes + self.codes
+
     def matrix(self, n_codes: int) -> sparse.csr_matrix:
         """Rows × codes, 1 where the set holds the code."""
         return sparse.csr_matrix(
@@ -68,10 +71,30 @@ class _Rows(NamedTuple):
         )
 
 
+class _Moment(NamedTuple):
+    """What is known before a visit, of those patients who come."""
+
+    #: Where the patients stand among those drawn.
+    place: NDArray[np.int64]
+    patient: NDArray[np.int64]
+    group: NDArray[np.int64]
+    #: Number of visits before.
+    number: int
+    day: NDArray[np.int64]
+    previous: _Rows
+    #: Persistent codes of any earlier visit; the others leave no trace in the law.
+    ever: _Rows
+
+    def history(self, n_codes: int) -> History:
+        """The same in the form that the law reads."""
+        n_visits = np.full(len(self.patient), self.number, dtype=np.int64)
+        return History(self.previous.matrix(n_codes), self.ever.matrix(n_codes), n_visits, self.group)
+
+
 class Sampler:
     """Draws patients of one law under one seed."""
 
-    def __init__(self, law: Law, seed: int) -> None:
+    def __init__(self, law: Chances, seed: int) -> None:
         self.law = law
         self.key = stream_key(seed, f"planted/patients/{law.population}", law.law_seed, law.n_codes)
         self.n_events = law.n_codes + law.structure.n_syndromes
@@ -113,118 +136,116 @@ class Sampler:
 
     def draw(self, patient: NDArray[np.int64]) -> Drawn:
         """These patients, whole."""
-        group = np.searchsorted(np.cumsum(GROUP_SHARE)[:-1], self.uniform(patient, 0, _GROUP), side="right")
-        alive = np.arange(len(patient))
-        n_codes = self.law.n_codes
-        previous = ever = _Rows(np.zeros(len(patient) + 1, np.int64), np.zeros(0, np.int64))
         owners, sizes, codes, days = [], [], [], []
-        day = np.zeros(len(patient), dtype=np.int64)
-        for number in range(MOST_VISITS):
-            visit = self._visit(patient[alive], group[alive], number, previous, ever)
-            owners.append(alive)
+        for moment, visit in self._visits(patient):
+            owners.append(moment.place)
             sizes.append(np.diff(visit.starts))
             codes.append(visit.codes)
-            days.append(day)
-            stays = np.flatnonzero(self._returns(patient[alive], number, visit))
-            if len(stays) == 0:
-                break
-            lasting = visit.codes[keep := self.law.structure.persistence[visit.codes] > 0]
-            together = np.concatenate([ever.row * n_codes + ever.codes, visit.row[keep] * n_codes + lasting])
-            ever = _Rows.of(together, len(alive), n_codes).kept(stays)
-            previous, alive = visit.kept(stays), alive[stays]
-            gap = -np.log(self.uniform(patient[alive], number + 1, _GAP)) * _MEAN_GAP_DAYS
-            day = day[stays] + 1 + np.floor(gap).astype(np.int64)
-        return _in_patient_order(owners, sizes, codes, days, group)
+            days.append(moment.day)
+        return _in_patient_order(owners, sizes, codes, days, self.groups(patient))
 
-    def _visit(
-        self, patient: NDArray[np.int64], group: NDArray[np.int64], number: int, previous: _Rows, ever: _Rows
-    ) -> _Rows:
-        """The codes of visit `number` of each patient."""
-        n_codes, n_rows = self.law.n_codes, len(patient)
-        keys = np.concatenate(
-            [
-                self._arrivals(patient, group, number),
-                self._followed(patient, number, previous),
-                self._lasted(patient, number, ever),
-            ]
+    def later_visits(self, patient: NDArray[np.int64]) -> Iterator[History]:
+        """The histories before the second, third, … visit of these patients, for those who come."""
+        for moment, _ in self._visits(patient):
+            if moment.number > 0:
+                yield moment.history(self.law.n_codes)
+
+    def groups(self, patient: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each patient."""
+        return np.searchsorted(np.cumsum(GROUP_SHARE)[:-1], self.uniform(patient, 0, _GROUP), side="right")
+
+    def _visits(self, patient: NDArray[np.int64]) -> Iterator[tuple[_Moment, _Rows]]:
+        """First visits, second visits, …, each with the moment before it."""
+        nothing = _Rows(np.zeros(len(patient) + 1, np.int64), np.zeros(0, np.int64))
+        here = np.arange(len(patient))
+        moment = _Moment(here, patient, self.groups(patient), 0, np.zeros_like(here), nothing, nothing)
+        while len(moment.patient):
+            visit = self._visit(moment)
+            yield moment, visit
+            moment = self._next_moment(moment, visit)
+
+    def _next_moment(self, moment: _Moment, visit: _Rows) -> _Moment:
+        """What is known before the next visit of those who come again."""
+        n_codes, number = self.law.n_codes, moment.number + 1
+        after = moment._replace(number=number, previous=visit)
+        chance = self.law.continues(after.history(n_codes))
+        stays = np.flatnonzero(self.uniform(moment.patient, moment.number, _RETURN) < chance)
+        lasting = self.law.structure.persistence[visit.codes] > 0
+        seen = [moment.ever.keys(n_codes), visit.keys(n_codes)[lasting]]
+        patient = moment.patient[stays]
+        gap = np.floor(-np.log(self.uniform(patient, number, _GAP)) * _MEAN_GAP_DAYS).astype(np.int64)
+        return _Moment(
+            moment.place[stays],
+            patient,
+            moment.group[stays],
+            number,
+            moment.day[stays] + 1 + gap,
+            visit.kept(stays),
+            _Rows.of(np.concatenate(seen), len(moment.patient), n_codes).kept(stays),
         )
+
+    def _visit(self, moment: _Moment) -> _Rows:
+        """The codes of the visit that follows a moment."""
+        n_codes, n_rows = self.law.n_codes, len(moment.patient)
+        keys = np.concatenate([self._arrivals(moment), self._followed(moment), self._lasted(moment)])
         row, event = np.divmod(np.unique(keys), self.n_events)
         if self.law.log_odds.any():
-            kept = self._thinned(patient, number, row, event, group, previous, ever)
+            kept = self._thinned(moment, row, event)
             row, event = row[kept], event[kept]
         is_code = event < n_codes
         entries = [
             row[is_code] * n_codes + event[is_code],
-            self._shown(patient, number, row[~is_code], event[~is_code] - n_codes),
-            np.arange(n_rows) * n_codes + self._reasons(patient, group, number, previous),
+            self._shown(moment, row[~is_code], event[~is_code] - n_codes),
+            np.arange(n_rows) * n_codes + self._reasons(moment),
         ]
         return _Rows.of(np.concatenate(entries), n_rows, n_codes)
 
-    def _arrivals(self, patient: NDArray[np.int64], group: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    def _arrivals(self, moment: _Moment) -> NDArray[np.int64]:
         """Base events as row × events + event."""
-        row = np.arange(len(patient))
-        count = _search(self._counts, group, self.uniform(patient, number, _COUNT))
-        row = np.repeat(row, count)
+        count = _search(self._counts, moment.group, self.uniform(moment.patient, moment.number, _COUNT))
+        row = np.repeat(np.arange(len(count)), count)
         slot = ranges(np.zeros(len(count), np.int64), count)
-        place = self.uniform(patient[row], number, _ARRIVAL, slot) * self._line[group[row], -1]
+        group = moment.group[row]
+        place = self.uniform(moment.patient[row], moment.number, _ARRIVAL, slot) * self._line[group, -1]
         # Rounding may put a place on the very end of its line.
-        return row * self.n_events + np.minimum(_search(self._line, group[row], place), self.n_events - 1)
+        return row * self.n_events + np.minimum(_search(self._line, group, place), self.n_events - 1)
 
-    def _followed(self, patient: NDArray[np.int64], number: int, previous: _Rows) -> NDArray[np.int64]:
+    def _followed(self, moment: _Moment) -> NDArray[np.int64]:
         """Events that codes of the previous visit bring."""
         links = self.law.structure.progressions
         starts = links.starts(self.law.n_codes)
-        begin, end = starts[previous.codes], starts[previous.codes + 1]
-        row, link = np.repeat(previous.row, end - begin), ranges(begin, end)
-        hit = self.uniform(patient[row], number, _LINK, link) < self._link_chance[link]
+        begin, end = starts[moment.previous.codes], starts[moment.previous.codes + 1]
+        row, link = np.repeat(moment.previous.row, end - begin), ranges(begin, end)
+        hit = self.uniform(moment.patient[row], moment.number, _LINK, link) < self._link_chance[link]
         return row[hit] * self.n_events + links.target[link[hit]]
 
-    def _lasted(self, patient: NDArray[np.int64], number: int, ever: _Rows) -> NDArray[np.int64]:
+    def _lasted(self, moment: _Moment) -> NDArray[np.int64]:
         """Codes of earlier visits that are noted again."""
-        row = ever.row
-        hit = self.uniform(patient[row], number, _LASTING, ever.codes) < self._lasting_chance[ever.codes]
-        return row[hit] * self.n_events + ever.codes[hit]
+        row, codes = moment.ever.row, moment.ever.codes
+        hit = self.uniform(moment.patient[row], moment.number, _LASTING, codes) < self._lasting_chance[codes]
+        return row[hit] * self.n_events + codes[hit]
 
-    def _shown(
-        self, patient: NDArray[np.int64], number: int, row: NDArray[np.int64], syndrome: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _shown(self, moment: _Moment, row: NDArray[np.int64], syndrome: NDArray[np.int64]) -> NDArray[np.int64]:
         """Members that active syndromes show, as row × codes + code."""
         shown = self.law.structure.emissions
         starts = shown.starts(self.law.structure.n_syndromes)
         begin, end = starts[syndrome], starts[syndrome + 1]
         row, member = np.repeat(row, end - begin), ranges(begin, end)
-        hit = self.uniform(patient[row], number, _SHOWN, member) < shown.chance[member]
+        hit = self.uniform(moment.patient[row], moment.number, _SHOWN, member) < shown.chance[member]
         return row[hit] * self.law.n_codes + shown.target[member[hit]]
 
-    def _reasons(
-        self, patient: NDArray[np.int64], group: NDArray[np.int64], number: int, previous: _Rows
-    ) -> NDArray[np.int64]:
+    def _reasons(self, moment: _Moment) -> NDArray[np.int64]:
         """The reason for each visit."""
         reasons, world = self.law.layout.reasons, self.law.structure
-        table, line = np.cumsum(world.first_reason, axis=1), group
-        if number > 0:
+        table, line = np.cumsum(world.first_reason, axis=1), moment.group
+        if moment.number > 0:
             # Every visit holds exactly one reason, and reasons are the last codes of the vocabulary.
-            table, line = np.cumsum(world.next_reason, axis=1), previous.codes[previous.starts[1:] - 1] - reasons[0]
-        place = self.uniform(patient, number, _REASON) * table[line, -1]
+            last = moment.previous.codes[moment.previous.starts[1:] - 1]
+            table, line = np.cumsum(world.next_reason, axis=1), last - reasons[0]
+        place = self.uniform(moment.patient, moment.number, _REASON) * table[line, -1]
         return reasons[np.minimum(_search(table, line, place), len(reasons) - 1)]
 
-    def _returns(self, patient: NDArray[np.int64], number: int, visit: _Rows) -> NDArray[np.bool_]:
-        """Whether each record goes on after its visit `number`."""
-        matrix = visit.matrix(self.law.n_codes)
-        n_visits = np.full(len(patient), number + 1)
-        chance = self.law.continues(History(matrix, matrix, n_visits, np.zeros(len(patient), np.int64)))
-        return self.uniform(patient, number, _RETURN) < chance
-
-    def _thinned(
-        self,
-        patient: NDArray[np.int64],
-        number: int,
-        row: NDArray[np.int64],
-        event: NDArray[np.int64],
-        group: NDArray[np.int64],
-        previous: _Rows,
-        ever: _Rows,
-    ) -> NDArray[np.bool_]:
+    def _thinned(self, moment: _Moment, row: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which drawn events stay, so that each has its tilted chance exactly.
 
         An event of chance p whose odds are multiplied by w has chance q = wp / (1 − p + wp). It was drawn with chance
@@ -233,12 +254,13 @@ class Sampler:
         kept = np.ones(len(row), dtype=bool)
         moved = np.flatnonzero(self.law.log_odds[event])
         at, what = row[moved], event[moved]
-        history = self.law.history_hazard(previous.matrix(self.law.n_codes), ever.matrix(self.law.n_codes))
-        hazard = self.law.base[group[at], what] + np.asarray(history[at, what]).ravel()
-        factor = np.exp(self.law.log_odds[what])
+        hazard = self.law.base[moment.group[at], what]
+        if moment.number > 0:
+            history = moment.history(self.law.n_codes)
+            hazard = hazard + np.asarray(self.law.history_hazard(history.previous, history.ever)[at, what]).ravel()
         chance, drawn = -np.expm1(-hazard), -np.expm1(-hazard * self.excess[what])
-        goal = chance * factor / (1 - chance + chance * factor)
-        kept[moved] = self.uniform(patient[at], number, _THIN, what) * drawn < goal
+        goal = tilted(chance, self.law.log_odds[what])
+        kept[moved] = self.uniform(moment.patient[at], moment.number, _THIN, what) * drawn < goal
         return kept
 
 

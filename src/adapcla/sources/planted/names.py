@@ -85,7 +85,7 @@ def layout(codes: int = _DEFAULT_CODES) -> Layout:
 def long_tail(n: int) -> NDArray[np.float64]:
     """Shares of visits of `n` disorders, most common first: Zipf–Mandelbrot with a falling end.
 
-    >>> shares = long_tail(2960)
+    >>> shares = long_tail(3000)
     >>> round(float(shares.sum()), 3), bool((shares[1:] < shares[:-1]).all())
     (10.0, True)
     """

@@ -154,7 +154,8 @@ def _syndromes(layout: Layout, traits: _Traits, rng: np.random.Generator) -> _Sy
     ordered = disorders[np.argsort(-target[disorders], kind="stable")]
     middle = ordered[len(ordered) // 8 : max(len(ordered) // 2, len(ordered) // 8 + 8)]
     middle = middle[~traits.exclusive[category[middle]]]
-    source, members, chance, marks, rates, homes = [], [], [], [], [], []
+    source, members, chance, marks, homes = [], [], [], [], []
+    rates: list[float] = []
     for family in np.unique(category[rare]):
         codes = np.flatnonzero(rare & (category == family))
         codes = codes[np.argsort(-target[codes], kind="stable")]
