@@ -1,0 +1,63 @@
+"""The field's usual distance tests, for comparison with other papers only: they miss copied patients, so no gate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.intervals import wilson
+from adapcla.metrics.privacy.distances import aligned_sets, nearest
+from adapcla.metrics.privacy.strata import Groups, assessed, head, too_few
+
+#: Patients of each group; HALO's own test draws about as many.
+_MOST = 2_000
+
+
+def median_accuracy(members: NDArray[np.float32], controls: NDArray[np.float32]) -> float:
+    """How often "nearer to the synthetic patients than the median" is right about membership (HALO's test).
+
+    >>> median_accuracy(np.array([0.0, 1.0]), np.array([2.0, 3.0]))
+    1.0
+    """
+    middle = np.median(np.concatenate([members, controls]))
+    right = int((members < middle).sum()) + int((controls >= middle).sum())
+    return right / (len(members) + len(controls))
+
+
+def adversarial_accuracy(one: sparse.csr_matrix, other: sparse.csr_matrix) -> float:
+    """Nearest-neighbour adversarial accuracy of two sets: ½ where they mix, 0 where they are copies, 1 where apart.
+
+    >>> apart = sparse.csr_matrix(np.array([[1, 0, 0], [1, 1, 0]], dtype=np.float32))
+    >>> adversarial_accuracy(apart, apart)
+    0.0
+    """
+    shares = [
+        (nearest(a, b).distance > nearest(a, a, same=True).distance).mean() for a, b in ((one, other), (other, one))
+    ]
+    return float(np.mean(shares))
+
+
+@metric("halo_membership_accuracy", suite="privacy", goal="down", unit="accuracy", origin="HALO", cost="slow")
+@assessed
+def halo_membership_accuracy(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """HALO's membership test: accuracy of "nearer than the median", ½ by chance; beside the gate, never in it."""
+    members, controls = groups.matched(_MOST)
+    if reason := too_few(members.n_patients, controls.n_patients):
+        return {ALL: Score.missing(reason)}
+    d, h, s = aligned_sets([members, controls, head(groups.synthetic, groups.most)])
+    n = 2 * members.n_patients
+    value = median_accuracy(nearest(d, s).distance, nearest(h, s).distance)
+    return {ALL: Score(value, n, *wilson(value * n, n))}
+
+
+@metric("nnaa_privacy_loss", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="Yale et al., 2020", cost="slow")
+@assessed
+def nnaa_privacy_loss(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Adversarial accuracy against controls less against members: 0 without a leak; beside the gate, never in it."""
+    n = min(groups.n_matched, groups.synthetic.n_patients, _MOST)
+    if reason := too_few(n, n):
+        return {ALL: Score.missing(reason)}
+    d, h, s = aligned_sets([head(cohort, n) for cohort in (groups.members, groups.controls, groups.synthetic)])
+    return {ALL: Score(adversarial_accuracy(h, s) - adversarial_accuracy(d, s), n)}

@@ -1,0 +1,182 @@
+"""Records written out again: exact copies, near copies and copied runs of visits, from members and from controls.
+
+Short common records repeat by nature. The controls say how often: a rate counts only as far as it exceeds the rate
+from as many controls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.pairs import PairSet, visit_pairs
+from adapcla.metrics.privacy.distances import aligned_sets, code_sets, nearest
+from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints, run_fingerprints
+from adapcla.metrics.privacy.owners import OwnedPairs
+from adapcla.metrics.privacy.strata import FEWEST, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
+from adapcla.records import Cohort
+
+#: A record shorter than this repeats too easily to be called a copy.
+FEWEST_VISITS, FEWEST_CODES = 2, 6
+#: A record with a rare code and fewer distinct codes than this says little more than that the code exists.
+FEWEST_CODES_IF_RARE = 3
+#: The share of controls that lie as near to a member as a near copy does.
+NEAR_QUANTILE = 0.01
+_BOUNDS = (-1.0, 1.0)
+
+
+def excess_score(contributions: NDArray[np.float64], n: int, reason: str = "") -> Score:
+    """The sum of contributions over n with its interval; a contribution is what one real record or patient adds.
+
+    Each contribution has mean zero when nothing leaked, whatever its size, so the variance of their sum is the sum
+    of their squares. Half a success and half a failure are added to each of the four cells of the paired table
+    (Agresti and Min, 2005), so that no copy among few records is not taken for certainty.
+
+    >>> score = excess_score(np.array([1.0, 1.0, -1.0]), 98)
+    >>> round(score.value, 4), round(score.low, 4), round(score.high, 4)
+    (0.0102, -0.0292, 0.0492)
+    """
+    z = float(stats.norm.ppf(0.5 + LEVEL / 2))
+    total, squares = float(contributions.sum()), float((contributions**2).sum())
+    half = z * float(np.sqrt(max(squares + 1 - total**2 / (n + 2), 0.0))) / (n + 2)
+    centre, value = total / (n + 2), total / n
+    return Score(value, n, max(-1.0, min(value, centre - half)), min(1.0, max(value, centre + half)), reason)
+
+
+def match_excess(
+    synthetic: NDArray[np.int64], members: NDArray[np.int64], controls: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """For each kind of record, its synthetic records if a member holds it, less the same if a control does.
+
+    >>> match_excess(np.array([0, 0, 1, 2, 3]), np.array([0, 1, 1]), np.array([1, 2])).tolist()
+    [2.0, 0.0, -1.0, 0.0]
+    """
+    n_kinds = 1 + int(max(ids.max(initial=-1) for ids in (synthetic, members, controls)))
+    times = np.bincount(synthetic, minlength=n_kinds).astype(np.float64)
+    held = [np.bincount(ids, minlength=n_kinds) > 0 for ids in (members, controls)]
+    return times * (held[0].astype(np.float64) - held[1])
+
+
+def long_enough(cohort: Cohort) -> NDArray[np.bool_]:
+    """Patients with at least two visits and six codes in all.
+
+    >>> long_enough(Cohort.of([[list("ABC"), list("ABC")], [list("ABCDEFG")], [["A"], ["B"]]])).tolist()
+    [True, False, False]
+    """
+    return (cohort.visits_per_patient >= FEWEST_VISITS) & (entries_per_patient(cohort) >= FEWEST_CODES)
+
+
+def entries_per_patient(cohort: Cohort) -> NDArray[np.int64]:
+    """Number of codes in all visits of each patient together.
+
+    >>> entries_per_patient(Cohort.of([[["A", "B"], ["A"]], [["C"]]])).tolist()
+    [3, 1]
+    """
+    return np.diff(np.asarray(cohort.visit_starts)[np.asarray(cohort.patient_starts)])
+
+
+def holds_pair(cohort: Cohort, pairs: OwnedPairs) -> NDArray[np.bool_]:
+    """Which patients hold at least one of the pairs in one visit.
+
+    >>> pairs = OwnedPairs(np.array([0]), np.array([1]), np.array([0]))
+    >>> holds_pair(Cohort.of([[["A", "B"]], [["A"], ["B"]], [["A", "C"]]]), pairs).tolist()
+    [True, False, False]
+    """
+    ones = np.ones(len(pairs), dtype=np.int32)
+    upper = sparse.csr_matrix((ones, (pairs.first, pairs.second)), shape=(cohort.n_codes, cohort.n_codes))
+    wanted = PairSet.of(upper)
+    out = np.zeros(cohort.n_patients, dtype=bool)
+    for block in visit_pairs(cohort):
+        out[block.patient[wanted.holds(block.first, block.second)]] = True
+    return out
+
+
+def _strata_of_synthetic(groups: Groups) -> dict[str, NDArray[np.bool_]]:
+    """Synthetic patients that hold a rare code, or a pair that one real patient holds alone."""
+    return {
+        ALL: np.ones(groups.synthetic.n_patients, dtype=bool),
+        RARE: holds_any(groups.synthetic, groups.rare_codes),
+        UNIQUE_PAIR: holds_pair(groups.synthetic, groups.owned),
+    }
+
+
+def _copies(groups: Groups, chosen: NDArray[np.bool_]) -> Score:
+    """Excess of exact copies among the chosen synthetic patients."""
+    n = int(chosen.sum())
+    if n < FEWEST:
+        return Score.missing(f"insufficient data: {n} synthetic records of this kind, {FEWEST} needed", n)
+    members, controls = groups.matched()
+    prints = (record_fingerprints(c, groups.keys) for c in (groups.synthetic, members, controls))
+    synthetic_ids, member_ids, control_ids = identities(*prints)
+    return excess_score(match_excess(synthetic_ids[chosen], member_ids, control_ids), n)
+
+
+@metric("copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
+@assessed
+def copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Share of synthetic records (two visits, six codes or more) that copy a member, less a control, of as many."""
+    strata = comparison.shared("privacy synthetic strata", lambda: _strata_of_synthetic(groups))
+    eligible = long_enough(groups.synthetic)
+    return {name: _copies(groups, eligible & mask) for name, mask in strata.items()}
+
+
+@metric("rare_copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
+@assessed
+def rare_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Share of synthetic records with a rare code or a one-patient pair that copy a member, less a control."""
+    strata = comparison.shared("privacy synthetic strata", lambda: _strata_of_synthetic(groups))
+    telling = np.diff(code_sets(groups.synthetic).indptr) >= FEWEST_CODES_IF_RARE
+    return {ALL: _copies(groups, telling & (strata[RARE] | strata[UNIQUE_PAIR]))}
+
+
+@metric("run_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
+@assessed
+def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Share of two consecutive synthetic visits that also follow each other in a member, less in a control."""
+    members, controls = groups.matched()
+    prints, patient = run_fingerprints(groups.synthetic, groups.keys)
+    prints = prints[long_enough(groups.synthetic)[patient]]
+    n = len(prints)
+    if n < FEWEST:
+        return {ALL: Score.missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n)}
+    others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (members, controls))
+    return {ALL: excess_score(match_excess(*identities(prints, *others)), n)}
+
+
+def near_contributions(
+    synthetic: Cohort, members: Cohort, controls: Cohort, quantile: float = NEAR_QUANTILE
+) -> tuple[NDArray[np.float64], float]:
+    """What each member (+) and control (−) adds to the near copies, and the distance that counts as near.
+
+    Near is the `quantile` of the distances from a control to its nearest member. A synthetic record that near to
+    its nearest member counts for that member, and likewise for controls.
+
+    >>> real, other = (Cohort.of([[list("ABC"), list(last)]], list("ABCDEFG")) for last in ("DEF", "DEG"))
+    >>> near_contributions(real.subset([0, 0, 0]), real, other)
+    (array([ 3., -3.]), 2.0)
+    """
+    s, d, h = aligned_sets([synthetic, members, controls])
+    to_members = nearest(h[np.flatnonzero(long_enough(controls))], d).distance
+    radius = float(np.quantile(to_members, quantile, method="inverted_cdf")) if len(to_members) else 0.0
+    parts = []
+    for sign, real in ((1.0, d), (-1.0, h)):
+        found = nearest(s, real)
+        parts.append(sign * np.bincount(found.place[found.distance <= radius], minlength=real.shape[0]))
+    return np.concatenate(parts), radius
+
+
+@metric("near_copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own", cost="slow")
+@assessed
+def near_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Share of synthetic records as near to a member as 1 % of the controls are, less the same for controls."""
+    members, controls = groups.matched(groups.most)
+    eligible = np.flatnonzero(long_enough(groups.synthetic))[: groups.most]
+    n_controls = int(long_enough(controls).sum())
+    if min(len(eligible), n_controls) < FEWEST:
+        found = f"{len(eligible)} synthetic records and {n_controls} controls of two visits and six codes"
+        return {ALL: Score.missing(f"insufficient data: {found}, {FEWEST} of each needed", len(eligible))}
+    contributions, _ = near_contributions(groups.synthetic.subset(eligible), members, controls)
+    return {ALL: excess_score(contributions, len(eligible))}

@@ -1,0 +1,137 @@
+"""The gate: which privacy limits a synthetic cohort keeps, line by line, and the refusal that names the failed ones.
+
+A limit on an upper bound can only be held where the data are many enough for a bound that tight: among 3,000 records
+without a single copy the bound is still 6 in 10,000. So a line is judged by its upper bound where an honest cohort
+would pass by it, and otherwise fails when a leak is shown: the value above the limit and beyond chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scipy import stats
+
+from adapcla.errors import GateError
+from adapcla.metrics.contract import ALL, METRICS, Comparison, Score
+from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.privacy.strata import RARE, UNIQUE_PAIR
+
+#: One-sided chance of calling a line beyond chance when nothing leaked.
+CHANCE = 0.001
+
+
+class Limit(NamedTuple):
+    """One line of the gate: a score, the value it has when nothing leaks, and what it may not exceed."""
+
+    key: str
+    stratum: str
+    no_leak: float
+    limit: float
+    #: Whether the upper bound must keep the limit (where the data allow), or the value.
+    by_upper_bound: bool
+
+
+#: The default limits.
+LIMITS = (
+    Limit("copy_excess", ALL, 0.0, 1e-4, True),
+    Limit("rare_copy_excess", ALL, 0.0, 1e-4, True),
+    Limit("near_copy_excess", ALL, 0.0, 0.01, False),
+    Limit("unique_pair_gap", ALL, 0.0, 0.01, False),
+    Limit("membership_auc", ALL, 0.5, 0.58, True),
+    Limit("membership_auc", RARE, 0.5, 0.58, True),
+    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True),
+    Limit("attribute_residual", ALL, 0.0, 0.09, False),
+)
+
+
+@dataclass(frozen=True)
+class GateLine:
+    """What one line of the gate found; `value` is None where it could not be assessed, and `note` says why.
+
+    >>> print(GateLine("copy_excess", 0.02, 0.03, 1e-4, False, "by a leak beyond chance"))
+    FAILED  copy_excess: 0.02 (upper bound 0.03), limit 0.0001; by a leak beyond chance
+    """
+
+    name: str
+    value: float | None
+    upper: float | None
+    limit: float
+    passed: bool
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"not assessed  {self.name}: {self.note}"
+        bound = "" if self.upper is None else f" (upper bound {self.upper:.3g})"
+        found = f"{self.name}: {self.value:.3g}{bound}, limit {self.limit:g}"
+        return f"{'passed' if self.passed else 'FAILED'}  {found}" + (f"; {self.note}" if self.note else "")
+
+
+def judge(score: Score, limit: Limit) -> GateLine:
+    """The gate's line for one score.
+
+    >>> few = judge(Score(0.0, 3000, -6e-4, 6e-4), LIMITS[0])
+    >>> many = judge(Score(2e-4, 90_000, 1.8e-4, 2.2e-4), LIMITS[0])
+    >>> shown = judge(Score(0.02, 3000, 0.015, 0.025), LIMITS[0])
+    >>> few.passed, many.passed, shown.passed
+    (True, False, False)
+    """
+    name = limit.key if limit.stratum == ALL else f"{limit.key} [{limit.stratum}]"
+    if score.value is None:
+        return GateLine(name, None, None, limit.limit, True, score.reason)
+    low = score.value if score.low is None else score.low
+    high = score.value if score.high is None else score.high
+    # Twice the half-width: an honest value may itself lie a half-width above its no-leak value.
+    room = limit.limit - limit.no_leak
+    if limit.by_upper_bound and 2 * (high - score.value) <= room:
+        passed, rule = high <= limit.limit, "by the upper bound"
+    else:
+        passed = score.value <= limit.limit or not _beyond_chance(score.value, low, limit.no_leak)
+        rule = "too few for the upper bound: by the value" if limit.by_upper_bound else "by the value"
+    note = "; ".join(part for part in (rule, score.reason) if part)
+    return GateLine(name, score.value, high, limit.limit, passed, note)
+
+
+def _beyond_chance(value: float, low: float, no_leak: float) -> bool:
+    """Whether a value is above its no-leak value beyond chance, by the error that its lower bound tells."""
+    error = (value - low) / float(stats.norm.ppf(0.5 + LEVEL / 2))
+    return value - float(stats.norm.ppf(1 - CHANCE)) * error > no_leak
+
+
+def gate(source: Comparison | Mapping[str, Mapping[str, Score]], limits: Sequence[Limit] = LIMITS) -> list[GateLine]:
+    """The lines of the gate, from a comparison or from scores by metric and stratum; all limits, in order.
+
+    Where no line at all could be assessed, the first line fails: silence is not privacy.
+
+    >>> lines = gate({"membership_auc": {"all": Score(0.9, 2000, 0.88, 0.92)}})
+    >>> [line.name for line in lines if not line.passed]
+    ['membership_auc']
+    """
+    scores = _scores(source, limits) if isinstance(source, Comparison) else source
+    lines = []
+    for limit in limits:
+        of_metric = scores.get(limit.key, {})
+        absent = of_metric.get(ALL, Score.missing("not among the scores"))
+        missing = Score.missing(absent.reason or "no score for this stratum")
+        lines.append(judge(of_metric.get(limit.stratum, missing), limit))
+    if lines and all(line.value is None for line in lines):
+        first = lines[0]
+        lines[0] = GateLine(first.name, None, None, first.limit, False, f"nothing could be assessed: {first.note}")
+    return lines
+
+
+def _scores(comparison: Comparison, limits: Sequence[Limit]) -> dict[str, dict[str, Score]]:
+    """The scores that the limits speak of, computed."""
+    return {key: METRICS[key].compute(comparison) for key in dict.fromkeys(limit.key for limit in limits)}
+
+
+def require(lines: Sequence[GateLine]) -> None:
+    """Raise, naming the failed lines, unless all lines passed.
+
+    >>> require([GateLine("copy_excess", 0.0, 0.0, 1e-4, True)])
+    """
+    failed = [line for line in lines if not line.passed]
+    if failed:
+        raise GateError("\n".join([f"privacy gate: {len(failed)} of {len(lines)} lines failed", *map(str, failed)]))

@@ -1,0 +1,111 @@
+"""Memorised pairs: does the synthetic cohort hold the pairs of members more often than those of controls?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.pairs import PairSet, cooccurrence
+from adapcla.metrics.privacy.owners import OwnedPairs
+from adapcla.metrics.privacy.strata import RARE, RARE_BELOW, Groups, assessed, too_few
+from adapcla.records import Strata
+
+
+def pooled_share(hits: NDArray[np.float64], sizes: NDArray[np.float64]) -> tuple[float, float]:
+    """The pooled share of hits and its standard error, patients as units (linearised ratio).
+
+    >>> pooled_share(np.array([1.0, 0.0, 1.0, 0.0]), np.ones(4))
+    (0.5, 0.25)
+    """
+    total = float(sizes.sum())
+    share = float(hits.sum()) / total
+    return share, float(np.sqrt(((hits - share * sizes) ** 2).sum())) / total
+
+
+def owned_pair_gap(pairs: OwnedPairs, found: NDArray[np.bool_], n_members: int) -> Score:
+    """The share found of the pairs that one member holds alone, less that of one control, with its interval.
+
+    >>> pairs = OwnedPairs(np.zeros(4, int), np.arange(1, 5), np.array([0, 1, 2, 3]))
+    >>> owned_pair_gap(pairs, np.array([True, False, False, False]), 2).value
+    0.5
+    """
+    shares, variance = [], 0.0
+    for side in (pairs.owner < n_members, pairs.owner >= n_members):
+        _, owner = np.unique(pairs.owner[side], return_inverse=True)
+        sizes = np.bincount(owner).astype(np.float64)
+        hits = np.asarray(np.bincount(owner, weights=found[side]), dtype=np.float64)
+        share, error = pooled_share(hits, sizes)
+        shares.append(share)
+        variance += error**2
+    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(variance))
+    gap = shares[0] - shares[1]
+    return Score(gap, len(pairs), max(-1.0, gap - half), min(1.0, gap + half))
+
+
+@metric("unique_pair_gap", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
+@assessed
+def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """Share of the pairs that one member holds alone which are emitted, less that of the pairs of one control.
+
+    The stratum `common_codes` looks at pairs of two codes that at least eleven patients hold: what is left when it
+    does not count that a code as such is known from training.
+    """
+    pairs, n = groups.owned, groups.members.n_patients
+    found = groups.emitted.holds(pairs.first, pairs.second)
+    common = (groups.holders[pairs.first] >= RARE_BELOW) & (groups.holders[pairs.second] >= RARE_BELOW)
+    rare_owner = np.concatenate(groups.masks()[RARE])[pairs.owner]
+    out = {}
+    for name, chosen in ((ALL, np.ones(len(pairs), bool)), (RARE, rare_owner), ("common_codes", common)):
+        some = OwnedPairs(pairs.first[chosen], pairs.second[chosen], pairs.owner[chosen])
+        owners = np.unique(some.owner)
+        n_members = int((owners < n).sum())
+        reason = too_few(n_members, len(owners) - n_members)
+        out[name] = Score.missing(reason, len(some)) if reason else owned_pair_gap(some, found[chosen], n)
+    return out
+
+
+def tail_pairs_seen(
+    counts: sparse.csr_matrix, reference: PairSet, tail: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.bool_], NDArray[np.float64]]:
+    """Share of pooled pairs with a tail code that the reference holds; which are held; how often each occurs.
+
+    >>> from adapcla.records import Cohort
+    >>> made = cooccurrence(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
+    >>> seen = PairSet.of(cooccurrence(Cohort.of([[["A", "B"]]], ["A", "B", "C"])))
+    >>> tail_pairs_seen(made, seen, np.array([True, False, False]))[0]
+    0.5
+    """
+    upper = sparse.triu(counts, k=1, format="coo")
+    chosen = tail[upper.row] | tail[upper.col]
+    times = upper.data[chosen].astype(np.float64)
+    held = reference.holds(upper.row[chosen], upper.col[chosen])
+    return float((times * held).sum() / times.sum()) if len(times) else float("nan"), held, times
+
+
+@metric("tail_pair_seen_gap", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
+@assessed
+def tail_pair_seen_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """TailPairSeen against members less TailPairSeen against as many controls; strata `members` and `controls`.
+
+    The tail is the rarest third by members and controls together, so that it favours neither.
+    """
+    members, controls = groups.matched()
+    tail = Strata.of(members.visit_counts + controls.visit_counts, comparison.vocabulary).tail
+    made = cooccurrence(groups.synthetic)
+    seen, held, times = tail_pairs_seen(made, PairSet.of(cooccurrence(members)), tail)
+    seen_control, held_control, _ = tail_pairs_seen(made, PairSet.of(cooccurrence(controls)), tail)
+    n = int(times.sum())
+    if n == 0:
+        return {ALL: Score.missing("no pair with a tail code was generated")}
+    # A kind of pair that members hold and controls do not adds all its occurrences; by chance as often the reverse.
+    difference = times * (held.astype(np.float64) - held_control)
+    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt((difference**2).sum())) / n
+    gap = seen - seen_control
+    return {
+        ALL: Score(gap, n, max(-1.0, gap - half), min(1.0, gap + half)),
+        "members": Score(seen, n),
+        "controls": Score(seen_control, n),
+    }

@@ -1,0 +1,186 @@
+"""Who is compared: members D, controls H of the same law, synthetic S, and the strata that leaks hit first.
+
+All strata are drawn on members and controls together. A rule that counts members alone would treat the two groups
+differently even if nothing had leaked; a rule on both is blind to who is a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.metrics.contract import ALL, Comparison, Score
+from adapcla.metrics.pairs import PairSet, cooccurrence
+from adapcla.metrics.privacy.fingerprints import code_keys, drawing_order, record_fingerprints
+from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs
+from adapcla.records import Cohort
+
+#: A code held by fewer patients than this is rare: the smallest cell that statistical offices publish.
+RARE_BELOW = 11
+#: Fewer patients than this in a stratum say nothing reliable.
+FEWEST = 50
+#: Patients of each group, and synthetic patients, in work that grows with the square of their number.
+MOST, QUICK_MOST = 10_000, 2_000
+RARE, UNIQUE_PAIR = "rare", "unique_pair"
+STRATA = (ALL, RARE, UNIQUE_PAIR)
+TEST_AS_CONTROL = "no control patients were given: the test patients serve as controls"
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Members, controls and synthetic patients, each in drawing order, and what is rare among the real ones.
+
+    `members` are all training patients and `controls` all control patients; the first `n_matched` of each are
+    the two groups of equal size.
+    """
+
+    members: Cohort
+    controls: Cohort
+    synthetic: Cohort
+    keys: NDArray[np.uint64]
+    #: Positions of `members` in the training cohort and of `controls` in the control cohort.
+    member_rows: NDArray[np.int64]
+    control_rows: NDArray[np.int64]
+    #: Members and controls together that hold each code.
+    holders: NDArray[np.int64]
+    #: Pairs that one patient of members (first) and controls (after them) holds alone.
+    owned: OwnedPairs
+    #: Pairs that some synthetic patient holds.
+    emitted: PairSet
+    note: str
+    quick: bool
+
+    @property
+    def n_matched(self) -> int:
+        """Size of the two groups of equal size."""
+        return min(self.members.n_patients, self.controls.n_patients)
+
+    @property
+    def most(self) -> int:
+        """Patients of a group in work that grows with the square of their number."""
+        return QUICK_MOST if self.quick else MOST
+
+    @property
+    def rare_codes(self) -> NDArray[np.bool_]:
+        """Codes that at least one and fewer than `RARE_BELOW` real patients hold."""
+        return (self.holders > 0) & (self.holders < RARE_BELOW)
+
+    def matched(self, limit: int | None = None) -> tuple[Cohort, Cohort]:
+        """Members and controls, cut to the same number (and to `limit`)."""
+        n = self.n_matched if limit is None else min(self.n_matched, limit)
+        return head(self.members, n), head(self.controls, n)
+
+    def masks(self) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """For each stratum, which members and which controls are in it."""
+        n = self.members.n_patients
+        owners = np.bincount(self.owned.owner, minlength=n + self.controls.n_patients) > 0
+        return {
+            ALL: (np.ones(n, dtype=bool), np.ones(self.controls.n_patients, dtype=bool)),
+            RARE: (holds_any(self.members, self.rare_codes), holds_any(self.controls, self.rare_codes)),
+            UNIQUE_PAIR: (owners[:n], owners[n:]),
+        }
+
+
+def groups(comparison: Comparison) -> Groups:
+    """The groups of a comparison, made once.
+
+    >>> cohort = Cohort.of([[["A", "B"]], [["A"]]])
+    >>> groups(Comparison.of(cohort, cohort, cohort)).note
+    'no control patients were given: the test patients serve as controls'
+    """
+    return comparison.shared("privacy groups", lambda: _groups(comparison))
+
+
+def _groups(comparison: Comparison) -> Groups:
+    given = comparison.control
+    control = comparison.test if given is None else given
+    keys = code_keys(comparison.vocabulary)
+    rows = [
+        drawing_order(record_fingerprints(cohort, keys), comparison.seed, f"privacy/{name}")
+        for name, cohort in (("member", comparison.train), ("control", control), ("synthetic", comparison.synthetic))
+    ]
+    members, controls = comparison.train.subset(rows[0]), control.subset(rows[1])
+    return Groups(
+        members,
+        controls,
+        comparison.synthetic.subset(rows[2]),
+        keys,
+        rows[0],
+        rows[1],
+        members.patient_counts + controls.patient_counts,
+        owned_pairs([members, controls]),
+        PairSet.of(cooccurrence(comparison.synthetic)),
+        TEST_AS_CONTROL if given is None else "",
+        comparison.quick,
+    )
+
+
+def head(cohort: Cohort, n: int) -> Cohort:
+    """The first `n` patients of a cohort.
+
+    >>> head(Cohort.of([[["A"]], [["B"]]]), 1).n_patients
+    1
+    """
+    return cohort if n >= cohort.n_patients else cohort.subset(np.arange(n, dtype=np.int64))
+
+
+def holds_any(cohort: Cohort, codes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which patients hold at least one of the marked codes.
+
+    >>> holds_any(Cohort.of([[["A"], ["B"]], [["B"]]]), np.array([True, False])).tolist()
+    [True, False]
+    """
+    if cohort.n_patients == 0:
+        return np.zeros(0, dtype=bool)
+    starts = np.asarray(cohort.visit_starts)[np.asarray(cohort.patient_starts[:-1])]
+    return np.logical_or.reduceat(codes[np.asarray(cohort.codes)], starts)
+
+
+def unassessable(comparison: Comparison) -> str:
+    """Why no privacy score can be had from this comparison, or nothing.
+
+    >>> cohort = Cohort.of([[["A", "B"]], [["A"]]])
+    >>> unassessable(Comparison.of(cohort, cohort, cohort))
+    'the synthetic patients are the control patients themselves'
+    """
+    control = comparison.test if comparison.control is None else comparison.control
+    if comparison.synthetic.n_patients == 0:
+        return "no synthetic patients"
+    if comparison.synthetic.fingerprint == control.fingerprint:
+        return "the synthetic patients are the control patients themselves"
+    return ""
+
+
+def too_few(n_members: int, n_controls: int) -> str:
+    """Why a stratum is too small, or nothing.
+
+    >>> too_few(200, 30)
+    'insufficient data: 200 members and 30 controls, 50 of each needed'
+    """
+    if min(n_members, n_controls) >= FEWEST:
+        return ""
+    return f"insufficient data: {n_members} members and {n_controls} controls, {FEWEST} of each needed"
+
+
+def assessed(
+    compute: Callable[[Comparison, Groups], dict[str, Score]],
+) -> Callable[[Comparison], dict[str, Score]]:
+    """A metric on the groups as a metric on the comparison: null with the reason where nothing can be assessed."""
+
+    def on_comparison(comparison: Comparison) -> dict[str, Score]:
+        if reason := unassessable(comparison):
+            return {ALL: Score.missing(reason)}
+        made = groups(comparison)
+        return {stratum: _noted(score, made.note) for stratum, score in compute(comparison, made).items()}
+
+    on_comparison.__doc__ = compute.__doc__
+    return on_comparison
+
+
+def _noted(score: Score, note: str) -> Score:
+    """The score with the note at the end of its reason."""
+    reason = "; ".join(part for part in (score.reason, note) if part)
+    return Score(score.value, score.n, score.low, score.high, reason)
