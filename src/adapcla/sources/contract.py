@@ -112,5 +112,11 @@ def source(name: str) -> Source:
 
 
 def read(name: str, root: str | Path, options: Options | None = None) -> Cohort:
-    """The cohort that a source finds in a folder or file."""
-    return source(name).read(Path(root), options or Options())
+    """The cohort that a source finds in a folder or file, with the labels that the options ask for."""
+    options = options or Options()
+    cohort = source(name).read(Path(root), options)
+    if options.labels is None:
+        return cohort
+    from adapcla.sources.phenotypes import with_labels
+
+    return with_labels(cohort, options.labels)

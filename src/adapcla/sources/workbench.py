@@ -1,8 +1,8 @@
 """An out-of-core database for joining and sorting text tables, bounded in memory.
 
-Every text is stripped of surrounding blanks as it comes in. SQL may use two macros: `days_of(text)` (a date as days
-since 1970, or NULL) and `name_token(text)` (a name in the form of a code;
-a text that has the form already stays as it is).
+Every text is stripped of surrounding blanks as it comes in. SQL may use three macros:
+`days_of(text)` (a date as days since 1970, or NULL), `age_band(years)` (a ten-year band; ages over 89 are one) and
+`name_token(text)` (a name in the form of a code; a text that has the form already stays as it is).
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _MACROS = (
         WHEN regexp_full_match(t, '\d{8}') THEN try_strptime(t, '%Y%m%d')
         WHEN regexp_full_match(t, '\d{4}/\d{2}/\d{2}') THEN try_strptime(t, '%Y/%m/%d')
         WHEN regexp_full_match(t, '\d{2}\.\d{2}\.\d{4}') THEN try_strptime(t, '%d.%m.%Y') END) / 86400.0""",
+    """CREATE MACRO age_band(years) AS CASE WHEN years IS NULL OR years < 0 THEN '' WHEN years >= 90 THEN '90+'
+        ELSE CAST(CAST(floor(years / 10) AS INTEGER) * 10 AS VARCHAR) || '-'
+             || CAST(CAST(floor(years / 10) AS INTEGER) * 10 + 9 AS VARCHAR) END""",
     r"""CREATE MACRO name_token(t) AS CASE WHEN regexp_full_match(t, '[A-Za-z0-9][A-Za-z0-9._-]{0,47}') THEN t
         ELSE left(trim(regexp_replace(lower(t), '[^a-z0-9.-]+', '_', 'g'), '_.-'), 48) END""",
 )
