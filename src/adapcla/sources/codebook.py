@@ -1,0 +1,171 @@
+"""What a foreign format cannot say about a cohort, in a small file beside an export, so that it reads back the same.
+
+`adapcla.json` holds the vocabulary, the categories of the attributes, the names of the labels and whether the dates
+mean anything. It speaks of codes only; the patients are in the format's own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError
+from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records.store import json_bytes, read_json, write_bytes
+from adapcla.sources import codes
+from adapcla.sources.assembly import assemble
+from adapcla.sources.contract import Options
+from adapcla.sources.workbench import Workbench
+
+FILE = "adapcla.json"
+FORMAT = 1
+_CARD_LINES = ("label_rule", "synthetic", "level", "icd")
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """The vocabulary, attributes, labels and calendar of an exported cohort."""
+
+    vocabulary: Vocabulary
+    attributes: dict[str, tuple[str, ...]]
+    labels: tuple[str, ...]
+    has_days: bool
+    #: Lines of the cohort's card that stay true of the export.
+    card: dict[str, Any]
+    #: The file that a reader of single tables should take.
+    table: str = ""
+
+    @classmethod
+    def of(cls, cohort: Cohort, table: str = "") -> Codebook:
+        """The codebook of a cohort.
+
+        >>> Codebook.of(Cohort.of([[["A"]]])).has_days
+        False
+        """
+        attributes = {name: attribute.categories for name, attribute in sorted(cohort.attributes.items())}
+        kept = {key: value for key, value in cohort.card.items() if key in _CARD_LINES}
+        return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept, table)
+
+    @classmethod
+    def beside(cls, path: Path) -> Codebook | None:
+        """The codebook in a folder, or beside a file; None where there is none."""
+        file = (path if path.is_dir() else path.parent) / FILE
+        return cls.read(file) if file.is_file() else None
+
+    @classmethod
+    def read(cls, file: Path) -> Codebook:
+        """The codebook in a file; one that is not as written is an `InputError`."""
+        content = read_json(file)
+        try:
+            if content["format"] != FORMAT:
+                raise ValueError
+            return cls(
+                Vocabulary(tuple(Code(*(str(part) for part in row)) for row in content["vocabulary"])),
+                {str(name): tuple(map(str, values)) for name, values in content["attributes"].items()},
+                tuple(str(name) for name in content["labels"]),
+                bool(content["days"]),
+                dict(content["card"]),
+                str(content["table"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                "not a codebook of this version",
+                path=file,
+                expected=f"format {FORMAT}",
+                remedy="export the cohort again, or delete the file to read the data as anybody's",
+            ) from None
+
+    def write(self, folder: Path) -> None:
+        """Put the codebook into a folder."""
+        content = {
+            "format": FORMAT,
+            "vocabulary": [list(code) for code in self.vocabulary.codes],
+            "attributes": {name: list(values) for name, values in self.attributes.items()},
+            "labels": list(self.labels),
+            "days": self.has_days,
+            "card": self.card,
+            "table": self.table,
+        }
+        write_bytes(folder / FILE, json_bytes(content))
+
+    def fact_keys(self) -> list[tuple[str, str, str]]:
+        """Every fact about a patient as (text used in the files, column of `people`, value there).
+
+        >>> from adapcla.records import Attribute
+        >>> sex = {"sex": Attribute(np.array([1], dtype=np.int16), ("F", "M"))}
+        >>> Codebook.of(Cohort.of([[["A"]]], attributes=sex)).fact_keys()
+        [('ATTRIBUTE//sex//F', 'attribute_0', '0'), ('ATTRIBUTE//sex//M', 'attribute_0', '1')]
+        """
+        found = [
+            (f"ATTRIBUTE//{name}//{value}", f"attribute_{place}", str(index))
+            for place, (name, values) in enumerate(self.attributes.items())
+            for index, value in enumerate(values)
+        ]
+        return found + [(f"LABEL//{name}", f"label_{place}", "1") for place, name in enumerate(self.labels)]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `people` in which `restored` looks for attributes and labels."""
+        attributes = [f"attribute_{place}" for place in range(len(self.attributes))]
+        return attributes + [f"label_{place}" for place in range(len(self.labels))]
+
+    def make_people(self, bench: Workbench, facts: str) -> None:
+        """Make the view `people` from a query of (patient, key)."""
+        import pyarrow as pa
+
+        listed = self.fact_keys()
+        names = ("key", "name", "value")
+        batch = pa.record_batch(
+            {name: pa.array([row[i] for row in listed], pa.string()) for i, name in enumerate(names)}
+        )
+        bench.add("fact_keys", [batch], names)
+        pivot = ", ".join(f"coalesce(max(k.value) FILTER (k.name = '{c}'), '') AS \"{c}\"" for c in self.columns)
+        bench.run(
+            f"""CREATE VIEW people AS SELECT f.patient, '' AS visit{", " if pivot else ""}{pivot}
+                FROM ({facts}) f JOIN fact_keys k ON k.key = f.key GROUP BY f.patient"""
+        )
+
+    def restored(self, cohort: Cohort, options: Options) -> Cohort:
+        """What was exported, from what was read back with this book's `columns` as attributes."""
+        strange = [code for code in cohort.vocabulary.codes if code.token not in self.vocabulary.index]
+        vocabulary = Vocabulary.of([*self.vocabulary.codes, *strange]) if strange else self.vocabulary
+        bare = tuple(code._replace(description="") for code in cohort.vocabulary.codes)
+        placed = replace(cohort, vocabulary=Vocabulary(bare)).on(vocabulary)
+        attributes = {
+            name: Attribute(_numbers(cohort.attributes[f"attribute_{place}"], values), values)
+            for place, (name, values) in enumerate(self.attributes.items())
+        }
+        labels = [_numbers(cohort.attributes[f"label_{place}"], ("1",)) for place in range(len(self.labels))]
+        whole = replace(
+            placed,
+            days=cohort.days if self.has_days else None,
+            attributes=attributes,
+            labels=(np.stack(labels, axis=1) == 0).astype(np.uint8) if labels else None,
+            label_names=self.labels,
+            card={**cohort.card, **self.card, "read back": f"an export of this project, completed by its {FILE}"},
+        )
+        if options.icd != "apart":
+            whole = codes.map_cohort(whole, codes.ICD9 if options.icd == "map9" else codes.ICD10)
+        return codes.group(whole, options.level)
+
+
+def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int16]:
+    """The attribute's values as positions in `categories`, given there as text or as a number."""
+    place = {str(index): index for index in range(len(categories))}
+    place.update({category.strip(): index for index, category in enumerate(categories)})
+    position = np.array([*(place.get(name, -1) for name in attribute.categories), -1], dtype=np.int16)
+    return position[attribute.values]
+
+
+def assembled(bench: Workbench, book: Codebook | None, *, options: Options, **rest: Any) -> Cohort:
+    """The cohort in the workbench: as anybody's data, or completed by the codebook of an export."""
+    if book is None:
+        return assemble(bench, options=options, **rest)
+    # Codes get their systems and domains from the book, so grouping and mapping have to wait for it.
+    plain = replace(options, level="full", icd="apart")
+    return book.restored(assemble(bench, options=plain, **{**rest, "attributes": book.columns}), options)
