@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -63,6 +63,9 @@ class Comparison:
     #: Whether scores carry intervals; reference rows are values only, which saves most of their cost.
     intervals: bool = True
     _work: dict[str, Any] = field(default_factory=dict, repr=False)
+    # Work on the real cohorts, kept for every comparison made with `instead`; holds the cohort so that no other
+    # object can take over its identity.
+    _real: dict[tuple[str, int], tuple[Cohort, Any]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -78,12 +81,13 @@ class Comparison:
         evidence: dict[str, Any] | None = None,
         intervals: bool = True,
     ) -> Comparison:
-        """The comparison on the union of the cohorts' vocabularies, by code string."""
+        """The comparison on the union of the vocabularies of the cohorts and the target, by code string."""
         cohorts = [train, test, synthetic, *([control] if control is not None else [])]
-        if all(cohort.vocabulary == train.vocabulary for cohort in cohorts):
+        vocabularies = [cohort.vocabulary for cohort in cohorts] + ([] if target is None else [target.vocabulary])
+        if all(vocabulary == train.vocabulary for vocabulary in vocabularies):
             union = train.vocabulary
         else:
-            union = Vocabulary.of(code for cohort in cohorts for code in cohort.vocabulary.codes)
+            union = Vocabulary.of(code for vocabulary in vocabularies for code in vocabulary.codes)
         placed = [cohort.on(union) for cohort in cohorts]
         return cls(
             placed[0],
@@ -112,6 +116,31 @@ class Comparison:
         if name not in self._work:
             self._work[name] = make()
         return self._work[name]  # type: ignore[no-any-return]
+
+    def of_cohort(self, name: str, cohort: Cohort, make: Callable[[Cohort], T]) -> T:
+        """The result of `make(cohort)`, computed once; for train and test, once for all `instead` comparisons too."""
+        if cohort is self.synthetic and cohort is not self.train and cohort is not self.test:
+            return self.shared(f"{name} of the synthetic cohort", lambda: make(cohort))
+        key = (name, id(cohort))
+        if key not in self._real:
+            self._real[key] = (cohort, make(cohort))
+        return self._real[key][1]  # type: ignore[no-any-return]
+
+    def instead(self, synthetic: Cohort, test: Cohort | None = None, intervals: bool = False) -> Comparison:
+        """This comparison with another synthetic (and perhaps test) cohort on the same vocabulary; it has no evidence.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).instead(train.subset([0])).synthetic.n_patients
+        1
+        """
+        return replace(
+            self,
+            synthetic=synthetic.on(self.vocabulary),
+            test=self.test if test is None else test.on(self.vocabulary),
+            intervals=intervals,
+            evidence={},
+            _work={},
+        )
 
 
 Goal = Literal["up", "down", "match", "none"]

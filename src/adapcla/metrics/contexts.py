@@ -1,0 +1,98 @@
+"""The neighbours of each code, and how alike they are in two cohorts: divergence and shared top neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import xlogy
+
+#: Neighbours compared by `top_neighbours`.
+TOP = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Neighbour counts of every code with what comparing them needs, computed once.
+
+    >>> counts = sparse.csr_matrix(np.array([[0, 3, 1], [3, 0, 0], [1, 0, 0]]))
+    >>> Contexts.of(counts).exists.tolist()
+    [True, True, True]
+    """
+
+    #: Rows sum to 1 where the code has a neighbour at all.
+    shares: sparse.csr_matrix
+    #: In nats, one a row.
+    entropy: NDArray[np.float64]
+    #: row · V + column of each code's top neighbours, ascending.
+    top_keys: NDArray[np.int64]
+    exists: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, counts: sparse.csr_matrix) -> Contexts:
+        """Contexts from codes × codes counts with sorted indices and no stored zero."""
+        totals = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
+        scale = np.repeat(1.0 / np.maximum(totals, 1.0), np.diff(counts.indptr))
+        shares = sparse.csr_matrix((counts.data * scale, counts.indices, counts.indptr), shape=counts.shape)
+        return cls(shares, row_entropy(shares), top_neighbours(counts), totals > 0)
+
+    def divergence(self, other: Contexts) -> NDArray[np.float64]:
+        """Jensen–Shannon divergence in nats of each code's neighbours; NaN where either has none.
+
+        >>> one = Contexts.of(sparse.csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])))
+        >>> two = Contexts.of(sparse.csr_matrix(np.array([[0, 0, 1], [1, 0, 0], [1, 0, 0]])))
+        >>> one.divergence(two).round(4).tolist()
+        [0.6931, 0.0, nan]
+        """
+        mixed = row_entropy((self.shares + other.shares) * 0.5)
+        out = np.clip(mixed - 0.5 * (self.entropy + other.entropy), 0.0, np.log(2.0))
+        return np.where(self.exists & other.exists, out, np.nan)
+
+    def shared_top(self, other: Contexts) -> NDArray[np.float64]:
+        """Jaccard similarity of each code's top neighbours; 0 where either has none.
+
+        >>> one = Contexts.of(sparse.csr_matrix(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])))
+        >>> two = Contexts.of(sparse.csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])))
+        >>> one.shared_top(two).tolist()
+        [0.5, 1.0, 0.0]
+        """
+        n = self.shares.shape[0]
+        both = np.intersect1d(self.top_keys, other.top_keys, assume_unique=True)
+        shared, mine, theirs = (np.bincount(keys // n, minlength=n) for keys in (both, self.top_keys, other.top_keys))
+        return shared / np.maximum(mine + theirs - shared, 1)
+
+
+def row_entropy(shares: sparse.csr_matrix) -> NDArray[np.float64]:
+    """The entropy of each row, in nats.
+
+    >>> row_entropy(sparse.csr_matrix(np.array([[0.5, 0.5], [1.0, 0.0]]))).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    rows = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+    negative = np.bincount(rows, weights=xlogy(shares.data, shares.data), minlength=shares.shape[0])
+    return np.abs(np.minimum(negative, 0.0))
+
+
+def top_neighbours(counts: sparse.csr_matrix, top: int = TOP) -> NDArray[np.int64]:
+    """row · V + column of the `top` largest counts of each row, ties to the smaller column, ascending.
+
+    >>> top_neighbours(sparse.csr_matrix(np.array([[0, 2, 2], [2, 0, 0], [2, 0, 0]])), top=1).tolist()
+    [1, 3, 6]
+    """
+    n = counts.shape[1]
+    sizes = np.diff(counts.indptr)
+    rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), sizes)
+    keys = rows * n + counts.indices
+    # A row with few neighbours keeps them all; only the long rows need ordering.
+    crowded = np.flatnonzero(np.repeat(sizes > top, sizes))
+    if len(crowded) == 0:
+        return keys
+    most = int(counts.data.max()) + 1
+    order = np.argsort(rows[crowded] * most + (most - counts.data[crowded].astype(np.int64)), kind="stable")
+    long_sizes = sizes[sizes > top]
+    rank = np.arange(len(crowded)) - np.repeat(np.cumsum(long_sizes) - long_sizes, long_sizes)
+    keep = np.repeat(sizes <= top, sizes)
+    keep[crowded[order[rank < top]]] = True
+    return keys[keep]

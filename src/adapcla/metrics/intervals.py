@@ -1,0 +1,166 @@
+"""How sure a score is: bootstrap and jackknife over patients, and Wilson's interval for plain rates.
+
+Only the synthetic patients are resampled; the reference cohort is held fixed, because it is the same for every
+method that is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from adapcla.metrics.contract import Comparison, Score
+from adapcla.records import Cohort
+from adapcla.seeds import generator
+
+#: Bootstrap draws of a result, and of a quick look.
+DRAWS, QUICK_DRAWS = 400, 100
+#: Patient groups that the jackknife leaves out one by one.
+GROUPS = 20
+#: Two-sided coverage of every interval.
+LEVEL = 0.95
+#: Patients weighted at a time, so that memory does not grow with the cohort.
+_BLOCK = 65_536
+
+
+def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """The Wilson score interval of a rate (Wilson, 1927).
+
+    >>> low, high = wilson(5, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.2366, 0.7634)
+    """
+    if n == 0:
+        return 0.0, 1.0
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    rate = successes / n
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def bootstrap_sums(columns: NDArray[np.float64], seed: int, draws: int = DRAWS) -> NDArray[np.float64]:
+    """Column sums under resampled patients, one row a draw; each patient counts Poisson(1) times in a draw.
+
+    >>> bootstrap_sums(np.ones((1000, 1)), seed=1, draws=50).mean().round(-2)
+    np.float64(1000.0)
+    """
+    rows = np.asarray(columns, dtype=np.float64)
+    out = np.zeros((draws, rows.shape[1]))
+    for block, begin in enumerate(range(0, len(rows), _BLOCK)):
+        piece = rows[begin : begin + _BLOCK]
+        times = generator(seed, "bootstrap", block).poisson(1.0, size=(len(piece), draws))
+        out += times.T.astype(np.float64) @ piece
+    return out
+
+
+def ratio_scores(
+    comparison: Comparison, tops: NDArray[np.float64], bottoms: NDArray[np.float64], reasons: Sequence[str]
+) -> list[Score]:
+    """One score for each column: the pooled ratio of patient sums, its bootstrap interval, n = the denominator.
+
+    `reasons[k]` is why column k has no value when its denominator is 0.
+
+    >>> cohort = __import__("adapcla").Cohort.of([[["A"]]])
+    >>> pair = Comparison.of(cohort, cohort, cohort, intervals=False)
+    >>> ratio_scores(pair, np.array([[1.0], [2.0]]), np.array([[2.0], [4.0]]), ["nothing there"])
+    [Score(value=0.5, n=6, low=None, high=None, reason='')]
+    """
+    top, bottom = tops.sum(axis=0), bottoms.sum(axis=0)
+    lows, highs = _ratio_interval(comparison, tops, bottoms)
+    out = []
+    for k, reason in enumerate(reasons):
+        if bottom[k] == 0:
+            out.append(Score.missing(reason))
+            continue
+        out.append(Score(float(top[k] / bottom[k]), round(float(bottom[k])), lows[k], highs[k]))
+    return out
+
+
+def _ratio_interval(
+    comparison: Comparison, tops: NDArray[np.float64], bottoms: NDArray[np.float64]
+) -> tuple[list[float | None], list[float | None]]:
+    """Percentile bounds of each column's ratio, None where there is no interval to give."""
+    width = tops.shape[1]
+    if not comparison.intervals or len(tops) < 2:
+        return [None] * width, [None] * width
+    draws = QUICK_DRAWS if comparison.quick else DRAWS
+    sums = bootstrap_sums(np.hstack([tops, bottoms]), comparison.seed, draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = sums[:, :width] / sums[:, width:]
+    lows: list[float | None] = []
+    highs: list[float | None] = []
+    for column in ratios.T:
+        drawn = column[np.isfinite(column)]
+        enough = len(drawn) > draws // 2
+        lows.append(float(np.quantile(drawn, (1 - LEVEL) / 2)) if enough else None)
+        highs.append(float(np.quantile(drawn, (1 + LEVEL) / 2)) if enough else None)
+    return lows, highs
+
+
+def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArray[np.int64]:
+    """The jackknife group of each patient: equal sizes up to one, in seeded random order.
+
+    >>> np.bincount(patient_groups(10, seed=1, n_groups=5)).tolist()
+    [2, 2, 2, 2, 2]
+    """
+    n_groups = min(n_groups, n_patients)
+    groups = np.arange(n_patients, dtype=np.int64) % max(n_groups, 1)
+    return generator(seed, "jackknife groups").permutation(groups)
+
+
+def groups_of(comparison: Comparison) -> NDArray[np.int64] | None:
+    """The jackknife group of each synthetic patient, or None where no interval is wanted or possible."""
+    n = comparison.synthetic.n_patients
+    return patient_groups(n, comparison.seed) if comparison.intervals and n > 1 else None
+
+
+def counts_without_groups(
+    comparison: Comparison, counts: sparse.csr_matrix, count: Callable[[Cohort], sparse.csr_matrix]
+) -> Iterator[sparse.csr_matrix]:
+    """Sparse counts of the synthetic cohort without each group of patients; nothing where no interval is wanted."""
+    groups = groups_of(comparison)
+    if groups is None:
+        return
+    for group in range(int(groups.max()) + 1):
+        rest = counts - count(comparison.synthetic.subset(np.flatnonzero(groups == group)))
+        rest.eliminate_zeros()
+        rest.sort_indices()
+        yield rest
+
+
+def jackknife_score(value: float, n: int, without: Sequence[float], bounds: tuple[float, float], reason: str) -> Score:
+    """The value with its jackknife interval, or, where it is not a number, no value and the reason.
+
+    >>> jackknife_score(float("nan"), 3, [], (0.0, 1.0), "nothing varies")
+    Score(value=None, n=3, low=None, high=None, reason='nothing varies')
+    """
+    if not np.isfinite(value):
+        return Score.missing(reason, n)
+    low, high = jackknife_interval(value, np.asarray(without, dtype=float), bounds)
+    return Score(float(value), n, low, high)
+
+
+def jackknife_interval(
+    value: float, without: NDArray[np.float64], bounds: tuple[float, float]
+) -> tuple[float | None, float | None]:
+    """Student's interval around a value from the values without each group of patients, kept inside the bounds.
+
+    The variance is (G − 1)/G times the sum of squared deviations (delete-a-group jackknife; Kott, 2001).
+
+    >>> jackknife_interval(0.5, np.array([0.4, 0.6]), (0.0, 1.0))
+    (0.0, 1.0)
+    >>> low, high = jackknife_interval(2.0, np.array([1.0, 2.0, 3.0]), (-10.0, 10.0))
+    >>> round(low, 3), round(high, 3)
+    (-2.968, 6.968)
+    """
+    drawn = without[np.isfinite(without)]
+    n_groups = len(drawn)
+    if n_groups < 2 or n_groups < len(without):
+        return None, None
+    error = float(np.sqrt((n_groups - 1) / n_groups * ((drawn - drawn.mean()) ** 2).sum()))
+    half = float(stats.t.ppf(0.5 + LEVEL / 2, n_groups - 1)) * error
+    return float(max(bounds[0], value - half)), float(min(bounds[1], value + half))

@@ -1,0 +1,100 @@
+"""Cohorts made alike in codes a visit and tail codes a visit, so that a score cannot be won by writing less.
+
+A generator that writes few and common codes gets a high share of seen pairs. So both sides, real and synthetic, are
+thinned to what both have: first tail codes are dropped at random, from the side with more, until both have the same
+number a visit; then visits are ranked by size on each side and cut to the smaller of the two sizes at that rank,
+other codes first, tail codes last. Nothing is ever added, and a visit that loses all its codes is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.records import Cohort
+from adapcla.records.cohort import starts_of
+from adapcla.seeds import generator
+
+
+def keep_entries(cohort: Cohort, keep: NDArray[np.bool_]) -> Cohort:
+    """The cohort with only these of its entries; visits and patients that lose everything are dropped.
+
+    >>> keep_entries(Cohort.of([[["A", "B"], ["C"]]]), np.array([True, False, False])).n_visits
+    1
+    """
+    sizes = np.add.reduceat(keep.astype(np.int64), cohort.visit_starts[:-1]) if cohort.n_visits else np.zeros(0, int)
+    visits = np.bincount(cohort.patient_of_visit[sizes > 0], minlength=cohort.n_patients)
+    codes = np.asarray(cohort.codes)[keep]
+    return Cohort(cohort.vocabulary, codes, starts_of(sizes[sizes > 0]), starts_of(visits[visits > 0]))
+
+
+def tail_per_visit(cohort: Cohort, tail: NDArray[np.bool_]) -> float:
+    """Mean number of tail codes a visit.
+
+    >>> tail_per_visit(Cohort.of([[["A", "B"], ["B"]]]), np.array([True, False]))
+    0.5
+    """
+    return float(tail[cohort.codes].sum() / max(cohort.n_visits, 1))
+
+
+def with_fewer_tail_codes(cohort: Cohort, tail: NDArray[np.bool_], rate: float, seed: int) -> Cohort:
+    """The cohort after tail codes were dropped at random so that `rate` a visit are left, if it has more.
+
+    >>> cohort = Cohort.of([[["A", "B"]]] * 10)
+    >>> tail_per_visit(with_fewer_tail_codes(cohort, np.array([True, False]), 0.3, seed=1), np.array([True, False]))
+    0.3
+    """
+    entries = np.flatnonzero(tail[cohort.codes])
+    surplus = len(entries) - round(rate * cohort.n_visits)
+    if surplus <= 0:
+        return cohort
+    keep = np.ones(cohort.n_entries, dtype=bool)
+    keep[generator(seed, "fewer tail codes").choice(entries, surplus, replace=False)] = False
+    return keep_entries(cohort, keep)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What two cohorts have in common: tail codes a visit, and the smaller visit size at each rank.
+
+    >>> wide, narrow = Cohort.of([[["A", "B", "C"]]] * 4), Cohort.of([[["A", "B"]]] * 4, ["A", "B", "C"])
+    >>> profile = Profile.of(wide, narrow, np.array([False, False, True]), seed=1)
+    >>> profile.applied(wide).codes_per_visit.tolist(), profile.tail_per_visit
+    ([2, 2, 2, 2], 0.0)
+    """
+
+    tail: NDArray[np.bool_]
+    tail_per_visit: float
+    #: Visit sizes of the two cohorts, ascending, after tail codes were matched.
+    sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
+    seed: int
+
+    @classmethod
+    def of(cls, one: Cohort, two: Cohort, tail: NDArray[np.bool_], seed: int) -> Profile:
+        """The profile that both cohorts can be thinned to."""
+        rate = min(tail_per_visit(one, tail), tail_per_visit(two, tail))
+        thinned = (with_fewer_tail_codes(cohort, tail, rate, seed) for cohort in (one, two))
+        first, second = (np.sort(cohort.codes_per_visit) for cohort in thinned)
+        return cls(tail, rate, (first, second), seed)
+
+    def applied(self, cohort: Cohort) -> Cohort:
+        """The cohort thinned to this profile."""
+        cohort = with_fewer_tail_codes(cohort, self.tail, self.tail_per_visit, self.seed)
+        n = cohort.n_visits
+        if n == 0 or not all(len(sizes) for sizes in self.sizes):
+            return cohort
+        draw = generator(self.seed, "thinned visits")
+        by_size = np.lexsort((draw.random(n), cohort.codes_per_visit))
+        rank = (np.arange(n) + 0.5) / n
+        wanted = np.minimum(*(sizes[(rank * len(sizes)).astype(np.int64)] for sizes in self.sizes))
+        target = np.empty(n, dtype=np.int64)
+        target[by_size] = wanted
+        # Tail codes come first in each visit, in random order, then the others: the first `target` stay.
+        visit = np.repeat(np.arange(n), cohort.codes_per_visit)
+        order = np.lexsort((draw.random(cohort.n_entries), ~self.tail[cohort.codes], visit))
+        place = np.arange(cohort.n_entries) - np.repeat(cohort.visit_starts[:-1], cohort.codes_per_visit)
+        keep = np.zeros(cohort.n_entries, dtype=bool)
+        keep[order[place < np.repeat(target, cohort.codes_per_visit)]] = True
+        return keep_entries(cohort, keep)

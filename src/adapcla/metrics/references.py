@@ -1,0 +1,100 @@
+"""Cohorts that say what a score means: real patients, a photocopier, and codes drawn without any structure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.records import Cohort
+from adapcla.records.cohort import starts_of
+from adapcla.seeds import generator
+
+#: Times that empty visits are drawn again before they are given one code each.
+_REDRAWS = 50
+#: The halves of the test patients are the same for every method and seed.
+_HALVES_SEED = 0
+
+
+class Halves(NamedTuple):
+    """Two disjoint halves of a cohort: one to compare with, one to stand for a perfect generator."""
+
+    reference: Cohort
+    ceiling: Cohort
+
+
+def halves(cohort: Cohort) -> Halves:
+    """The fixed halves of a cohort's patients; an odd patient goes to the reference.
+
+    >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
+    [2, 1]
+    """
+    order = generator(_HALVES_SEED, "halves of the test patients").permutation(cohort.n_patients)
+    middle = (cohort.n_patients + 1) // 2
+    return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
+
+
+def some_patients(cohort: Cohort, n_patients: int, seed: int) -> Cohort:
+    """Random patients without repeats, in their order; the cohort itself where it has no more than that.
+
+    >>> some_patients(Cohort.of([[["A"]], [["B"]], [["C"]]]), 2, seed=1).n_patients
+    2
+    """
+    if n_patients >= cohort.n_patients:
+        return cohort
+    chosen = generator(seed, "some patients").choice(cohort.n_patients, n_patients, replace=False)
+    return cohort.subset(np.sort(chosen))
+
+
+def train_copy(train: Cohort, n_patients: int, seed: int) -> Cohort:
+    """Training patients resampled with repeats: what perfect memory scores.
+
+    >>> train_copy(Cohort.of([[["A"]], [["B"]]]), 5, seed=1).n_patients
+    5
+    """
+    if train.n_patients == 0:
+        return train
+    return train.subset(generator(seed, "train copy").integers(0, train.n_patients, size=n_patients))
+
+
+def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
+    """Patients with lengths drawn from training and visits of independent codes with training prevalence.
+
+    An empty visit is drawn again, since no record holds one.
+
+    >>> floor = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
+    >>> floor.n_patients, floor.n_codes
+    (100, 3)
+    """
+    draw = generator(seed, "marginal patients")
+    if train.n_patients == 0:
+        return train
+    visits = train.visits_per_patient[draw.integers(0, train.n_patients, size=n_patients)]
+    share = train.visit_counts / train.n_visits
+    empty = np.arange(int(visits.sum()), dtype=np.int64)
+    visit_parts, code_parts = [], []
+    for _ in range(_REDRAWS):
+        if len(empty) == 0:
+            break
+        visit, code = _independent(share, empty, draw)
+        visit_parts.append(visit)
+        code_parts.append(code)
+        empty = np.setdiff1d(empty, visit)
+    visit_parts.append(empty)
+    code_parts.append(draw.choice(len(share), size=len(empty), p=share / share.sum()))
+    visit, code = np.concatenate(visit_parts), np.concatenate(code_parts)
+    order = np.lexsort((code, visit))
+    sizes = np.bincount(visit, minlength=int(visits.sum()))
+    return Cohort(train.vocabulary, code[order].astype(np.int32), starts_of(sizes), starts_of(visits))
+
+
+def _independent(
+    share: NDArray[np.float64], visits: NDArray[np.int64], draw: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(visit, code) entries in which each code is in each visit with its own probability, independently."""
+    times = draw.binomial(len(visits), share)
+    # How many visits hold a code is binomial, and given that number, which ones they are is a plain draw.
+    where = [draw.choice(len(visits), size=times[c], replace=False, shuffle=False) for c in np.flatnonzero(times)]
+    code = np.repeat(np.arange(len(share), dtype=np.int64), times)
+    return visits[np.concatenate(where)] if where else visits[:0], code

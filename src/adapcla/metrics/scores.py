@@ -1,0 +1,219 @@
+"""The scores of one synthetic cohort beside those of its references, as rows, tables and files."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapcla.errors import InputError
+from adapcla.metrics.contract import ALL, Goal, Score
+from adapcla.records import store
+
+if TYPE_CHECKING:
+    import polars
+
+#: The stratum of scores at matched numbers of patients, against half of the test patients.
+MATCHED = "matched"
+#: The same after codes and tail codes a visit were matched too.
+MATCHED_CODES = "matched_codes"
+TABLE, CSV, SUMMARY, MARKDOWN, LATEX = "scores.parquet", "scores.csv", "summary.json", "scores.md", "scores.tex"
+_ARROWS = {"up": "↑", "down": "↓", "match": "=", "none": ""}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One score and what stands beside it."""
+
+    metric: str
+    suite: str
+    goal: Goal
+    stratum: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    #: Why there is no value or, where there is one, no normalised value.
+    reason: str
+    real_test: float | None = None
+    train_copy: float | None = None
+    marginal: float | None = None
+    normalised: float | None = None
+
+
+def normalised(value: float | None, floor: float | None, ceiling: float | None) -> tuple[float | None, str]:
+    """(value − floor)/(ceiling − floor), or None and why.
+
+    >>> normalised(0.3, 0.2, 0.6)
+    (0.25, '')
+    >>> normalised(0.3, 0.2, 0.2)
+    (None, 'not normalised: ceiling and floor are equal')
+    """
+    if value is None:
+        return None, ""
+    if floor is None or ceiling is None:
+        return None, f"not normalised: no {'floor' if floor is None else 'ceiling'}"
+    if math.isclose(floor, ceiling, rel_tol=1e-9, abs_tol=1e-15):
+        return None, "not normalised: ceiling and floor are equal"
+    return round((value - floor) / (ceiling - floor), 12), ""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Every score of a synthetic cohort.
+
+    >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "", 0.9, 1.0, 0.1, 0.5)
+    >>> scores = Scores("demo", 1, (row,))
+    >>> scores.values(), scores["pair_seen"].value
+    ({'pair_seen': 0.5}, 0.5)
+    """
+
+    method: str
+    seed: int
+    rows: tuple[Row, ...]
+    #: Sizes, suites and settings that the scores rest on.
+    card: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Score:
+        """The score of a metric, or of (metric, stratum)."""
+        row = self.row(*((key, ALL) if isinstance(key, str) else key))
+        return Score(row.value, row.n, row.low, row.high, row.reason if row.value is None else "")
+
+    def row(self, metric: str, stratum: str = ALL) -> Row:
+        """The row of a metric and stratum."""
+        for row in self.rows:
+            if (row.metric, row.stratum) == (metric, stratum):
+                return row
+        raise KeyError(f"no score of {metric!r} in stratum {stratum!r}")
+
+    def values(self) -> dict[str, float | None]:
+        """Metric key → value at the default tail cut; None where it could not be computed."""
+        return {row.metric: row.value for row in self.rows if row.stratum == ALL}
+
+    def normalised(self) -> dict[str, float | None]:
+        """Metric key → normalised value, from the matched stratum where the plain one cannot be normalised."""
+        out: dict[str, float | None] = {}
+        for stratum in (MATCHED, ALL):
+            for row in self.rows:
+                if row.stratum == stratum and (row.normalised is not None or row.metric not in out):
+                    out[row.metric] = row.normalised
+        return {key: out[key] for key in self.values()}
+
+    def table(self) -> polars.DataFrame:
+        """One row a score: method, seed, metric, stratum, value, low, high, n, reason, references and the rest."""
+        import polars
+
+        schema = {"method": polars.String, "seed": polars.Int64, **_column_types()}
+        rows = [{"method": self.method, "seed": self.seed, **asdict(row)} for row in self.rows]
+        return polars.DataFrame(rows, schema=schema)
+
+    def summary(self) -> dict[str, Any]:
+        """What `--json` prints: values, normalised values, reasons for missing ones, sizes and settings."""
+        missing = {row.metric: row.reason for row in self.rows if row.stratum == ALL and row.value is None}
+        return {
+            "format": store.FORMAT_VERSION,
+            "method": self.method,
+            "seed": self.seed,
+            "values": self.values(),
+            "normalised": self.normalised(),
+            "missing": missing,
+            **self.card,
+        }
+
+    # ---- files ----------------------------------------------------------------------------------------------
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write the scores as Parquet, CSV, JSON, Markdown and LaTeX, whole or not at all."""
+        target = Path(folder)
+        table = self.table()
+        parquet = io.BytesIO()
+        table.write_parquet(parquet)
+        with store.fresh_folder(target, overwrite) as temporary:
+            (temporary / TABLE).write_bytes(parquet.getvalue())
+            (temporary / CSV).write_bytes(table.write_csv().encode())
+            (temporary / SUMMARY).write_bytes(store.json_bytes(self.summary()))
+            (temporary / MARKDOWN).write_bytes(self.markdown().encode())
+            (temporary / LATEX).write_bytes(self.latex().encode())
+        return target
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Scores:
+        """The scores in a folder."""
+        import polars
+
+        path = Path(folder)
+        summary = store.read_json(path / SUMMARY)
+        try:
+            table = polars.read_parquet(path / TABLE)
+            rows = tuple(Row(**row) for row in table.select(list(_column_types())).to_dicts())
+        except (OSError, polars.exceptions.PolarsError) as error:
+            remedy = "evaluate again"
+            raise InputError(f"not readable ({type(error).__name__})", path=path / TABLE, remedy=remedy) from None
+        known = {"format", "method", "seed", "values", "normalised", "missing"}
+        card = {key: value for key, value in summary.items() if key not in known}
+        return cls(str(summary.get("method", "")), int(summary.get("seed", 1)), rows, card)
+
+    def markdown(self) -> str:
+        """The headline scores as Markdown tables, one a suite."""
+        lines = [f"# Scores of {self.method} (seed {self.seed})", ""]
+        for suite, rows in self._headlines().items():
+            lines += [f"## {suite}", "", f"| {' | '.join(_TITLES)} |", "|" + "---|" * len(_TITLES)]
+            lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
+            lines.append("")
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The headline scores as LaTeX tables (package booktabs), one a suite."""
+        lines: list[str] = []
+        for suite, rows in self._headlines().items():
+            lines += [f"% suite: {suite}", f"\\begin{{tabular}}{{ll{'r' * (len(_TITLES) - 2)}}}", "\\toprule"]
+            lines += [" & ".join(_TITLES) + " \\\\", "\\midrule"]
+            lines += [" & ".join(_escaped(cell) for cell in _cells(row)) + " \\\\" for row in rows]
+            lines += ["\\bottomrule", "\\end{tabular}", ""]
+        return "\n".join(lines)
+
+    def _headlines(self) -> dict[str, list[Row]]:
+        """Rows of the headline strata by suite."""
+        out: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.stratum in (ALL, MATCHED, MATCHED_CODES):
+                out.setdefault(row.suite, []).append(row)
+        return out
+
+
+_TITLES = ("metric", "stratum", "value", "low", "high", "n", "real test", "train copy", "marginal", "normalised")
+
+
+def _column_types() -> dict[str, Any]:
+    """The columns of a row with their types on disk."""
+    import polars
+
+    text = dict.fromkeys(("metric", "suite", "goal", "stratum"), polars.String)
+    numbers = dict.fromkeys(("value", "low", "high"), polars.Float64)
+    beside = dict.fromkeys(("real_test", "train_copy", "marginal", "normalised"), polars.Float64)
+    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside}
+
+
+def _cells(row: Row) -> list[str]:
+    """A row as text."""
+    value = [f"– ({row.reason})"] if row.value is None else [number(row.value)]
+    numbers = (row.real_test, row.train_copy, row.marginal, row.normalised)
+    name = f"{row.metric} {_ARROWS[row.goal]}".strip()
+    return [name, row.stratum, *value, number(row.low), number(row.high), f"{row.n}", *(number(x) for x in numbers)]
+
+
+def number(value: float | None) -> str:
+    """A number with four digits that matter, a dash for none.
+
+    >>> number(0.123456), number(None), number(0.0), number(12345.6)
+    ('0.1235', '–', '0', '1.235e+04')
+    """
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    for plain, safe in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#"), ("–", "--")):
+        text = text.replace(plain, safe)
+    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
