@@ -1,0 +1,26 @@
+"""Who writes patients: every method behind one grammar: `fit`, `sample`, `save`, `load`.
+
+Lives here: the table of methods, what they share when fitting, sampling, steering and saving, and the references.
+May not: run a second training loop, compute metrics, draw figures.
+May import: training, networks, scaffold, sources, records and the ground floor.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "METHODS": "methods",
+    "AdaPCLA": "neural",
+    "NeuralGenerator": "neural",
+    "generator_for": "methods",
+    "load": "methods",
+}
+__all__ = ["METHODS", "AdaPCLA", "NeuralGenerator", "generator_for", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"adapcla.generators.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'adapcla.generators' has no attribute {name!r}")

@@ -1,0 +1,216 @@
+"""A fitted generator on disk: weights, settings, vocabulary, prior, manifest of hashes and a card for people."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as tensors_as_bytes
+
+from adapcla.errors import AdapclaError, InputError, UsageError
+from adapcla.generators.families import network_for
+from adapcla.generators.sampling import AttributeLaw
+from adapcla.generators.settings import Settings, settings_from
+from adapcla.networks.contract import Shape
+from adapcla.records import Prevalence, Vocabulary
+from adapcla.records.store import (
+    fresh_folder,
+    json_bytes,
+    read_json,
+    read_vocabulary,
+    verify_manifest,
+    write_manifest,
+    write_vocabulary,
+)
+from adapcla.version import __version__
+
+if TYPE_CHECKING:
+    from adapcla.generators.neural import NeuralGenerator
+
+WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
+    "weights.safetensors",
+    "config.json",
+    "vocabulary.parquet",
+    "prior.npy",
+    "README.md",
+)
+#: Counts below this are not shared.
+MIN_CELL = 11
+
+
+def save(generator: NeuralGenerator, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
+    """Write the generator; `shareable` suppresses counts of 1 to 10 in the prior."""
+    fitted = generator.fitted
+    if shareable and generator.settings.bias_at_inference:
+        raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
+    prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable else fitted.prevalence
+    law = _shared(fitted.law) if shareable else fitted.law
+    weights = {name: value.contiguous() for name, value in fitted.modules.state_dict().items()}
+    for name, value in weights.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise AdapclaError(f"{name} is not finite; the model was not written")
+    config = {
+        "format": 1,
+        "version": __version__,
+        "settings": generator.settings.model_dump(),
+        "shape": fitted.shape._asdict(),
+        "n_visits": fitted.prevalence.n_visits,
+        "longest": fitted.longest,
+        "visit_sizes": fitted.visit_sizes.tolist(),
+        "attributes": {
+            "names": law.names,
+            "categories": law.categories,
+            "combinations": law.combinations.tolist(),
+            "counts": law.counts.tolist(),
+        },
+        "facts": fitted.facts,
+        "shareable": shareable,
+        "environment": environment(),
+    }
+    with fresh_folder(folder, overwrite) as place:
+        (place / WEIGHTS).write_bytes(tensors_as_bytes(weights))
+        (place / CONFIG).write_bytes(json_bytes(config))
+        write_vocabulary(place / VOCABULARY, fitted.prevalence.vocabulary.codes)
+        np.save(place / PRIOR, prevalence.share, allow_pickle=False)
+        (place / CARD).write_text(model_card(generator, shareable), encoding="utf-8")
+        write_manifest(place)
+    return folder
+
+
+def _shared(law: AttributeLaw) -> AttributeLaw:
+    """The attribute law without combinations of few patients."""
+    keep = law.counts >= MIN_CELL
+    if not keep.any():
+        raise AdapclaError("every combination of attributes has fewer than 11 patients; train without attributes")
+    return AttributeLaw(law.names, law.categories, law.combinations[keep], law.counts[keep])
+
+
+def environment() -> dict[str, Any]:
+    """Versions that the same bytes depend on."""
+    return {
+        "adapcla": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": platform.machine(),
+    }
+
+
+def load(folder: Path) -> NeuralGenerator:
+    """The generator in a folder, after every hash and shape was checked; nothing in it is executed."""
+    from adapcla.generators.neural import Fitted, NeuralGenerator
+
+    place = folder / "model" if (folder / "model").is_dir() else folder
+    verify_manifest(place)
+    config = read_json(place / CONFIG)
+    try:
+        generator = NeuralGenerator(settings_from(Settings(), config["settings"]))
+        names = config["attributes"]
+        law = AttributeLaw(
+            tuple(names["names"]),
+            tuple(tuple(c) for c in names["categories"]),
+            np.array(names["combinations"], dtype=np.int64).reshape(len(names["counts"]), len(names["names"])),
+            np.array(names["counts"], dtype=np.int64),
+        )
+        raw = config["shape"]
+        shape = Shape(int(raw["n_codes"]), int(raw["context"]), tuple(raw["attributes"]), bool(raw["with_days"]))
+        visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
+        n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"a setting is missing or wrong ({error})", path=place / CONFIG, remedy="make it again"
+        ) from None
+    vocabulary = Vocabulary(read_vocabulary(place / VOCABULARY))
+    share = _prior(place / PRIOR)
+    if not len(vocabulary) == len(share) == shape.n_codes:
+        raise InputError(
+            f"{len(vocabulary)} codes, {len(share)} prevalences, a network of {shape.n_codes}",
+            path=place,
+            expected="three equal numbers",
+            remedy="make the model again",
+        )
+    prevalence = Prevalence(vocabulary, share, n_visits)
+    network = network_for(generator.settings, shape, prevalence)
+    _fill(network, place / WEIGHTS)
+    network.eval()  # type: ignore[attr-defined]
+    generator.fitted_ = Fitted(network, prevalence, law, shape, visit_sizes, longest, facts)
+    return generator
+
+
+def _prior(path: Path) -> np.ndarray:
+    try:
+        share: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
+    if share.dtype != np.float64 or share.ndim != 1:
+        raise InputError(f"numbers of type {share.dtype}", path=path, expected="float64", remedy="make it again")
+    return share
+
+
+def _fill(network: Any, path: Path) -> None:
+    """Load weights whose names and shapes are exactly the network's."""
+    try:
+        weights = load_tensors(path.read_bytes())
+    except (SafetensorError, ValueError, KeyError, OverflowError) as error:
+        raise InputError(
+            f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
+        ) from None
+    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    if expected != found:
+        wrong = sorted(set(expected.items()) ^ set(found.items()))[0]
+        raise InputError(
+            f"weights do not fit the settings, first at {wrong[0]!r}", path=path, remedy="make the model again"
+        )
+    network.load_state_dict(weights)
+
+
+def model_card(generator: NeuralGenerator, shareable: bool) -> str:
+    """The README of a saved model: aggregates, settings and warnings, for people."""
+    settings, facts = generator.settings, generator.fitted.facts
+    lines = [
+        f"# {settings.method}",
+        "",
+        "A generator of synthetic longitudinal health records. Synthetic output is not private by itself: run",
+        "`adapcla evaluate --gate` on a sample before sharing it, and treat these weights as more telling than data.",
+        "",
+        "## Training data (aggregates)",
+        *(
+            f"- {name}: {facts[name]}"
+            for name in ("patients", "visits", "codes", "validation patients")
+            if name in facts
+        ),
+        "",
+        "## Fit",
+        *(f"- {name}: {value}" for name, value in facts.items() if name in _SHOWN),
+        "",
+        "## Settings",
+        *(f"- {name}: {value}" for name, value in settings.model_dump().items() if not isinstance(value, dict)),
+        *(f"- architecture.{name}: {value}" for name, value in settings.architecture.model_dump().items()),
+        *(f"- budget.{name}: {value}" for name, value in settings.budget.model_dump().items()),
+        "",
+        "## Privacy",
+        "- not DP: trained without differential privacy",
+        f"- prior: {_SUPPRESSED if shareable else _EXACT}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_SHOWN = (
+    "parameters",
+    "steps",
+    "passes",
+    "best step",
+    "validation loss a visit",
+    "stopped early",
+    "seconds",
+    "threads",
+)
+_SUPPRESSED = "counts of 1 to 10 are suppressed"
+_EXACT = "the exact count of every code can be read from it; do not share it"

@@ -1,0 +1,74 @@
+"""Everything that decides what a fitted generator is; saved beside it, and nowhere else are there defaults."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from adapcla.errors import UsageError
+from adapcla.networks.architecture import Architecture
+from adapcla.records.store import json_bytes
+from adapcla.scaffold import schedule
+from adapcla.scaffold.bias import EPSILON
+from adapcla.training.budget import Budget
+
+
+class Settings(BaseModel):
+    """The settings of one fit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str = "adapcla"
+    seed: int = 1
+    architecture: Architecture = Architecture()
+    budget: Budget = Budget()
+    schedule: str = "base"
+    tempering: float = Field(1.0, description="Factor of the scaffold; −1 turns it round.")
+    permuted: bool = Field(False, description="Give each code another code's bias: a control.")
+    epsilon: float = Field(EPSILON, gt=0)
+    positive_weight: float = Field(1.0, gt=0, description="Extra weight of present codes in the loss.")
+    bias_at_inference: bool = Field(False, description="Keep the scaffold when sampling: Static-PCLA consistent.")
+    starts_from: str = Field("", description="Run whose weights training starts from; empty for a fresh start.")
+    calibration_rounds: int = Field(
+        0, ge=0, description="Rounds that fold the training prevalence into the output bias."
+    )
+
+    @field_validator("schedule")
+    @classmethod
+    def _known_schedule(cls, name: str) -> str:
+        return schedule(name).name
+
+    def fingerprint(self) -> str:
+        """A hash of every setting that changes the weights; threads and checkpoint times do not."""
+        content = self.model_dump()
+        for name in ("checkpoint_seconds",):
+            content["budget"].pop(name)
+        return hashlib.sha256(json_bytes(content)).hexdigest()[:16]
+
+
+def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
+    """The settings with some changed; names may be nested (`architecture`, `budget`) or plain.
+
+    >>> settings_from(Settings(), {"width": 64, "passes": 3}).architecture.width
+    64
+    """
+    content = base.model_dump()
+    places = dict.fromkeys(content, content)
+    places |= {name: content[part] for part in ("architecture", "budget") for name in content[part]}
+    for name, value in changes.items():
+        if name in ("architecture", "budget") and isinstance(value, dict):
+            content[name] |= value
+        elif name in places:
+            places[name][name] = value
+        else:
+            near = difflib.get_close_matches(name, places, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"no setting is called {name!r}{hint}")
+    try:
+        return Settings.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"setting {'.'.join(str(p) for p in first['loc'])}: {first['msg']}") from None

@@ -1,0 +1,129 @@
+"""Patients as packed tensors: real visits only, no padding, no dense multi-hot row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.records import Cohort
+from adapcla.records.cohort import ranges, starts_of
+
+
+class LengthGroup(NamedTuple):
+    """Patients with the same number of visits, as state rows: the start row first, then the visits in order."""
+
+    rows: Tensor  # (patients, visits + 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some patients, packed.
+
+    State rows are numbered: first the distinct start states (one for each combination of static attributes that
+    occurs), then one row a visit. The state of a row has seen everything up to that row and predicts what follows,
+    so visit v of a patient is predicted by the row before it. Start rows are shared: patients without a history are
+    the same patient to the network, and their logits are computed once.
+    """
+
+    n_patients: int
+    n_starts: int
+    codes: Tensor  # (entries,) code positions, visit by visit
+    offsets: Tensor  # (visits,) where each visit begins in `codes`
+    visit_of_entry: Tensor  # (entries,)
+    position: Tensor  # (visits,) 0 for the first visit of a patient
+    patient_of_visit: Tensor  # (visits,)
+    row_before: Tensor  # (visits,) the state row that predicts this visit
+    continues: Tensor  # (visits,) 1.0 where another visit follows
+    gap: Tensor  # (visits,) days since the visit before, 0 for a first visit
+    start_of_patient: Tensor  # (patients,) start row of each patient
+    start_attributes: Tensor  # (starts, attributes) category + 1, 0 for unknown
+    groups: tuple[LengthGroup, ...]
+
+    @property
+    def n_visits(self) -> int:
+        """Number of visits in the batch."""
+        return int(self.offsets.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """A cohort made ready for batches: histories cut at the context length, attributes as one integer matrix."""
+
+    cohort: Cohort
+    context: int
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Static attributes in their fixed order."""
+        return tuple(sorted(self.cohort.attributes))
+
+    @property
+    def n_cut(self) -> int:
+        """Visits beyond the context length, which are left out."""
+        return int(np.maximum(self.cohort.visits_per_patient - self.context, 0).sum())
+
+    def batch(self, patients: NDArray[np.int64]) -> Batch:
+        """The packed batch of these patients."""
+        cohort = self.cohort
+        first = np.asarray(cohort.patient_starts)[patients]
+        lengths = np.minimum(np.asarray(cohort.patient_starts)[patients + 1] - first, self.context)
+        visits = ranges(first, first + lengths)
+        begins = np.asarray(cohort.visit_starts)[visits]
+        sizes = np.asarray(cohort.visit_starts)[visits + 1] - begins
+        codes = np.asarray(cohort.codes)[ranges(begins, begins + sizes)]
+        gap = np.zeros(len(visits), dtype=np.int64)
+        if cohort.days is not None:
+            days = np.asarray(cohort.days)[visits].astype(np.int64)
+            gap[1:] = np.maximum(np.diff(days), 0)
+            gap[starts_of(lengths)[:-1]] = 0
+        return packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
+
+    def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Attribute categories plus one (0 unknown) of these patients, one column an attribute."""
+        columns = [np.asarray(self.cohort.attributes[n].values)[patients] + 1 for n in self.attribute_names]
+        return np.stack(columns, axis=1).astype(np.int64) if columns else np.zeros((len(patients), 0), np.int64)
+
+
+def packed(
+    codes: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    attributes: NDArray[np.int64],
+    gap: NDArray[np.int64],
+) -> Batch:
+    """A batch from flat arrays: `sizes` codes a visit, `lengths` visits a patient."""
+    n_visits = len(sizes)
+    starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
+    start_of_patient = start_of_patient.ravel()
+    n_starts = len(starts)
+    first_visit = starts_of(lengths)[:-1]
+    patient_of_visit = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(n_visits) - first_visit[patient_of_visit]
+    row_before = np.where(position == 0, start_of_patient[patient_of_visit], n_starts + np.arange(n_visits) - 1)
+    groups = []
+    for length in np.unique(lengths):
+        members = np.flatnonzero(lengths == length)
+        rows = np.empty((len(members), length + 1), dtype=np.int64)
+        rows[:, 0] = start_of_patient[members]
+        rows[:, 1:] = n_starts + first_visit[members][:, None] + np.arange(length)
+        groups.append(LengthGroup(torch.from_numpy(rows)))
+    return Batch(
+        n_patients=len(lengths),
+        n_starts=n_starts,
+        codes=torch.from_numpy(codes.astype(np.int64)),
+        offsets=torch.from_numpy(starts_of(sizes)[:-1]),
+        visit_of_entry=torch.from_numpy(np.repeat(np.arange(n_visits), sizes)),
+        position=torch.from_numpy(position),
+        patient_of_visit=torch.from_numpy(patient_of_visit),
+        row_before=torch.from_numpy(row_before),
+        continues=torch.from_numpy((position + 1 < lengths[patient_of_visit]).astype(np.float32)),
+        gap=torch.from_numpy(gap),
+        start_of_patient=torch.from_numpy(start_of_patient.astype(np.int64)),
+        start_attributes=torch.from_numpy(starts.astype(np.int64).reshape(n_starts, attributes.shape[1])),
+        groups=tuple(groups),
+    )

@@ -1,0 +1,75 @@
+"""What every network can be asked, so that one loop trains them all and one sampler rolls them all out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.networks.batch import Batch
+from adapcla.networks.draws import Noise
+
+#: (patient, code) pairs, sorted by patient.
+Drawn = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class Shape(NamedTuple):
+    """What a network must fit: the size of the vocabulary, of the context, and what the cohort carries."""
+
+    n_codes: int
+    context: int
+    #: Number of categories of each static attribute, in name order.
+    attributes: tuple[int, ...] = ()
+    with_days: bool = False
+
+
+class Likelihood(NamedTuple):
+    """Negative log-likelihoods in nats."""
+
+    codes: Tensor  # (visits,) of the visit's codes
+    record: Tensor  # (patients,) of codes, continuing and gaps together
+
+
+@dataclass(frozen=True)
+class DrawRule:
+    """How codes are drawn from logits: z / temperature + bias, in vocabulary order."""
+
+    #: Added to the logits: a steering shift, or the scaffold of Static-PCLA.
+    bias: Tensor | None = None
+    temperature: float = 1.0
+    #: Expected number of codes a visit is tempered to, one draw a visit from these counts; None leaves it natural.
+    counts: NDArray[np.int64] | None = None
+
+
+class Network(Protocol):
+    """A network that can be trained on packed batches and rolled out visit by visit."""
+
+    #: Whether `DrawRule.bias` has a meaning: the network exposes a logit for each code.
+    steerable: bool
+
+    def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float) -> Tensor:
+        """The summed training loss; `bias` (codes,) is added to the code logits."""
+
+    def likelihood(self, batch: Batch, bias: Tensor | None) -> Likelihood:
+        """How probable the records are, without any training aid but `bias`."""
+
+    def begin(self, attributes: Tensor, noise: Noise) -> Any:
+        """The state of patients (n, attributes) before their first visit."""
+
+    def goes_on(self, state: Any, noise: Noise) -> NDArray[np.bool_]:
+        """Whether each patient has another visit; asked before the codes of every visit but the first."""
+
+    def draw_gap(self, state: Any, noise: Noise) -> NDArray[np.int64]:
+        """Days until the next visit."""
+
+    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
+        """The codes of the next visit."""
+
+    def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
+        """The state after that visit."""
+
+    def keep(self, state: Any, rows: NDArray[np.int64]) -> Any:
+        """The state of some of the patients."""

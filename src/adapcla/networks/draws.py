@@ -1,0 +1,104 @@
+"""Drawing sparse sets of codes: exact independent Bernoulli draws at the price of the codes that come out.
+
+A Bernoulli with logit z happens with probability p = 1 − exp(−h) where h = softplus(z). So the codes hit by a unit
+Poisson process on the line of stacked hazards h are exactly the independent draws, and a visit of eleven codes needs
+about a dozen random numbers instead of one for each of thousands of codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.errors import AdapclaError
+from adapcla.seeds import keyed_uniform
+
+_ARRIVALS = 16
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Random numbers for some patients at one place of their record; each depends on seed, patient and place alone."""
+
+    key: int
+    patients: NDArray[np.int64]
+    place: int
+
+    def uniform(self, n: int, channel: int) -> NDArray[np.float64]:
+        """Uniform numbers (patients, n); another channel gives other numbers."""
+        counters = np.full(len(self.patients), self.place * 65536 + channel, dtype=np.int64)
+        return keyed_uniform(self.key, self.patients, counters, n)
+
+    def keep(self, rows: NDArray[np.int64]) -> Noise:
+        """The noise of some of the patients."""
+        return Noise(self.key, self.patients[rows], self.place)
+
+
+def bernoulli_codes(
+    logits: Tensor, row_of_patient: Tensor | None, noise: Noise, channel: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(patient, code) pairs of independent draws; patient i uses row `row_of_patient[i]`, or row i if None.
+
+    Pairs are sorted by patient, then code. −∞ logits never come out; any other non-finite logit is an error.
+    """
+    hazard = F.softplus(logits).double()  # (rows, V)
+    line = torch.cumsum(hazard, dim=1)
+    totals = line[:, -1].numpy()
+    if not np.isfinite(totals).all():
+        raise AdapclaError("the network gave logits that are not finite; the model is damaged: load another checkpoint")
+    rows = np.arange(len(totals)) if row_of_patient is None else row_of_patient.numpy()
+    if len(rows) != len(noise.patients):
+        raise ValueError(f"{len(noise.patients)} patients for {len(rows)} rows")
+    arrivals = _arrivals(totals[rows], noise, channel)
+    patients, marks = np.nonzero(arrivals < totals[rows][:, None])
+    if row_of_patient is None:
+        found = torch.searchsorted(line, torch.from_numpy(arrivals), right=True).numpy()
+        codes = found[patients, marks]
+    else:
+        codes = _located(line, rows[patients], arrivals[patients, marks])
+    key = np.unique(patients * logits.shape[1] + codes)  # a code hit twice is one code
+    return np.divmod(key, logits.shape[1])
+
+
+def _arrivals(totals: NDArray[np.float64], noise: Noise, channel: int) -> NDArray[np.float64]:
+    """Arrival times of unit Poisson processes, far enough to pass every total."""
+    reached = np.zeros((len(totals), 1))
+    pieces = []
+    part = 0
+    while (reached[:, -1] < totals).any():
+        gaps = -np.log(noise.uniform(_ARRIVALS, channel + 64 * part))
+        piece = reached[:, -1:] + np.cumsum(gaps, axis=1)
+        pieces.append(piece)
+        reached = piece
+        part += 1
+    return np.concatenate(pieces, axis=1) if pieces else np.zeros((len(totals), 0))
+
+
+def _located(line: Tensor, rows: NDArray[np.int64], points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The code whose stretch of its row's line holds each point; for few rows that many patients share."""
+    out = np.empty(len(points), dtype=np.int64)
+    for row in np.unique(rows).tolist():
+        members = rows == row
+        out[members] = np.searchsorted(line[row].numpy(), points[members], side="right")
+    return out
+
+
+def bernoulli(logits: Tensor, noise: Noise, channel: int) -> NDArray[np.bool_]:
+    """One draw for each patient."""
+    chance = torch.sigmoid(logits.double()).numpy()
+    if not np.isfinite(chance).all():
+        raise AdapclaError("the network gave probabilities that are not finite; load another checkpoint")
+    return noise.uniform(1, channel)[:, 0] < chance
+
+
+def categorical(logits: Tensor, noise: Noise, channel: int) -> NDArray[np.int64]:
+    """One category for each patient from rows of logits."""
+    steps = torch.cumsum(torch.softmax(logits.double(), dim=1), dim=1).numpy()
+    if not np.isfinite(steps).all():
+        raise AdapclaError("the network gave probabilities that are not finite; load another checkpoint")
+    return np.minimum((noise.uniform(1, channel) > steps).sum(axis=1), steps.shape[1] - 1)

@@ -1,0 +1,246 @@
+"""How a history state becomes the codes of the next visit.
+
+A head has four ways of being asked: `loss` with gradients, `nll` of each visit, `draw` of codes, and `logits` where
+one shot gives every code's logit. Bias arguments are in the head's own code order (rank order, see the network).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adapcla.errors import UsageError
+from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
+from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.layers import CodeTable
+
+
+class Visits(Protocol):
+    """What a head needs to know about the visits it is asked about."""
+
+    @property
+    def row_before(self) -> Tensor:
+        """(visits,) the state row that predicts each visit."""
+
+    @property
+    def visit_of_entry(self) -> Tensor:
+        """(entries,) the visit of each code."""
+
+    @property
+    def codes(self) -> Tensor:
+        """(entries,) code positions."""
+
+
+class Head(Protocol):
+    """The contract of heads."""
+
+    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float) -> Tensor:
+        """The summed loss of all visits, with gradients."""
+
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None) -> Tensor:
+        """The negative log-likelihood of each visit (visits,)."""
+
+    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+        """(patient, code) pairs of one drawn visit for each patient."""
+
+
+class IndependentHead(nn.Module):
+    """The paper's: one Bernoulli a code, all at once."""
+
+    def __init__(self, table: CodeTable, initial_logits: Tensor) -> None:
+        super().__init__()
+        self.table = table
+        self.bias = nn.Parameter(initial_logits.clone())
+
+    def _bias(self, extra: Tensor | None) -> Tensor:
+        return self.bias if extra is None else self.bias + extra
+
+    def logits(self, states: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Logits (rows, codes)."""
+        return torch.addmm(self._bias(bias), states, self.table().t())
+
+    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+        """The summed loss of all visits, with gradients."""
+        targets = sparse_targets(
+            visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0]
+        )
+        return sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
+
+    @torch.no_grad()
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+        """The negative log-likelihood of each visit (visits,)."""
+        return sparse_nll(
+            states, self.table(), self._bias(bias), visits.row_before, visits.visit_of_entry, visits.codes
+        )
+
+    @torch.no_grad()
+    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+        """(patient, code) pairs of one drawn visit for each patient."""
+        logits = self.logits(states) / rule.temperature
+        if rule.bias is not None:
+            logits = logits + rule.bias
+        if rule.counts is None:
+            return bernoulli_codes(logits, row_of_patient, noise, channel=8)
+        wanted = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
+        if row_of_patient is not None:
+            logits = logits[row_of_patient]
+        return bernoulli_codes(with_expected_count(logits, torch.from_numpy(wanted)), None, noise, channel=8)
+
+
+def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Tensor:
+    """Logits (rows, codes) shifted by one scalar a row so that the expected number of codes is as wanted.
+
+    >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
+    >>> round(float(torch.sigmoid(shifted).sum()), 3)
+    2.0
+    """
+    low = torch.full((logits.shape[0], 1), -30.0)
+    high = -low
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > wanted[:, None]
+        low, high = torch.where(too_many, low, middle), torch.where(too_many, middle, high)
+    return logits + (low + high) / 2
+
+
+def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
+    """Sizes of blocks that grow geometrically and sum to the number of codes.
+
+    >>> block_sizes(100, 4)
+    [4, 11, 27, 58]
+    >>> sum(block_sizes(6869, 24))
+    6869
+    """
+    n_blocks = max(1, min(n_blocks, n_codes // smallest))
+    if n_blocks == 1:
+        return [n_codes]
+    low, high = 1.0, 1.0 + n_codes
+    for _ in range(200):  # the growth rate at which the blocks sum to the number of codes
+        rate = (low + high) / 2
+        total = smallest * (rate**n_blocks - 1) / (rate - 1) if rate > 1 else smallest * n_blocks
+        low, high = (rate, high) if total < n_codes else (low, rate)
+    edges = np.round(smallest * (low ** np.arange(1, n_blocks + 1) - 1) / max(low - 1, 1e-12)).astype(int)
+    edges[-1] = n_codes
+    return [int(size) for size in np.diff(edges, prepend=0)]
+
+
+class BlockwiseHead(nn.Module):
+    """Ours: codes in blocks from frequent to rare; a block knows the history and the codes drawn before it.
+
+    The state of block k is H + C·gelu(A·H + Σ Q[codes of earlier blocks] + e_k), and its logits are the shared output
+    table applied to that state. W·(H + C·u) = W·H + (W·C)·u, so the wide product is done once over [H, u] and training
+    stays parallel over blocks.
+    """
+
+    def __init__(
+        self,
+        table: CodeTable,
+        within: CodeTable,
+        initial_logits: Tensor,
+        width: int,
+        hidden: int,
+        n_blocks: int,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.table, self.within = table, within
+        self.bias = nn.Parameter(initial_logits.clone())
+        self.sizes = block_sizes(len(initial_logits), n_blocks)
+        self.from_history = nn.Linear(width, hidden)
+        self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.02)
+        self.to_state = nn.Parameter(torch.randn(width, hidden) * 0.02)
+        self.dropout = nn.Dropout(dropout)
+        number = torch.repeat_interleave(torch.arange(len(self.sizes)), torch.tensor(self.sizes))
+        self.block_of_code: Tensor
+        self.register_buffer("block_of_code", number, persistent=False)
+
+    def _features(self, states: Tensor, visits: Visits) -> tuple[Tensor, Tensor]:
+        """History part [H] (visits, d) and within-visit part u (visits, blocks, hidden), teacher-forced."""
+        history = states[visits.row_before]
+        n_visits, n_blocks, hidden = len(history), len(self.sizes), self.block.shape[1]
+        cell = visits.visit_of_entry * n_blocks + self.block_of_code[visits.codes]
+        present = F.embedding(visits.codes, self.within())
+        sums = torch.zeros(n_visits * n_blocks, hidden).index_add(0, cell, present).view(n_visits, n_blocks, hidden)
+        before = torch.cumsum(sums, dim=1) - sums
+        inner = F.gelu(self.from_history(history)[:, None] + before + self.block)
+        return history, self.dropout(inner)
+
+    def _tables(self) -> Tensor:
+        """[W, W·C] (codes, d + hidden)."""
+        table = self.table()
+        return torch.cat([table, table @ self.to_state], dim=1)
+
+    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+        """The summed loss of all visits, with gradients."""
+        history, inner = self._features(states, visits)
+        whole = self.bias if bias is None else self.bias + bias
+        weights, biases = self._tables().split(self.sizes), whole.split(self.sizes)
+        total = torch.zeros(())
+        once = torch.ones(len(history))
+        block = self.block_of_code[visits.codes]
+        order = torch.argsort(block * len(history) + visits.visit_of_entry)
+        cuts = torch.bincount(block, minlength=len(self.sizes)).tolist()
+        rows, codes = visits.visit_of_entry[order].split(cuts), visits.codes[order].split(cuts)
+        begin = 0
+        for k, size in enumerate(self.sizes):
+            features = torch.cat([history, inner[:, k]], dim=1)
+            targets = SparseTargets(rows[k], codes[k] - begin, once)
+            total = total + sparse_bce(features, weights[k], biases[k], targets, positive_weight)
+            begin += size
+        return total
+
+    @torch.no_grad()
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+        """The negative log-likelihood of each visit (visits,)."""
+        history, inner = self._features(states, visits)
+        whole = self.bias if bias is None else self.bias + bias
+        weights = self._tables().split(self.sizes)
+        out = torch.zeros(len(history), dtype=torch.float64)
+        every = torch.arange(len(history))
+        block = self.block_of_code[visits.codes]
+        begin = 0
+        for k, size in enumerate(self.sizes):
+            mine = block == k
+            features = torch.cat([history, inner[:, k]], dim=1)
+            out += sparse_nll(
+                features,
+                weights[k],
+                whole[begin : begin + size],
+                every,
+                visits.visit_of_entry[mine],
+                visits.codes[mine] - begin,
+            )
+            begin += size
+        return out
+
+    @torch.no_grad()
+    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+        """(patient, code) pairs of one drawn visit for each patient, block by block."""
+        if rule.counts is not None:
+            raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
+        history = states if row_of_patient is None else states[row_of_patient]
+        table, within = self.table(), self.within()
+        base = torch.addmm(self.bias, states, table.t())
+        if row_of_patient is not None:
+            base = base[row_of_patient]
+        lifted = table @ self.to_state  # (V, hidden)
+        running = self.from_history(history)
+        patients, codes, begin = [], [], 0
+        for k, size in enumerate(self.sizes):
+            here = slice(begin, begin + size)
+            inner = F.gelu(running + self.block[k])
+            logits = torch.addmm(base[:, here], inner, lifted[here].t()) / rule.temperature
+            if rule.bias is not None:
+                logits = logits + rule.bias[here]
+            who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
+            which = which + begin
+            running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])
+            patients.append(who)
+            codes.append(which)
+            begin += size
+        return np.concatenate(patients), np.concatenate(codes)

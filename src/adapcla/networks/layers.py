@@ -1,0 +1,185 @@
+"""Parts that networks are made of: code tables with family trees, visit embeddings, causal attention over visits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adapcla.networks.batch import Batch
+
+#: Upper edges of the day-gap buckets: 0, 1, 2, 3, 7, 14 … days; the last bucket is open.
+GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
+
+
+class CodeTable(nn.Module):
+    """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
+
+    Rare codes have seen little, so most of their vector is what their family learned.
+    """
+
+    def __init__(self, n_codes: int, width: int, families: tuple[Tensor, ...] = (), scale: float = 0.02) -> None:
+        super().__init__()
+        self.own = nn.Parameter(torch.randn(n_codes, width) * scale)
+        self.family_of: list[str] = []
+        self.parts = nn.ParameterList()
+        for level, members in enumerate(families):
+            self.register_buffer(f"family_{level}", members.clone())
+            self.family_of.append(f"family_{level}")
+            self.parts.append(nn.Parameter(torch.randn(int(members.max()) + 1, width) * scale))
+
+    def forward(self) -> Tensor:
+        """The whole table (codes, width)."""
+        table: Tensor = self.own
+        for name, part in zip(self.family_of, self.parts, strict=True):
+            table = table + F.embedding(getattr(self, name), part)
+        return table
+
+
+class VisitEmbedding(nn.Module):
+    """A visit as the sum of its codes' vectors, its place in the record and the days since the one before."""
+
+    def __init__(self, width: int, context: int, n_attributes: tuple[int, ...], with_days: bool) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.randn(width) * 0.02)
+        self.place = nn.Parameter(torch.randn(context, width) * 0.02)
+        self.attributes = nn.ModuleList(nn.Embedding(size + 1, width) for size in n_attributes)
+        for table in self.attributes:
+            nn.init.normal_(table.weight, std=0.02)  # type: ignore[arg-type]
+        self.gap = nn.Embedding(len(GAP_EDGES) + 1, width) if with_days else None
+        if self.gap is not None:
+            nn.init.normal_(self.gap.weight, std=0.02)
+        self.norm = nn.LayerNorm(width)
+
+    def starts(self, attributes: Tensor) -> Tensor:
+        """Start rows (starts, width) from attribute categories (starts, attributes)."""
+        rows = self.start.expand(attributes.shape[0], -1)
+        for column, table in enumerate(self.attributes):
+            rows = rows + table(attributes[:, column])
+        return self.norm(rows)
+
+    def visits(self, table: Tensor, codes: Tensor, offsets: Tensor, position: Tensor, gap: Tensor) -> Tensor:
+        """Visit rows (visits, width)."""
+        rows = F.embedding_bag(codes, table, offsets, mode="sum") + self.place[position]
+        if self.gap is not None:
+            rows = rows + self.gap(gap_bucket(gap))
+        return self.norm(rows)
+
+
+def gap_bucket(days: Tensor) -> Tensor:
+    """The bucket of each day gap.
+
+    >>> gap_bucket(torch.tensor([0, 5, 9999])).tolist()
+    [0, 4, 13]
+    """
+    return torch.bucketize(days, torch.tensor(GAP_EDGES))
+
+
+class Cache(NamedTuple):
+    """Keys and values of the rows so far, one pair a layer, each (patients, heads, rows, width of a head)."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    def keep(self, rows: Tensor) -> Cache:
+        """The cache of some of the patients."""
+        return Cache(tuple((k[rows], v[rows]) for k, v in self.layers))
+
+
+class CausalLayer(nn.Module):
+    """Pre-norm attention over a patient's rows up to the present one, then a feed-forward part."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attention_norm, self.forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, rows: Tensor, batch: Batch) -> Tensor:
+        """New rows (rows, width); linear parts run on packed rows, attention on groups of equal length."""
+        width = rows.shape[1]
+        projected = self.query_key_value(self.attention_norm(rows))  # (R, 3d)
+        attended = projected[: batch.n_starts, 2 * width :]  # a start row sees itself alone
+        pieces, places = [attended], [torch.arange(batch.n_starts)]
+        for group in batch.groups:
+            members, steps = group.rows.shape
+            split = projected[group.rows].view(members, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            out = F.scaled_dot_product_attention(split[0], split[1], split[2], is_causal=True)  # (P, h, T+1, d/h)
+            pieces.append(out[:, :, 1:].transpose(1, 2).reshape(-1, width))
+            places.append(group.rows[:, 1:].reshape(-1))
+        mixed = torch.empty_like(rows).index_copy(0, torch.cat(places), torch.cat(pieces))
+        return self._rest(rows, mixed)
+
+    def step(self, rows: Tensor, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The new row (patients, width) of each patient given the cached ones, and the longer cache."""
+        n = rows.shape[0]
+        query, key, value = self.query_key_value(self.attention_norm(rows)).view(n, 3, self.heads, 1, -1).unbind(1)
+        if past is not None:
+            key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
+        out = F.scaled_dot_product_attention(query, key, value)  # (P, h, 1, d/h)
+        return self._rest(rows, out.reshape(n, -1)), (key, value)
+
+    def _rest(self, rows: Tensor, attended: Tensor) -> Tensor:
+        rows = rows + self.dropout(self.mix(attended))
+        return rows + self.dropout(self.narrow(F.gelu(self.widen(self.forward_norm(rows)))))
+
+
+class CausalTrunk(nn.Module):
+    """A causal Transformer over visits."""
+
+    def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(CausalLayer(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, rows: Tensor, batch: Batch) -> Tensor:
+        """States (rows, width): each has seen its patient's rows up to its own."""
+        for layer in self.layers:
+            rows = layer(rows, batch)
+        return self.norm(rows)
+
+    def step(self, rows: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """States of one new row a patient, and the cache that holds it."""
+        grown = []
+        for number, layer in enumerate(self.layers):
+            rows, pair = layer.step(rows, cache.layers[number] if cache else None)  # type: ignore[operator]
+            grown.append(pair)
+        return self.norm(rows), Cache(tuple(grown))
+
+
+class RecurrentCache(NamedTuple):
+    """Hidden and cell states, each (layers, patients, width)."""
+
+    hidden: Tensor
+    cell: Tensor
+
+    def keep(self, rows: Tensor) -> RecurrentCache:
+        """The cache of some of the patients."""
+        return RecurrentCache(self.hidden[:, rows], self.cell[:, rows])
+
+
+class RecurrentTrunk(nn.Module):
+    """An LSTM over visits, with the same two ways of calling as the causal trunk."""
+
+    def __init__(self, width: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.cells = nn.LSTM(width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+
+    def forward(self, rows: Tensor, batch: Batch) -> Tensor:
+        """States (rows, width): each has seen its patient's rows up to its own."""
+        starts, _ = self.cells(rows[: batch.n_starts, None])
+        pieces, places = [starts[:, 0]], [torch.arange(batch.n_starts)]
+        for group in batch.groups:
+            out, _ = self.cells(rows[group.rows])  # (P, T+1, d)
+            pieces.append(out[:, 1:].reshape(-1, rows.shape[1]))
+            places.append(group.rows[:, 1:].reshape(-1))
+        return torch.empty_like(rows).index_copy(0, torch.cat(places), torch.cat(pieces))
+
+    def step(self, rows: Tensor, cache: RecurrentCache | None) -> tuple[Tensor, RecurrentCache]:
+        """States of one new row a patient, and the cache after it."""
+        out, (hidden, cell) = self.cells(rows[:, None], None if cache is None else (cache.hidden, cache.cell))
+        return out[:, 0], RecurrentCache(hidden, cell)

@@ -1,0 +1,178 @@
+"""The visit network: code tables, a trunk over visits, a head for the codes, and small heads for what else follows.
+
+AdaPCLA, its ablations, `tailwise`, the LSTM and HALO are this network with different trunks and heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from adapcla.networks.batch import Batch
+from adapcla.networks.contract import Drawn, DrawRule, Likelihood
+from adapcla.networks.draws import Noise, bernoulli, categorical
+from adapcla.networks.heads import Head
+from adapcla.networks.layers import GAP_EDGES, CodeTable, VisitEmbedding, gap_bucket
+
+#: Longest gap that the open last bucket is drawn up to, in days.
+_LONGEST_GAP = 2920
+
+
+class RollState(NamedTuple):
+    """Where patients stand: their states, which row of them each patient uses, the cache and their place."""
+
+    states: Tensor
+    row_of_patient: Tensor | None
+    cache: Any
+    n_seen: int
+
+
+class VisitNetwork(nn.Module):
+    """A causal trunk over visits with a head for the next visit's codes.
+
+    Codes are kept in rank order inside (most frequent first), so that a block of the head is a slice of the tables.
+    """
+
+    def __init__(
+        self,
+        table: CodeTable,
+        embedding: VisitEmbedding,
+        trunk: nn.Module,
+        head: Head,
+        code_of_rank: Tensor,
+        width: int,
+    ) -> None:
+        super().__init__()
+        self.table, self.embedding, self.trunk = table, embedding, trunk
+        self.head = head
+        self.going_on = nn.Linear(width, 1)
+        self.gap_head = nn.Linear(width, len(GAP_EDGES) + 1) if embedding.gap is not None else None
+        self.steerable = True
+        # Saved with the weights: a suppressed prior could not give the order back.
+        self.code_of_rank: Tensor
+        self.rank_of_code: Tensor
+        self.register_buffer("code_of_rank", code_of_rank)
+        self.register_buffer("rank_of_code", torch.argsort(code_of_rank))
+
+    def _ranked(self, batch: Batch) -> Batch:
+        return replace(batch, codes=self.rank_of_code[batch.codes])
+
+    def _in_rank_order(self, bias: Tensor | None) -> Tensor | None:
+        return None if bias is None else bias[self.code_of_rank]
+
+    def states(self, batch: Batch) -> Tensor:
+        """States (starts + visits, width); `batch` in rank order."""
+        visits = self.embedding.visits(self.table(), batch.codes, batch.offsets, batch.position, batch.gap)
+        rows = torch.cat([self.embedding.starts(batch.start_attributes), visits])
+        out: Tensor = self.trunk(rows, batch)
+        return out
+
+    def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+        """The summed loss: codes of real visits, continuing, and day gaps where the cohort has them."""
+        ranked = self._ranked(batch)
+        states = self.states(ranked)
+        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight)
+        total = total + self._going_on_nll(states, ranked).sum()
+        if self.gap_head is not None:
+            total = total + self._gap_nll(states, ranked).sum()
+        return total
+
+    def _going_on_nll(self, states: Tensor, batch: Batch) -> Tensor:
+        """(visits,) of whether the record goes on after each visit."""
+        logits = self.going_on(states[batch.n_starts :])[:, 0]
+        return F.binary_cross_entropy_with_logits(logits, batch.continues, reduction="none")
+
+    def _gap_nll(self, states: Tensor, batch: Batch) -> Tensor:
+        """(visits,) of the days before each visit, 0 for first visits."""
+        assert self.gap_head is not None
+        later = (batch.position > 0).nonzero()[:, 0]
+        nll = F.cross_entropy(
+            self.gap_head(states[batch.row_before[later]]), gap_bucket(batch.gap[later]), reduction="none"
+        )
+        return torch.zeros(batch.n_visits).index_copy(0, later, nll)
+
+    @torch.no_grad()
+    def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
+        """How probable the records are."""
+        ranked = self._ranked(batch)
+        states = self.states(ranked)
+        codes = self.head.nll(states, ranked, self._in_rank_order(bias))
+        rest = self._going_on_nll(states, ranked).double()
+        if self.gap_head is not None:
+            rest = rest + self._gap_nll(states, ranked)
+        record = torch.zeros(batch.n_patients, dtype=torch.float64)
+        record.index_add_(0, batch.patient_of_visit, codes + rest)
+        return Likelihood(codes, record)
+
+    @torch.no_grad()
+    def next_logits(self, batch: Batch) -> Tensor:
+        """Logits (patients, codes), in vocabulary order, of the visit after each patient's last one.
+
+        For heads that give every logit in one shot.
+        """
+        ranked = self._ranked(batch)
+        last = batch.n_starts + (batch.continues == 0).nonzero()[:, 0]
+        logits: Tensor = self.head.logits(self.states(ranked)[last])  # type: ignore[attr-defined]
+        return logits[:, self.rank_of_code]
+
+    # ---- rolling out ------------------------------------------------------------------------------------
+    @torch.no_grad()
+    def begin(self, attributes: Tensor, noise: Noise) -> RollState:
+        """The state of patients (n, attributes) before their first visit; equal patients share a row."""
+        distinct, row_of_patient = np.unique(attributes.numpy(), axis=0, return_inverse=True)
+        states, cache = self.trunk.step(self.embedding.starts(torch.from_numpy(distinct)), None)  # type: ignore[operator]
+        return RollState(states, torch.from_numpy(row_of_patient.ravel()), cache, 0)
+
+    @torch.no_grad()
+    def goes_on(self, state: RollState, noise: Noise) -> NDArray[np.bool_]:
+        """Whether each patient has another visit."""
+        logits = self.going_on(state.states)[:, 0]
+        return bernoulli(logits if state.row_of_patient is None else logits[state.row_of_patient], noise, channel=0)
+
+    @torch.no_grad()
+    def draw_gap(self, state: RollState, noise: Noise) -> NDArray[np.int64]:
+        """Days until the next visit: a bucket, then a day in it."""
+        if self.gap_head is None or state.n_seen == 0:
+            return np.zeros(len(noise.patients), dtype=np.int64)
+        bucket = categorical(self.gap_head(state.states), noise, channel=1)
+        lows = np.array([0, *(edge + 1 for edge in GAP_EDGES)])
+        highs = np.array([*GAP_EDGES, _LONGEST_GAP])
+        spread = noise.uniform(1, channel=3)[:, 0] * (highs - lows + 1)[bucket]
+        return lows[bucket] + spread.astype(np.int64)
+
+    @torch.no_grad()
+    def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Drawn:
+        """The codes of the next visit."""
+        ranked = replace(rule, bias=self._in_rank_order(rule.bias))
+        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise)
+        codes = self.code_of_rank.numpy()[ranks]
+        order = np.lexsort((codes, who))
+        return who[order], codes[order]
+
+    @torch.no_grad()
+    def absorb(self, state: RollState, drawn: Drawn, gap: NDArray[np.int64]) -> RollState:
+        """The state after that visit; every patient must have drawn a code."""
+        who, codes = drawn
+        n = len(gap)
+        cache = state.cache
+        if state.row_of_patient is not None:
+            cache = cache.keep(state.row_of_patient)
+        offsets = torch.from_numpy(np.searchsorted(who, np.arange(n)))
+        ranks = self.rank_of_code[torch.from_numpy(codes)]
+        place = torch.full((n,), state.n_seen, dtype=torch.int64)
+        rows = self.embedding.visits(self.table(), ranks, offsets, place, torch.from_numpy(gap))
+        states, cache = self.trunk.step(rows, cache)  # type: ignore[operator]
+        return RollState(states, None, cache, state.n_seen + 1)
+
+    def keep(self, state: RollState, rows: NDArray[np.int64]) -> RollState:
+        """The state of some of the patients."""
+        index = torch.from_numpy(rows)
+        if state.row_of_patient is not None:
+            return state._replace(row_of_patient=state.row_of_patient[index])
+        return state._replace(states=state.states[index], cache=state.cache.keep(index))

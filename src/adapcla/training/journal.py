@@ -1,0 +1,45 @@
+"""What happened in training, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """An append-only log of a run; without a file it only remembers."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+
+    def resume(self, step: int) -> None:
+        """Take up the file of an earlier attempt, forgetting what came after `step` and any torn last line."""
+        if self.path is None or not self.path.exists():
+            return
+        for text in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict) and line.get("step", 0) <= step:
+                self.lines.append(line)
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+
+    def write(self, **line: Any) -> None:
+        """Add a line."""
+        self.lines.append(line)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """The lines of one kind, in order.
+
+        >>> journal = Journal()
+        >>> journal.write(kind="step", step=1)
+        >>> len(journal.of_kind("step"))
+        1
+        """
+        return [line for line in self.lines if line.get("kind") == kind]

@@ -1,0 +1,312 @@
+"""The training loop, the only one in the project.
+
+Every draw is keyed by seed and step, so the loop carries no generator state: a run that is killed and resumed ends in
+the same bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from adapcla.console import Meter, meter
+from adapcla.errors import AdapclaError, InterruptedRun
+from adapcla.networks.batch import Batch, Records
+from adapcla.seeds import generator, stream_key
+from adapcla.training.budget import Budget
+from adapcla.training.checkpoint import Checkpoints
+from adapcla.training.journal import Journal
+from adapcla.training.plan import Moment, Plan
+
+
+class Observer(Protocol):
+    """Somebody who looks at the modules along the way; probes are observers."""
+
+    #: How many looks over the whole run, the first before any step.
+    looks: int
+
+    def look(self, modules: nn.Module, moment: Moment) -> None:
+        """Called with the modules in evaluation mode."""
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    best_loss: float
+    best_step: int
+    steps: int
+    n_steps: int
+    seconds: float
+    stopped_early: bool
+    journal: Journal = field(repr=False)
+
+
+class _Forward(nn.Module):
+    """The plan's loss as a forward call, which is what distributed wrappers understand."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.modules_ = plan.modules
+        self.plan = plan
+
+    def forward(self, batch: Batch, moment: Moment) -> Tensor:
+        return self.plan.loss(batch, moment)
+
+
+class Loop:
+    """One run of a plan over a budget."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        train: Records,
+        valid: Records,
+        budget: Budget,
+        seed: int,
+        folder: Path | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.plan, self.train, self.valid, self.budget, self.seed = plan, train, valid, budget, seed
+        self.observers = observers
+        self.n_steps = budget.steps(train.cohort.n_patients)
+        self.checkpoints = None if folder is None else Checkpoints(folder)
+        self.journal = Journal(None if folder is None else folder / "journal.jsonl")
+        self.accelerator = Accelerator(cpu=budget.device in ("auto", "cpu") and not torch.cuda.is_available())
+        self.optimisers = {name: self._optimiser(list(params)) for name, params in plan.turns().items()}
+        self.forward = self.accelerator.prepare(_Forward(plan))
+        #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
+        self.scale = budget.batch_size * train.cohort.n_visits / train.cohort.n_patients
+        self.step, self.best_loss, self.best_step, self.bad_looks = 0, math.inf, -1, 0
+        self.best: dict[str, Tensor] = {}
+        self.spent = 0.0
+        self.stop_asked = False
+
+    def _optimiser(self, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+        tables = [p for n, p in named if p.dim() > 1 and (".own" in n or ".parts" in n)]
+        matrices = [p for n, p in named if p.dim() > 1 and not (".own" in n or ".parts" in n)]
+        rest = [p for _, p in named if p.dim() <= 1]
+        groups = [
+            {"params": matrices, "weight_decay": self.budget.weight_decay},
+            {"params": tables, "weight_decay": self.budget.table_decay},
+            {"params": rest, "weight_decay": 0.0},
+        ]
+        used = [group for group in groups if group["params"]]
+        return torch.optim.AdamW(used, lr=self.budget.learning_rate, betas=(0.9, 0.99), fused=True)
+
+    # ---- running ----------------------------------------------------------------------------------------
+    def run(self, resume: bool = False) -> Outcome:
+        """Train to the end of the budget, or until validation says stop; the best weights are in the modules."""
+        if resume:
+            self._restore()
+        if self.budget.threads:
+            torch.set_num_threads(self.budget.threads)
+        # Moments of rows that are rarely touched decay into denormal numbers, which are slow.
+        torch.set_flush_denormal(True)
+        self._started = self._saved = time.monotonic()
+        with _signals(self), meter("train", self.n_steps) as bar:
+            bar.advance(self.step)
+            self._observe()
+            while self.step < self.n_steps and not self._exhausted():
+                self._one_step(bar)
+        self._save()
+        stopped = self.step < self.n_steps
+        if self.best:
+            self.plan.modules.load_state_dict(self.best)
+        self.plan.modules.eval()
+        return Outcome(self.best_loss, self.best_step, self.step, self.n_steps, self._seconds(), stopped, self.journal)
+
+    def _one_step(self, bar: Meter) -> None:
+        moment = Moment(self.step, self.n_steps, self.seed)
+        loss, norm = self._update(moment)
+        self.step += 1
+        alpha = self.plan.weight(moment)
+        rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
+        speed = rate * self.step / max(self._seconds(), 1e-9)
+        bar.advance(1, f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s")
+        if self.step % max(1, self.n_steps // 200) == 0:
+            self.journal.write(
+                kind="step", step=self.step, loss=loss, alpha=alpha, gradient=norm, seconds=round(self._seconds(), 2)
+            )
+        self._observe()
+        if self._due(self.budget.validations):
+            self._validate(moment)
+        if self.stop_asked:
+            self._save()
+            raise InterruptedRun(f"stopped at step {self.step} of {self.n_steps} after a checkpoint; --resume goes on")
+        if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
+            self._save()
+
+    def _update(self, moment: Moment) -> tuple[float, float]:
+        """One optimiser step; anything that is not finite stops the run before it is kept."""
+        turn = self.plan.turn(moment)
+        optimiser = self.optimisers[turn]
+        rate = self.budget.rate(moment.step, self.n_steps)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        torch.manual_seed(stream_key(self.seed, "step", moment.step) % (1 << 63))
+        self.plan.modules.train()
+        optimiser.zero_grad(set_to_none=True)
+        total = 0.0
+        world = self.accelerator.num_processes
+        for patients in self._pieces(self._draw(moment.step)):
+            batch = self.train.batch(patients)
+            loss = self.forward(batch, moment) / self.scale * world
+            self.accelerator.backward(loss)
+            total += float(loss.detach()) / world
+        parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
+        self._demand(moment, loss=total, gradient=norm, rate=rate)
+        optimiser.step()
+        sizes = torch.stack(torch._foreach_norm([p.detach() for p in parameters]))
+        self._demand(moment, parameters=float(sizes.sum()))
+        return total, norm
+
+    def _demand(self, moment: Moment, **numbers: float) -> None:
+        for name, value in numbers.items():
+            if not math.isfinite(value):
+                kept = "the last good checkpoint is kept" if self.checkpoints else "nothing was saved"
+                raise AdapclaError(
+                    f"step {moment.step}: {name} is {value} (α = {self.plan.weight(moment):.3f}); {kept}\n"
+                    "to do: lower the learning rate, or check the prior and the data"
+                )
+
+    def _draw(self, step: int) -> NDArray[np.int64]:
+        """The patients of a step: a random draw without regard to length; this process's share of it."""
+        n, size = self.train.cohort.n_patients, self.budget.batch_size
+        a_pass = math.ceil(n / size)
+        order = generator(self.seed, "pass", step // a_pass).permutation(n)
+        chosen = order[(step % a_pass) * size : (step % a_pass + 1) * size]
+        return chosen[self.accelerator.process_index :: self.accelerator.num_processes]
+
+    def _pieces(self, patients: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The patients in pieces of bounded size, so that memory is bounded too."""
+        visits = np.minimum(self.train.cohort.visits_per_patient[patients], self.train.context)
+        number = (np.cumsum(visits) - 1) // self.budget.rows_at_once
+        for piece in np.unique(number):
+            yield patients[number == piece]
+
+    # ---- looking ----------------------------------------------------------------------------------------
+    def _due(self, looks: int) -> bool:
+        """Whether one of `looks` evenly spaced looks falls on the step just done."""
+        return (self.step * looks) // self.n_steps > ((self.step - 1) * looks) // self.n_steps
+
+    def _observe(self) -> None:
+        for observer in self.observers:
+            if self.step == 0 or self._due(observer.looks - 1):
+                self.plan.modules.eval()
+                observer.look(self.plan.modules, Moment(self.step, self.n_steps, self.seed))
+
+    def _validate(self, moment: Moment) -> None:
+        loss = validation_loss(self.plan, self.valid, self.budget)
+        if not math.isfinite(loss):
+            self._demand(moment, validation=loss)
+        settled = self.plan.settled(moment)
+        # Weights that still lean on a scaffold are no candidates: they are not what will be sampled from.
+        better = settled and loss < self.best_loss
+        if better:
+            self.best_loss, self.best_step, self.bad_looks = loss, self.step, 0
+            self.best = {name: value.detach().clone() for name, value in self.plan.modules.state_dict().items()}
+        elif settled:
+            self.bad_looks += 1
+        self.journal.write(
+            kind="validation",
+            step=self.step,
+            loss=loss,
+            settled=settled,
+            best=better,
+            seconds=round(self._seconds(), 2),
+        )
+
+    def _exhausted(self) -> bool:
+        return self.bad_looks >= self.budget.patience
+
+    def _seconds(self) -> float:
+        return self.spent + time.monotonic() - self._started
+
+    # ---- keeping ----------------------------------------------------------------------------------------
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        if self.checkpoints is None or not self.accelerator.is_main_process:
+            return
+        tensors = {f"now.{name}": value for name, value in self.plan.modules.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
+        for turn, optimiser in self.optimisers.items():
+            for number, state in optimiser.state_dict()["state"].items():
+                tensors |= {f"optimiser.{turn}.{number}.{name}": value for name, value in state.items()}
+        state = {
+            "step": self.step,
+            "best_loss": self.best_loss if self.best else None,
+            "best_step": self.best_step,
+            "bad_looks": self.bad_looks,
+            "seconds": self._seconds(),
+            "processes": self.accelerator.num_processes,
+        }
+        self.checkpoints.save(self.step, tensors, state)
+
+    def _restore(self) -> None:
+        found = self.checkpoints.latest() if self.checkpoints else None
+        if found is None:
+            return
+        tensors, state = found
+        self.step, self.best_step, self.bad_looks = state["step"], state["best_step"], state["bad_looks"]
+        self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
+        self.spent = state["seconds"]
+        self.plan.modules.load_state_dict(_under("now.", tensors))
+        self.best = _under("best.", tensors)
+        for turn, optimiser in self.optimisers.items():
+            content = optimiser.state_dict()
+            restored: dict[int, dict[str, Any]] = {}
+            for name, value in _under(f"optimiser.{turn}.", tensors).items():
+                number, _, key = name.partition(".")
+                restored.setdefault(int(number), {})[key] = value
+            content["state"] = restored
+            optimiser.load_state_dict(content)
+        self.journal.resume(self.step)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+@torch.no_grad()
+def validation_loss(plan: Plan, valid: Records, budget: Budget) -> float:
+    """The bias-free loss a visit over all validation patients."""
+    plan.modules.eval()
+    total, visits = 0.0, 0
+    for low in range(0, valid.cohort.n_patients, budget.batch_size):
+        patients = np.arange(low, min(low + budget.batch_size, valid.cohort.n_patients))
+        part, n = plan.validation(valid.batch(patients))
+        total, visits = total + part, visits + n
+    return total / max(visits, 1)
+
+
+@contextmanager
+def _signals(loop: Loop) -> Iterator[None]:
+    """SIGTERM and Ctrl-C ask the loop to stop after a checkpoint; outside the main thread nothing is changed."""
+
+    def ask(*_: object) -> None:
+        loop.stop_asked = True
+
+    try:
+        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
