@@ -90,7 +90,7 @@ def assemble(
         attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
         card={
             "source": source,
-            "visit": visit_rule,
+            "visit_rule": visit_rule,
             "options": options.for_card(),
             **(card or {}),
             "dropped": dict(bench.dropped),
