@@ -20,12 +20,17 @@ FORMATS: dict[str, str] = {name: f"adapcla.sources.export.{name}" for name in ("
 _TABLES = {"csv": "long.csv"}
 
 
+def check_format(to: str) -> None:
+    """Raise unless `to` is one of `FORMATS`."""
+    if to not in FORMATS:
+        raise UsageError(f"--to {to!r}\nexpected: {', '.join(FORMATS)}\nto do: choose one of these")
+
+
 def write(cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False) -> Path:
     """Write a cohort to a folder in one of `FORMATS`, whole or not at all; the folder comes back."""
     from adapcla.sources.codebook import Codebook
 
-    if to not in FORMATS:
-        raise UsageError(f"--to {to!r}\nexpected: {', '.join(FORMATS)}\nto do: choose one of these")
+    check_format(to)
     if cohort.n_patients == 0:
         raise InputError("a cohort without patients", remedy="export one that has some")
     with fresh_folder(Path(folder), overwrite) as temporary:
@@ -34,4 +39,4 @@ def write(cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False) 
     return Path(folder)
 
 
-__all__ = ["FORMATS", "write"]
+__all__ = ["FORMATS", "check_format", "write"]

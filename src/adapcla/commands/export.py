@@ -1,0 +1,43 @@
+"""`adapcla export`: a cohort in somebody else's format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from adapcla.console import say
+
+#: Formats that a source of another name reads back.
+_READER = {"csv": "table"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command("export")(export)
+
+
+def export(
+    cohort: Path = typer.Argument(help="Folder of the cohort."),
+    to: str = typer.Option(..., "--to", help="meds, omop, fhir, csv or halo."),
+    out: Path = typer.Option(..., "--out", help="Folder for the files."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace what is in the output folder."),
+    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+) -> None:
+    """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
+    from adapcla.records import Cohort
+    from adapcla.records.store import refuse_populated
+    from adapcla.sources.export import check_format, write
+
+    check_format(to)
+    refuse_populated(out, overwrite)
+    patients = Cohort.open(cohort)
+    write(patients, out, to, overwrite=overwrite)
+    files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    result = {"out": str(out), "to": to, "patients": patients.n_patients, "visits": patients.n_visits, "files": files}
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    typer.echo(f"{out}: {patients.n_patients:,} patients, {patients.n_visits:,} visits in {len(files)} files")
+    say(f"reads back with: adapcla import {_READER.get(to, to)} {out} --out DIR")

@@ -1,0 +1,21 @@
+"""HALO pickles out: train, validation and test records with the paper's shares, and their code lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from adapcla.records import Cohort
+from adapcla.sources.codebook import Codebook
+from adapcla.sources.export.rows import facts
+from adapcla.sources.halo import write_pickles
+
+
+def write(cohort: Cohort, folder: Path) -> None:
+    """Write HALO's files; attributes go along as facts, labels as HALO's own label arrays."""
+    keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
+    patient, key = facts(cohort)
+    patient, key = patient[key < len(keys) - len(cohort.label_names)], key[key < len(keys) - len(cohort.label_names)]
+    starts = np.searchsorted(patient, np.arange(cohort.n_patients + 1))
+    write_pickles(cohort, folder, lambda p: [keys[k] for k in key[starts[p] : starts[p + 1]]])
