@@ -29,24 +29,32 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Boxes and colours would more than double the time that `--help` takes.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end, if asked to."""
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
 
 
 @app.callback()
 def settings(
     quiet: bool = typer.Option(False, "--quiet", "-q", envvar="ADAPCLA_QUIET", help="No bars, no log lines."),
     debug: bool = typer.Option(False, "--debug", envvar="ADAPCLA_DEBUG", help="Show the traceback of a failure."),
-    version: bool = typer.Option(False, "--version", help="Print the version and end."),
+    version: bool = typer.Option(
+        False, "--version", callback=show_version, is_eager=True, help="Print the version and end."
+    ),
 ) -> None:
     """Settings that every verb knows."""
     if quiet:
         os.environ["ADAPCLA_QUIET"] = "1"
     if debug:
         os.environ["ADAPCLA_DEBUG"] = "1"
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
 
 
 for _verb in VERBS:
@@ -54,22 +62,33 @@ for _verb in VERBS:
 
 
 def main() -> None:
-    """Run a verb; a failure a user can meet is one to three lines and its exit code, never a traceback."""
+    """Run a verb; a failure is one to three lines on stderr and its exit code, a traceback only with `--debug`."""
     try:
         app()
-    except AdapclaError as error:
-        if os.environ.get("ADAPCLA_DEBUG"):
+    except SystemExit:
+        raise
+    # Some readers of tables panic with an exception that is no `Exception`; a user must not see its traceback either.
+    except BaseException as error:
+        if os.environ.get("ADAPCLA_DEBUG", "") not in ("", "0"):
             raise
-        print(f"adapcla: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("adapcla: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
-        if os.environ.get("ADAPCLA_DEBUG"):
-            raise
-        print(f"adapcla: unexpected {type(error).__name__}; run again with --debug to see where", file=sys.stderr)
-        sys.exit(1)
+        text, code = explained(error)
+        print(f"adapcla: {text}", file=sys.stderr)
+        sys.exit(code)
+
+
+def explained(error: BaseException) -> tuple[str, int]:
+    """What to tell a user about a failure, and the exit code.
+
+    >>> explained(FileNotFoundError(2, "No such file or directory", "cohort"))
+    ('cohort: No such file or directory', 1)
+    """
+    if isinstance(error, AdapclaError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", 1
+    return f"unexpected {type(error).__name__}; run again with --debug to see where", 1
 
 
 if __name__ == "__main__":
