@@ -6,6 +6,7 @@ names and target prevalences with another structure.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -60,8 +61,11 @@ def simulate(
     tripwires: int = 0,
     law_seed: int = LAW_SEED,
     chunk: int = CHUNK,
+    advance: Callable[[int], None] | None = None,
 ) -> Cohort:
     """Patients drawn from a planted law; patient i of a seed is the same whatever `patients` and `chunk` are.
+
+    `advance` is told after each chunk how many patients it had.
 
     >>> cohort = simulate(patients=20, codes=60, seed=1)
     >>> cohort.n_patients, cohort.n_codes, cohort.card["source"]
@@ -72,7 +76,12 @@ def simulate(
     if chunk < 1:
         raise UsageError(f"chunk={chunk}: expected at least 1 patient")
     world = law(codes, population, law_seed)
-    drawn = with_tripwires(_joined(list(Sampler(world, seed).chunks(patients, chunk))), world.layout, tripwires)
+    lots = []
+    for lot in Sampler(world, seed).chunks(patients, chunk):
+        lots.append(lot)
+        if advance is not None:
+            advance(len(lot.visits))
+    drawn = with_tripwires(_joined(lots), world.layout, tripwires)
     return Cohort(
         world.vocabulary,
         drawn.codes,

@@ -27,7 +27,7 @@ _TOP_SHARE = 0.35
 #: Mean number of codes a visit, the reason included, in a world of the default size.
 _CODES_PER_VISIT, _DEFAULT_CODES = 11.0, 3000
 #: Share of visits with the median disorder at the default size: under 10 of the 21,600 visits of 12,000 patients.
-_MEDIAN_SHARE = 4.4e-4
+_MEDIAN_SHARE = 4.0e-4
 _ONSETS = ("Bel", "Cor", "Dal", "Fen", "Gar", "Hol", "Jor", "Kel", "Lum", "Mor", "Nar", "Ost", "Pel", "Quer")
 _MIDDLES = ("a", "o", "i", "u", "ava", "ola", "eri", "undo")
 _CORES = ("var", "dim", "lor", "nex", "pri", "ston", "tal", "vin", "zet", "mond", "gril", "shan")
@@ -96,7 +96,7 @@ def long_tail(n: int) -> NDArray[np.float64]:
 
     def curve(exponent: float) -> NDArray[np.float64]:
         def shares(log_knee: float) -> NDArray[np.float64]:
-            return _TOP_SHARE * (1 + rank / np.exp(log_knee)) ** -exponent * (1 - rank / n)
+            return _TOP_SHARE * (1 + rank / np.exp(log_knee)) ** -exponent * (1 - 0.93 * rank / n)
 
         return shares(brentq(lambda knee: float(shares(knee).sum()) - total, -12.0, 25.0))
 

@@ -1,0 +1,132 @@
+"""`adapcla describe`: a cohort in numbers, and a figure of its long tail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from adapcla import console
+
+_FORMATS = (".png", ".svg")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("describe")(describe)
+
+
+def describe(
+    cohort: Path = typer.Argument(..., help="A cohort folder."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
+    figure: Path | None = typer.Option(None, "--figure", help="Draw the long tail into this file, .png or .svg."),
+    seed: int = typer.Option(1, help="Seed of the random visits that next visits are compared with."),
+) -> None:
+    """Say how large a cohort is, how long its tail, how alike its visits, and what was dropped on the way."""
+    from adapcla.errors import UsageError
+    from adapcla.records import Cohort
+    from adapcla.records.description import describe as told_of
+
+    if figure is not None and figure.suffix.lower() not in _FORMATS:
+        raise UsageError(f"--figure {figure}\nexpected: a file ending in {' or '.join(_FORMATS)}")
+    patients = Cohort.open(cohort)
+    told = told_of(patients, seed)
+    if figure is not None:
+        from adapcla.report import style
+        from adapcla.report.figures.longtail import longtail
+
+        style.save(longtail(patients), figure)
+        console.say(f"figure: {figure}")
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False))
+    else:
+        _show(cohort, told)
+
+
+def _show(folder: Path, told: dict[str, Any]) -> None:
+    """Print the description as tables for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    screen = Console(highlight=False)
+    plain = Table(title=f"{folder.name} ({told['source']})", title_justify="left", show_header=False, box=None)
+    plain.add_column(style="bold")
+    plain.add_column()
+    for name, value in _lines(told):
+        plain.add_row(name, value)
+    screen.print(plain)
+    parts = Table(title="\nHow the codes are used", title_justify="left", box=None, header_style="bold")
+    parts.add_column("stratum")
+    for heading in ("codes", "% of codes", "% of entries", "visits a code"):
+        parts.add_column(heading, justify="right")
+    for name, part in _parts(told):
+        parts.add_row(
+            name,
+            f"{part['codes']:,}",
+            _percent(part["share_of_codes"]),
+            _percent(part["share_of_entries"]),
+            "–" if part["lowest"] is None else f"{part['lowest']:,} to {part['highest']:,}",
+        )
+    screen.print(parts)
+    if told["dropped"]:
+        dropped = Table(title="\nDropped while reading", title_justify="left", show_header=False, box=None)
+        dropped.add_column(style="bold")
+        dropped.add_column(justify="right")
+        for reason, n in sorted(told["dropped"].items()):
+            dropped.add_row(str(reason), f"{n:,}" if isinstance(n, int) else str(n))
+        screen.print(dropped)
+
+
+def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values of the first table."""
+    tail, overlap = told["long_tail"], told["overlap"]
+    yield "patients", f"{told['patients']:,}"
+    yield "visits", f"{told['visits']:,}"
+    yield "codes", f"{told['codes']:,} ({tail['absent']:,} of them in no visit)"
+    visits = told["visits_per_patient"]
+    yield "visits a patient", f"{_spread(visits)}; {_percent(visits['one_visit'])} have one"
+    yield "codes a visit", _spread(told["codes_per_visit"])
+    yield (
+        "long tail",
+        f"half of all entries are of {tail['codes_with_half_of_entries']:,} codes; "
+        f"{_percent(tail['rare'])} of the codes have fewer than {tail['rare_below']} visits",
+    )
+    if overlap["pairs"]:
+        others = "–" if overlap["random_visit"] is None else f"{overlap['random_visit']:.3f}"
+        yield "next-visit overlap", f"{overlap['next_visit']:.3f} (somebody else's visit: {others}; Jaccard)"
+    else:
+        yield "next-visit overlap", f"not known: {overlap['reason']}"
+    if told["days"] is not None and told["days"]["between_visits"]["median"] is not None:
+        yield "days between visits", f"median {told['days']['between_visits']['median']:,.0f}"
+    for name, domain in told["domains"].items():
+        yield f"domain {name}", f"{domain['codes']:,} codes, {_percent(domain['share_of_entries'])} of entries"
+    for name, categories in told["attributes"].items():
+        shown = sorted(categories.items(), key=lambda item: -item[1])[:8]
+        more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""
+        yield name, ", ".join(f"{category} {n:,}" for category, n in shown) + more
+    if told["labels"]:
+        yield "labels", f"{len(told['labels'])}"
+    if not told["dropped"]:
+        yield "dropped", "nothing"
+
+
+def _parts(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of the second table."""
+    yield from told["strata"].items()
+    for band, part in told["bands"].items():
+        yield f"in {band} visit{'' if band == '1' else 's'}", part
+
+
+def _spread(values: dict[str, Any]) -> str:
+    """Mean, median and maximum as text."""
+    if values["mean"] is None:
+        return "none"
+    return f"mean {values['mean']:.2f}, median {values['median']:g}, most {values['max']:,}"
+
+
+def _percent(share: float | None) -> str:
+    """A share as text."""
+    return "–" if share is None else f"{100 * share:.1f} %"
