@@ -16,6 +16,7 @@ VERBS = (
     "simulate",
     "import_",
     "describe",
+    "split",
     "export",
     "prior",
     "train",

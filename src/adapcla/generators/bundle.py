@@ -209,8 +209,6 @@ _SHOWN = (
     "best step",
     "validation loss a visit",
     "stopped early",
-    "seconds",
-    "threads",
 )
 _SUPPRESSED = "counts of 1 to 10 are suppressed"
 _EXACT = "the exact count of every code can be read from it; do not share it"

@@ -180,8 +180,6 @@ class NeuralGenerator:
             "best step": self.outcome_.best_step,
             "validation loss a visit": self.outcome_.best_loss,
             "stopped early": self.outcome_.stopped_early,
-            "seconds": round(self.outcome_.seconds, 1),
-            "threads": torch.get_num_threads(),
         }
 
     def scaffold_bias(self) -> torch.Tensor:
@@ -280,16 +278,20 @@ class NeuralGenerator:
         """The shift towards a target; None where there is none."""
         if toward is None:
             return None
-        if not self.network_.steerable:
-            raise UsageError(f"{self.method} has no logit for each code, so that it cannot be steered")
-        if isinstance(toward, Steering):
-            return toward
-        first = shift(self.prevalence_, target_prevalence(toward), strength, missing)
+        first = self.steer(toward, strength, missing)
         if not calibrate or strength == 0:
             return first
         from adapcla.generators.control import closed_loop
 
         return closed_loop(self, first, seed)
+
+    def steer(self, toward: Target | Steering, strength: float = 1.0, missing: str = "keep") -> Steering:
+        """The paper's shift towards a target prevalence."""
+        if not self.network_.steerable:
+            raise UsageError(f"{self.method} has no logit for each code, so that it cannot be steered")
+        if isinstance(toward, Steering):
+            return toward
+        return shift(self.prevalence_, target_prevalence(toward), strength, missing)
 
     def sample_card(self, n: int, seed: int, rule: SampleRule, steering: Steering | None) -> dict[str, Any]:
         """What a synthetic cohort says about itself."""

@@ -1,0 +1,45 @@
+"""Options that several verbs share, spelled once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adapcla.errors import UsageError
+
+Out = Annotated[Path, typer.Option("--out", help="Folder to write; refused if it holds something.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
+
+
+def emit(content: dict[str, Any]) -> None:
+    """Print one JSON object as the last line of stdout."""
+    sys.stdout.write(json.dumps(content, ensure_ascii=False, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """Numpy scalars and paths as JSON knows them."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def assignments(items: list[str]) -> dict[str, Any]:
+    """`name=value` options as a dictionary, values read as JSON where they can be.
+
+    >>> assignments(["width=64", "schedule=fast"])
+    {'width': 64, 'schedule': 'fast'}
+    """
+    out: dict[str, Any] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {item}: expected NAME=VALUE")
+        try:
+            out[name.strip()] = json.loads(text)
+        except ValueError:
+            out[name.strip()] = text
+    return out

@@ -1,0 +1,63 @@
+"""`adapcla train`: fit a method to a cohort."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, assignments, emit
+from adapcla.console import say
+
+#: Codes held by fewer patients stay out of a shareable model.
+MIN_SUPPORT = 11
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("train")(train)
+
+
+def train(
+    cohort: Annotated[Path, typer.Argument(help="Cohort folder; its train part is fitted, its valid part watched.")],
+    out: Out,
+    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = "adapcla",
+    seed: Seed = 1,
+    split_seed: Annotated[int, typer.Option("--split-seed", help="Seed of the patient split.")] = 4,
+    valid: Annotated[Path | None, typer.Option("--valid", help="Validation cohort; then COHORT is all train.")] = None,
+    schedule: Annotated[str | None, typer.Option("--schedule", help="base, fast, slow, cosine, … or ramp:H,R.")] = None,
+    passes: Annotated[float | None, typer.Option("--passes", help="Passes over the training patients.")] = None,
+    device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="auto, cpu, cuda, mps.")] = "auto",
+    setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any other setting.")] = None,
+    shareable: Annotated[bool, typer.Option("--shareable", help="No small counts, no code of < 11 patients.")] = False,
+    min_support: Annotated[int, typer.Option("--min-support", help="Leave out codes of fewer patients.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run ended.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a method; the test part of the cohort is never looked at."""
+    from adapcla.generators.methods import generator_for
+    from adapcla.generators.runs import outcome, train_run
+    from adapcla.records import Cohort
+
+    changes = {"seed": seed, "device": device, **assignments(setting or [])}
+    changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
+    generator = generator_for(method, **changes)
+    whole = Cohort.open(cohort)
+    if valid is None:
+        fit_on, watch, _ = whole.split(seed=split_seed)
+    else:
+        fit_on, watch = whole, Cohort.open(valid)
+    support = max(min_support, MIN_SUPPORT if shareable else 0)
+    if support:
+        keep = fit_on.patient_counts >= support
+        fit_on, watch = fit_on.keep_codes(keep), watch.on(whole.vocabulary).keep_codes(keep)
+        say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
+    fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    facts = fitted.fitted.facts if fitted.outcome_ is None else outcome(fitted)
+    if as_json:
+        emit({"run": str(out), "method": method, **facts})
+    else:
+        loss = facts["validation loss a visit"]
+        say(f"{out}: {method}, validation loss {loss:.4f} a visit; next: adapcla sample {out} --patients 1000 --out …")
