@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import xlogy
 
 #: Neighbours compared by `top_neighbours`.
 TOP = 20
@@ -24,8 +23,6 @@ class Contexts:
 
     #: Rows sum to 1 where the code has a neighbour at all.
     shares: sparse.csr_matrix
-    #: In nats, one a row.
-    entropy: NDArray[np.float64]
     #: row · V + column of each code's top neighbours, ascending.
     top_keys: NDArray[np.int64]
     exists: NDArray[np.bool_]
@@ -36,19 +33,27 @@ class Contexts:
         totals = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
         scale = np.repeat(1.0 / np.maximum(totals, 1.0), np.diff(counts.indptr))
         shares = sparse.csr_matrix((counts.data * scale, counts.indices, counts.indptr), shape=counts.shape)
-        return cls(shares, row_entropy(shares), top_neighbours(counts), totals > 0)
+        return cls(shares, top_neighbours(counts), totals > 0)
 
     def divergence(self, other: Contexts) -> NDArray[np.float64]:
         """Jensen–Shannon divergence in nats of each code's neighbours; NaN where either has none.
+
+        Only the neighbours in both need a logarithm: what is in one alone adds half its share times ln 2.
 
         >>> one = Contexts.of(sparse.csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])))
         >>> two = Contexts.of(sparse.csr_matrix(np.array([[0, 0, 1], [1, 0, 0], [1, 0, 0]])))
         >>> one.divergence(two).round(4).tolist()
         [0.6931, 0.0, nan]
         """
-        mixed = row_entropy((self.shares + other.shares) * 0.5)
-        out = np.clip(mixed - 0.5 * (self.entropy + other.entropy), 0.0, np.log(2.0))
-        return np.where(self.exists & other.exists, out, np.nan)
+        mine = self.shares.multiply(_pattern(other.shares)).tocsr()
+        theirs = other.shares.multiply(_pattern(self.shares)).tocsr()
+        p, q = mine.data, theirs.data
+        # p ln(2p/(p+q)) + q ln(2q/(p+q)) less the ln 2 that p and q would add if they stood alone.
+        shared = p * np.log(p) + q * np.log(q) - (p + q) * np.log(p + q)
+        n = self.shares.shape[0]
+        rows = np.repeat(np.arange(n), np.diff(mine.indptr))
+        out = np.log(2.0) + 0.5 * np.bincount(rows, weights=shared, minlength=n)
+        return np.where(self.exists & other.exists, np.clip(out, 0.0, np.log(2.0)), np.nan)
 
     def shared_top(self, other: Contexts) -> NDArray[np.float64]:
         """Jaccard similarity of each code's top neighbours; 0 where either has none.
@@ -64,15 +69,9 @@ class Contexts:
         return shared / np.maximum(mine + theirs - shared, 1)
 
 
-def row_entropy(shares: sparse.csr_matrix) -> NDArray[np.float64]:
-    """The entropy of each row, in nats.
-
-    >>> row_entropy(sparse.csr_matrix(np.array([[0.5, 0.5], [1.0, 0.0]]))).round(4).tolist()
-    [0.6931, 0.0]
-    """
-    rows = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
-    negative = np.bincount(rows, weights=xlogy(shares.data, shares.data), minlength=shares.shape[0])
-    return np.abs(np.minimum(negative, 0.0))
+def _pattern(shares: sparse.csr_matrix) -> sparse.csr_matrix:
+    """1 wherever something is stored."""
+    return sparse.csr_matrix((np.ones_like(shares.data), shares.indices, shares.indptr), shape=shares.shape)
 
 
 def top_neighbours(counts: sparse.csr_matrix, top: int = TOP) -> NDArray[np.int64]:

@@ -115,7 +115,7 @@ class Comparison:
         """The result of `make`, computed once for this comparison and kept under `name`."""
         if name not in self._work:
             self._work[name] = make()
-        return self._work[name]  # type: ignore[no-any-return]
+        return self._work[name]
 
     def of_cohort(self, name: str, cohort: Cohort, make: Callable[[Cohort], T]) -> T:
         """The result of `make(cohort)`, computed once; for train and test, once for all `instead` comparisons too."""
@@ -124,7 +124,7 @@ class Comparison:
         key = (name, id(cohort))
         if key not in self._real:
             self._real[key] = (cohort, make(cohort))
-        return self._real[key][1]  # type: ignore[no-any-return]
+        return self._real[key][1]
 
     def instead(self, synthetic: Cohort, test: Cohort | None = None, intervals: bool = False) -> Comparison:
         """This comparison with another synthetic (and perhaps test) cohort on the same vocabulary; it has no evidence.

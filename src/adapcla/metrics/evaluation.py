@@ -179,7 +179,7 @@ def _plan(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject,
     )
     for view, applies in views:
         chosen = [metric for metric in metrics if applies(metric)]
-        plan += [(view, subject, chosen) for subject in ("synthetic", *REFERENCES)]  # type: ignore[list-item]
+        plan += [(view, subject, chosen) for subject in ("synthetic", *REFERENCES)]
     halved = [metric for metric in referenced if metric.suite == "privacy" and _needs_half(metric, base)]
     plan.append(("matched", "real_test", halved))
     return plan
@@ -196,7 +196,7 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
     rows = []
     for stratum, score in found["synthetic"].items():
         beside = {name: found[name][stratum].value if stratum in found.get(name, {}) else None for name in REFERENCES}
-        share, why = normalised(score.value, beside[ends.floor], beside[ends.ceiling])  # type: ignore[index]
+        share, why = normalised(score.value, beside[ends.floor], beside[ends.ceiling], metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
             share, why = None, "not normalised: it depends on size, and the cohorts differ; see stratum matched"
         if view == ALL and metric.heldout:

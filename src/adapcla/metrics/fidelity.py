@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 
 from adapcla.metrics import sequence  # noqa: F401  (registers the metrics of whole records)
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Goal, Score, metric
 from adapcla.metrics.intervals import counts_without_groups, groups_of, jackknife_score, ratio_scores
 from adapcla.metrics.ngrams import KINDS, Agreement, agreement, places
 from adapcla.metrics.plausibility import domain_strata, tail_strata
 from adapcla.records import Cohort
 
 _INFINITE = (float("-inf"), float("inf"))
+_POSITIVE = (0.0, float("inf"))
 _R2_BOUNDS = (float("-inf"), 1.0)
 
 
@@ -90,13 +91,14 @@ def synthetic_counts(comparison: Comparison) -> list[Counts]:
     return [whole, *(Counts(whole.codes - part, cohort.n_visits - int(n)) for part, n in rest)]
 
 
-def _prevalence_scores(comparison: Comparison, key: str, reference: Cohort) -> dict[str, Score]:
+def _prevalence_scores(comparison: Comparison, key: str, where: str) -> dict[str, Score]:
     """One prevalence metric in every stratum."""
+    reference: Cohort = getattr(comparison, where)
     measure, scale = _PREVALENCE[key]
     truth = scale(Counts(reference.visit_counts.astype(np.float64), reference.n_visits))
     counts = comparison.shared("code counts by group", lambda: synthetic_counts(comparison))
     guesses = [scale(one) for one in counts]
-    bounds = _R2_BOUNDS if key.endswith("r2") else (0.0, float("inf"))
+    bounds = _R2_BOUNDS if key.endswith("r2") else _POSITIVE
     out = {}
     for stratum, mask in code_strata(comparison, reference).items():
         value, *without = (measure(truth[mask], guess[mask]) for guess in guesses)
@@ -163,7 +165,7 @@ def _length_distance(comparison: Comparison, what: str) -> dict[str, Score]:
         parts += [lengths[group != g] for g in range(int(groups.max()) + 1)]
     value, *without = (_distance(_histogram(part), target) for part in parts)
     reason = "there is no synthetic patient"
-    return {ALL: jackknife_score(value, len(lengths), without, (0.0, float("inf")), reason)}
+    return {ALL: jackknife_score(value, len(lengths), without, _POSITIVE, reason)}
 
 
 def _histogram(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -232,64 +234,49 @@ def _coverage(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> di
 def _register(
     key: str,
     summary: str,
-    compute: Callable[[Comparison], dict[str, Score]],
+    scores: Callable[..., dict[str, Score]],
+    about: tuple[str, ...],
+    goal: Goal,
     bounds: tuple[float, float],
     unit: str,
     origin: str = "own",
 ) -> None:
-    """Register a metric whose function is made here from shorter ones."""
+    """Register a metric that is a function above with some of its arguments fixed."""
+
+    def compute(comparison: Comparison) -> dict[str, Score]:
+        return scores(comparison, *about)
+
     compute.__doc__ = summary
-    goal = "up" if key.removesuffix("_heldout").endswith(("r2", "corr")) else "down"
-    if key.endswith("_diff"):
-        goal = "match"
     metric(
         key,
         suite="fidelity",
-        goal=goal,  # type: ignore[arg-type]
+        goal=goal,
         bounds=bounds,
         unit=unit,
         origin=origin,
-        sized=not key.endswith("_diff"),
+        sized=goal != "match",
         heldout=key.endswith("_heldout"),
     )(compute)
 
 
 for _where, _suffix, _whose in (("train", "", "training"), ("test", "_heldout", "test")):
-    for _key in _PREVALENCE:
-        _is_r2 = _key.endswith("r2")
-        _register(
-            _key + _suffix,
-            f"{'R²' if _is_r2 else 'Mean absolute error'} of {'log ' if 'log' in _key else ''}prevalence "
-            f"against {_whose} visits.",
-            lambda comparison, key=_key, where=_where: _prevalence_scores(comparison, key, getattr(comparison, where)),
-            _R2_BOUNDS if _is_r2 else (0.0, float("inf")),
-            "R²" if _is_r2 else ("nats" if "log" in _key else "share"),
-        )
+    for _key, _name, _goal, _bounds, _unit in (
+        ("prevalence_r2", "R² of prevalence", "up", _R2_BOUNDS, "R²"),
+        ("prevalence_log_r2", "R² of log prevalence", "up", _R2_BOUNDS, "R²"),
+        ("prevalence_mae", "Mean absolute error of prevalence", "down", (0.0, 1.0), "share"),
+        ("prevalence_log_mae", "Mean absolute error of log prevalence", "down", _POSITIVE, "nats"),
+    ):
+        _summary = f"{_name} against {_whose} visits."
+        _register(_key + _suffix, _summary, _prevalence_scores, (_key, _where), _goal, _bounds, _unit)  # type: ignore[arg-type]
     for _kind in KINDS:
-        for _measure, _name in (("r2", "R²"), ("corr", "Correlation")):
-            _register(
-                f"{_kind}_{_measure}{_suffix}",
-                f"{_name} of {_kind.replace('_', ' ')} probabilities with those of {_whose} visits.",
-                lambda comparison, kind=_kind, measure=_measure, where=_where: _ngram_scores(
-                    comparison, kind, measure, where
-                ),
-                _R2_BOUNDS if _measure == "r2" else (-1.0, 1.0),
-                _name,
-                "HALO",
-            )
-for _what in ("visits_per_patient", "codes_per_visit"):
-    _name = _what.replace("_", " ").replace("per", "a")
-    _register(
-        f"{_what}_diff",
-        f"Mean {_name} less that of training.",
-        lambda comparison, what=_what: _length_difference(comparison, what),
-        _INFINITE,
-        _what.split("_")[0],
-    )
-    _register(
-        f"{_what}_w1",
-        f"Wasserstein distance between {_name} and those of training.",
-        lambda comparison, what=_what: _length_distance(comparison, what),
-        (0.0, float("inf")),
-        _what.split("_")[0],
-    )
+        _about = f"of {_kind.replace('_', ' ')} probabilities with those of {_whose} visits."
+        _key = f"{_kind}_r2{_suffix}"
+        _register(_key, f"R² {_about}", _ngram_scores, (_kind, "r2", _where), "up", _R2_BOUNDS, "R²", "HALO")
+        _key = f"{_kind}_corr{_suffix}"
+        _register(_key, f"Correlation {_about}", _ngram_scores, (_kind, "corr", _where), "up", (-1.0, 1.0), "r", "HALO")
+for _what, _name in (("visits_per_patient", "visits a patient"), ("codes_per_visit", "codes a visit")):
+    _unit = _what.split("_")[0]
+    _summary = f"Mean {_name} less that of training."
+    _register(f"{_what}_diff", _summary, _length_difference, (_what,), "match", _INFINITE, _unit)
+    _summary = f"Wasserstein distance between {_name} and those of training."
+    _register(f"{_what}_w1", _summary, _length_distance, (_what,), "down", _POSITIVE, _unit)

@@ -37,7 +37,7 @@ def sequential_counts(cohort: Cohort) -> sparse.csr_matrix:
     >>> sequential_counts(Cohort.of([[["A"], ["B"]], [["A"]]])).toarray().tolist()
     [[0, 1], [0, 0]]
     """
-    visits = cohort.matrix().astype(np.int32)
+    visits = cohort.matrix().astype(np.int64)
     first = np.flatnonzero(np.diff(cohort.patient_of_visit) == 0)
     counts = (visits[first].T @ visits[first + 1]).tocsr()
     counts.sort_indices()
@@ -67,7 +67,7 @@ def agreement(
     >>> round(same.r2, 9), round(same.corr, 9), same.n
     (1.0, 1.0, 3)
     """
-    both = reference.astype(np.float64).multiply(synthetic)
+    both = reference.multiply(synthetic)
     n = int(reference.nnz + synthetic.nnz - both.nnz)
     if n < 2 or reference_places == 0 or synthetic_places == 0:
         return Agreement(float("nan"), float("nan"), n)

@@ -63,7 +63,7 @@ def cooccurrence(cohort: Cohort) -> sparse.csr_matrix:
     >>> cooccurrence(Cohort.of([[["A", "B"], ["A", "B", "C"]]])).toarray().tolist()
     [[0, 2, 1], [2, 0, 1], [1, 1, 0]]
     """
-    visits = cohort.matrix().astype(np.int32)
+    visits = cohort.matrix().astype(np.int64)
     counts = (visits.T @ visits).tocsr()
     counts.setdiag(0)
     counts.eliminate_zeros()

@@ -43,13 +43,17 @@ class Row:
     normalised: float | None = None
 
 
-def normalised(value: float | None, floor: float | None, ceiling: float | None) -> tuple[float | None, str]:
+def normalised(
+    value: float | None, floor: float | None, ceiling: float | None, goal: Goal = "up"
+) -> tuple[float | None, str]:
     """(value − floor)/(ceiling − floor), or None and why.
 
     >>> normalised(0.3, 0.2, 0.6)
     (0.25, '')
     >>> normalised(0.3, 0.2, 0.2)
     (None, 'not normalised: ceiling and floor are equal')
+    >>> normalised(0.3, 0.2, 0.6, goal="down")
+    (None, 'not normalised: the floor is better than the ceiling')
     """
     if value is None:
         return None, ""
@@ -57,6 +61,8 @@ def normalised(value: float | None, floor: float | None, ceiling: float | None) 
         return None, f"not normalised: no {'floor' if floor is None else 'ceiling'}"
     if math.isclose(floor, ceiling, rel_tol=1e-9, abs_tol=1e-15):
         return None, "not normalised: ceiling and floor are equal"
+    if (goal == "up" and floor > ceiling) or (goal == "down" and floor < ceiling):
+        return None, "not normalised: the floor is better than the ceiling"
     return round((value - floor) / (ceiling - floor), 12), ""
 
 
