@@ -157,7 +157,7 @@ def _vocabulary(
     kept, empty, bad, n_usable = [], 0, 0, 0
     for system, code, domain, n, _ in rows:
         full = Code.of(code, system, description=descriptions.get((system, code), ""), domain=domain)
-        if n and CODE_PATTERN.fullmatch(full.token) and code:
+        if n and CODE_PATTERN.fullmatch(code) and CODE_PATTERN.fullmatch(full.token):
             kept.append(full)
             n_usable += n
         else:

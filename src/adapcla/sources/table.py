@@ -75,7 +75,7 @@ def read(root: Path, options: Options) -> Cohort:
             visit_rule=_rule(layout),
             options=options,
             attributes=list(attributes),
-            card={"columns": layout.sentence()},
+            card={"columns": layout.sentence(), **_renamed_drugs(bench, layout)},
             path=root,
         )
 
@@ -96,7 +96,10 @@ def _layout(table: Table, options: Options) -> _Layout:
     codes: dict[str, str] = {domain: _code_column(table, domain, options) for domain in options.domains}
     if len(set(codes.values())) < len(codes):
         raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
-    separator = options.separator if options.separator is not None else _separator(table, list(codes.values()))
+    separator = options.separator
+    if separator is None:
+        keys = [name for name in (patient, visit, sequence, "" if visit else date or day) if name]
+        separator = _separator(table, keys, list(codes.values()))
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
     return _Layout(patient, visit, date, day, sequence, system, codes, separator)
 
@@ -108,25 +111,34 @@ def _code_column(table: Table, domain: str, options: Options) -> str:
     return table.column(*_CODES[domain])
 
 
-def _separator(table: Table, columns: Sequence[str]) -> str:
+def _separator(table: Table, keys: Sequence[str], columns: Sequence[str]) -> str:
     """What separates codes in a cell, judged by the first rows; empty where a cell is one code.
 
-    A mark is taken for a separator only where every piece around it is a code: a cell such as `=1+1, x` is not.
+    A mark is taken for a separator only where the pieces around it are codes, and where no visit has two rows (unless
+    most cells hold the mark): a stray `a b` in a table of one row a code is a bad cell, not two codes.
     """
-    cells: list[str] = []
-    for batch in table.batches({f"c{i}": column for i, column in enumerate(columns)}):
-        for values in batch.slice(0, _SAMPLE_ROWS).columns:
-            cells += [cell.strip() for cell in values.to_pylist()]
-        break
+    names = {f"k{i}": key for i, key in enumerate(keys)} | {f"c{i}": column for i, column in enumerate(columns)}
+    first = next(table.batches(names), None)
+    if first is None:
+        return ""
+    sample = first.slice(0, _SAMPLE_ROWS).to_pydict()
+    cells = [cell.strip() for i in range(len(columns)) for cell in sample[f"c{i}"]]
+    visits = list(zip(*(sample[f"k{i}"] for i in range(len(keys))), strict=True))
+    enough = 1 if len(set(visits)) == len(visits) else len(cells) / 2
     for mark in _SEPARATORS:
         split = [cell.split(mark) for cell in cells if mark in cell]
-        good = sum(
-            all(CODE_PATTERN.fullmatch(piece.strip().replace(":", "_")) for piece in pieces if piece.strip())
-            for pieces in split
-        )
-        if split and good >= 0.9 * len(split):
+        if split and len(split) >= enough and sum(map(_are_codes, split)) >= 0.9 * len(split):
             return mark
     return ""
+
+
+def _are_codes(pieces: Sequence[str]) -> bool:
+    """Whether every piece that is not empty could be a code or the name of a drug.
+
+    >>> _are_codes(["0389", "", "insulin:Up"]), _are_codes(["=1+1", "x"])
+    (True, False)
+    """
+    return all(CODE_PATTERN.fullmatch(piece.strip().replace(":", "_")) for piece in pieces if piece.strip())
 
 
 def _attribute_names(table: Table, wanted: Sequence[str]) -> dict[str, str]:
@@ -159,9 +171,7 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
     )
     selects = []
     for domain in layout.codes:
-        pieces = f"codes_{domain}"
-        if layout.separator:
-            pieces = f"trim(unnest(string_split({pieces}, {_quoted(layout.separator)})))"
+        pieces = _pieces(domain, layout)
         code = pieces if domain != "rx" else f"name_token({pieces})"
         selects.append(
             f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
@@ -173,6 +183,22 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
     if attributes:
         columns = ", ".join(f'"attribute_{name}" AS "{name}"' for name in attributes)
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
+
+
+def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int]]:
+    """How many names of drugs were written as a code, for the card."""
+    if "rx" not in layout.codes:
+        return {}
+    names = _pieces("rx", layout)
+    n = bench.number(f"SELECT count(*) FROM (SELECT DISTINCT {names} AS name FROM raw) WHERE name_token(name) <> name")
+    return {"drugs": {"names written as a code": n}}
+
+
+def _pieces(domain: str, layout: _Layout) -> str:
+    """SQL for the codes of a domain, one a row."""
+    if not layout.separator:
+        return f"codes_{domain}"
+    return f"trim(unnest(string_split(codes_{domain}, {_quoted(layout.separator)})))"
 
 
 def _visit_key(layout: _Layout) -> str:
