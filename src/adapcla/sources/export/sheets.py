@@ -1,0 +1,49 @@
+"""CSV files that grow block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A cell that begins so is a formula to a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain_cell(text: str) -> str:
+    """Free text that no spreadsheet takes for a formula; an apostrophe is put before one that it would.
+
+    >>> plain_cell("=1+1"), plain_cell("Cholera")
+    ("'=1+1", 'Cholera')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+class Sheets:
+    """CSV files of a folder, each opened at its first block and closed at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writers: dict[str, Any] = {}
+
+    def __enter__(self) -> Sheets:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def add(self, name: str, columns: dict[str, Any]) -> None:
+        """Append rows to `name`.csv; a missing value becomes an empty cell."""
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        table: pa.Table = pa.table(columns)
+        if name not in self._writers:
+            self._writers[name] = pc.CSVWriter(str(self.folder / f"{name}.csv"), table.schema)
+        self._writers[name].write_table(table)

@@ -1,0 +1,169 @@
+"""OMOP common data model (5.4, and what is older and alike): visits with conditions, procedures and drug exposures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from adapcla.records import Cohort
+from adapcla.sources.codebook import Codebook, assembled
+from adapcla.sources.contract import Options
+from adapcla.sources.tables import Table, find_table, need_table
+from adapcla.sources.workbench import Workbench
+
+#: Domain → table, stem of its columns, its date columns, domain of a vocabulary.
+_TABLES = {
+    "dx": ("condition_occurrence", "condition", ("condition_start_date", "condition_start_datetime"), "diagnosis"),
+    "px": ("procedure_occurrence", "procedure", ("procedure_date", "procedure_datetime"), "procedure"),
+    "rx": ("drug_exposure", "drug", ("drug_exposure_start_date", "drug_exposure_start_datetime"), "drug"),
+}
+_OBSERVATION = ("observation", "observation", ("observation_date",), "other")
+# Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
+_ID = r"regexp_replace({}, '\.0+$', '')"
+_RULE = "one visit_occurrence_id, or one calendar day where a row has none; ordered by visit start"
+
+
+def read(root: Path, options: Options) -> Cohort:
+    """The cohort in a folder with visit_occurrence and the tables of the domains asked for."""
+    book = Codebook.beside(root)
+    with Workbench() as bench:
+        bench.run(
+            """CREATE TABLE coded (patient VARCHAR, visit VARCHAR, date VARCHAR, concept VARCHAR, value VARCHAR,
+               domain VARCHAR)"""
+        )
+        tables = [_TABLES[domain] for domain in (options.domains if book is None else _TABLES)]
+        for table in tables if book is None else [*tables, _OBSERVATION]:
+            _load_codes(bench, need_table(root, table[0]), *table[1:])
+        card, descriptions = _name_codes(bench, root, options) if book is None else _own_codes(bench, book)
+        _shape_visits(bench, find_table(root, "visit_occurrence"))
+        attributes = _shape_people(bench, find_table(root, "person")) if book is None else ()
+        return assembled(
+            bench,
+            book,
+            source="omop",
+            visit_rule=_RULE,
+            options=options,
+            attributes=attributes,
+            descriptions=descriptions,
+            card=card,
+            path=root,
+        )
+
+
+def _load(
+    bench: Workbench, name: str, table: Table, needed: dict[str, str], wanted: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Make table `name`; a wanted column that the file lacks is empty text."""
+    found = {new: table.first_of(*old) for new, old in wanted.items()}
+    bench.load(f"{name}_file", table, {**needed, **{new: old for new, old in found.items() if old}})
+    absent = "".join(f", '' AS {new}" for new, old in found.items() if not old)
+    bench.run(f"CREATE VIEW {name} AS SELECT *{absent} FROM {name}_file")
+
+
+def _load_codes(bench: Workbench, table: Table, stem: str, dates: tuple[str, ...], domain: str) -> None:
+    """Add the rows of one table to `coded`; the source's own concept goes before the standard one."""
+    _load(
+        bench,
+        f"rows_{stem}",
+        table,
+        {"patient": "person_id", "standard": f"{stem}_concept_id"},
+        {
+            "own": (f"{stem}_source_concept_id",),
+            "value": (f"{stem}_source_value",),
+            "visit": ("visit_occurrence_id",),
+            "date": dates,
+        },
+    )
+    own, standard, visit = _ID.format("own"), _ID.format("standard"), _ID.format("visit")
+    bench.run(
+        f"""INSERT INTO coded SELECT {_ID.format("patient")}, CASE WHEN {visit} = '0' THEN '' ELSE {visit} END, date,
+            CASE WHEN {own} NOT IN ('', '0') THEN {own} WHEN {standard} <> '0' THEN {standard} ELSE '' END,
+            value, '{domain}' FROM rows_{stem}"""
+    )
+
+
+def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
+    """Make `named`, with system and code of each row by the concept table; how the codes were named, their names."""
+    table = find_table(root, "concept")
+    columns = {"id": "concept_id", "system": "vocabulary_id", "code": "concept_code", "name": "concept_name"}
+    if table is None:
+        bench.run("CREATE TABLE concepts (id VARCHAR, system VARCHAR, code VARCHAR, name VARCHAR)")
+    else:
+        needed = _ID.format("id") + " IN (SELECT DISTINCT concept FROM coded)"
+        bench.load("concept_rows", table, columns, where=needed)
+        bench.run(
+            f"""CREATE TABLE concepts AS SELECT {_ID.format("id")} AS id, code, min(name) AS name,
+                regexp_replace(system, '[^A-Za-z0-9._-]+', '-', 'g') AS system FROM concept_rows GROUP BY ALL"""
+        )
+    system = options.system.replace("'", "''")
+    bench.run(
+        f"""CREATE VIEW named AS SELECT c.patient, c.visit, c.date, c.domain,
+            CASE WHEN k.id IS NOT NULL THEN 'concept' WHEN c.value <> '' THEN 'value'
+                 WHEN c.concept <> '' THEN 'number' ELSE 'nothing' END AS how,
+            CASE how WHEN 'concept' THEN k.code WHEN 'value' THEN c.value ELSE c.concept END AS code,
+            CASE how WHEN 'concept' THEN k.system WHEN 'value' THEN '{system}' WHEN 'number' THEN 'OMOP' ELSE ''
+            END AS system FROM coded c LEFT JOIN concepts k ON k.id = c.concept"""
+    )
+    words = {
+        "concept": "rows by vocabulary_id and concept_code",
+        "value": "rows by source_value, the concept being unknown",
+        "number": "rows by concept_id, no other name being known",
+    }
+    counts = dict(bench.query("SELECT how, count(*) FROM named GROUP BY how ORDER BY how"))
+    names = bench.query("SELECT system, code, name FROM concepts WHERE name <> ''")
+    card = {"codes": {words[how]: n for how, n in counts.items() if how in words}}
+    return card, {(system, code): name for system, code, name in names}
+
+
+def _own_codes(bench: Workbench, book: Codebook) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
+    """Make `named` and `people` from an export of this project, whose source values are the codes themselves."""
+    bench.run(
+        """CREATE VIEW named AS SELECT patient, visit, date, 'diagnosis' AS domain, value AS code, '' AS system
+           FROM coded WHERE visit <> ''"""
+    )
+    book.make_people(bench, "SELECT patient, value AS key FROM coded WHERE visit = ''")
+    return {}, {}
+
+
+def _shape_visits(bench: Workbench, table: Table | None) -> None:
+    """Make `entries`, and `visits` with the start of each; a row without a visit id goes to its calendar day."""
+    bench.run(
+        """CREATE TABLE entries AS SELECT patient, code, system, domain, date, visit <> '' AS in_visit,
+           CASE WHEN visit <> '' THEN visit WHEN date <> '' THEN 'day ' || left(date, 10) ELSE '' END AS visit
+           FROM named"""
+    )
+    if table is None:
+        bench.run("CREATE TABLE stays (patient VARCHAR, visit VARCHAR, date VARCHAR)")
+    else:
+        table.column("visit_start_date", "visit_start_datetime")
+        needed = {"person": "person_id", "id": "visit_occurrence_id"}
+        _load(bench, "stay_rows", table, needed, {"start": ("visit_start_datetime",), "day": ("visit_start_date",)})
+        bench.run(
+            f"""CREATE TABLE stays AS SELECT {_ID.format("person")} AS patient, {_ID.format("id")} AS visit,
+                CASE WHEN start <> '' THEN start ELSE day END AS date FROM stay_rows"""
+        )
+    # A visit that the table of visits lacks begins with its first code.
+    bench.run(
+        """CREATE VIEW visits AS SELECT patient, visit, date, '' AS day, '' AS sequence FROM stays UNION ALL
+           SELECT e.patient, e.visit, e.date, '', '' FROM entries e ANTI JOIN stays s
+           ON s.patient = e.patient AND s.visit = e.visit"""
+    )
+
+
+def _shape_people(bench: Workbench, table: Table | None) -> tuple[str, ...]:
+    """Make `people` with sex and age band at the first visit, if there is a table of persons; the attributes."""
+    if table is None:
+        return ()
+    wanted = {"gender": ("gender_concept_id",), "word": ("gender_source_value",), "born": ("year_of_birth",)}
+    _load(bench, "persons", table, {"patient": "person_id"}, wanted)
+    bench.run(
+        f"""CREATE TABLE people AS SELECT {_ID.format("p.patient")} AS patient, '' AS visit,
+            CASE {_ID.format("gender")} WHEN '8507' THEN 'M' WHEN '8532' THEN 'F'
+                ELSE CASE WHEN left(upper(word), 1) IN ('M', 'F') THEN left(upper(word), 1) ELSE '' END END AS sex,
+            coalesce(age_band(CASE WHEN try_cast({_ID.format("born")} AS INTEGER) > 0 THEN
+                1970 + floor(f.first_day / 365.2425) - try_cast({_ID.format("born")} AS INTEGER) END), '') AS age_band
+            FROM persons p LEFT JOIN (SELECT patient, min(days_of(date)) AS first_day FROM visits GROUP BY patient) f
+            ON f.patient = {_ID.format("p.patient")}"""
+    )
+    return ("sex", "age_band")
