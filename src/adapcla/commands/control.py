@@ -61,9 +61,8 @@ def control(
         emit(summary)
     else:
         for mode in MODES:
-            say(
-                f"{mode}: {summary[mode]['inside_sampling_error']:.1%} of {summary[mode]['n_judged']} judged codes inside"
-            )
+            near, n = summary[mode]["inside_sampling_error"], summary[mode]["n_judged"]
+            say(f"{mode}: {near:.1%} of {n} judged codes came out inside sampling error")
         say(f"tables and figure: {out}/control.csv, control.png")
 
 
