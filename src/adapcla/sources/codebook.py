@@ -20,10 +20,13 @@ from adapcla.records.store import json_bytes, read_json, write_bytes
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import Options
+from adapcla.sources.tables import open_table
 from adapcla.sources.workbench import Workbench
 
 FILE = "adapcla.json"
 FORMAT = 1
+#: The tables of a CSV export: one row a code, one row a visit, one row a patient.
+LONG, WIDE, PATIENTS = "long.csv", "visits.csv", "patients.csv"
 _CARD_LINES = ("label_rule", "synthetic", "level", "icd")
 
 
@@ -37,11 +40,9 @@ class Codebook:
     has_days: bool
     #: Lines of the cohort's card that stay true of the export.
     card: dict[str, Any]
-    #: The file that a reader of single tables should take.
-    table: str = ""
 
     @classmethod
-    def of(cls, cohort: Cohort, table: str = "") -> Codebook:
+    def of(cls, cohort: Cohort) -> Codebook:
         """The codebook of a cohort.
 
         >>> Codebook.of(Cohort.of([[["A"]]])).has_days
@@ -49,13 +50,23 @@ class Codebook:
         """
         attributes = {name: attribute.categories for name, attribute in sorted(cohort.attributes.items())}
         kept = {key: value for key, value in cohort.card.items() if key in _CARD_LINES}
-        return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept, table)
+        return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept)
 
     @classmethod
     def beside(cls, path: Path) -> Codebook | None:
         """The codebook in a folder, or beside a file; None where there is none."""
         file = (path if path.is_dir() else path.parent) / FILE
         return cls.read(file) if file.is_file() else None
+
+    @classmethod
+    def of_table(cls, path: Path, options: Options) -> tuple[Codebook | None, Path, Options]:
+        """For a table of a CSV export its codebook, and how to read it; for any other table, things as they are."""
+        folder = path if path.is_dir() else path.parent
+        file = folder / LONG if path.is_dir() else path
+        if file.name not in (LONG, WIDE) or not (folder / PATIENTS).is_file() or not (folder / FILE).is_file():
+            return None, path, options
+        plain = replace(options, domains=("dx",), attributes=(), separator=" " if file.name == WIDE else "")
+        return cls.read(folder / FILE), file, plain
 
     @classmethod
     def read(cls, file: Path) -> Codebook:
@@ -70,7 +81,6 @@ class Codebook:
                 tuple(str(name) for name in content["labels"]),
                 bool(content["days"]),
                 dict(content["card"]),
-                str(content["table"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
@@ -89,7 +99,6 @@ class Codebook:
             "labels": list(self.labels),
             "days": self.has_days,
             "card": self.card,
-            "table": self.table,
         }
         write_bytes(folder / FILE, json_bytes(content))
 
@@ -99,12 +108,12 @@ class Codebook:
         >>> from adapcla.records import Attribute
         >>> sex = {"sex": Attribute(np.array([1], dtype=np.int16), ("F", "M"))}
         >>> Codebook.of(Cohort.of([[["A"]]], attributes=sex)).fact_keys()
-        [('ATTRIBUTE//sex//F', 'attribute_0', '0'), ('ATTRIBUTE//sex//M', 'attribute_0', '1')]
+        [('ATTRIBUTE//sex//F', 'attribute_0', 'F'), ('ATTRIBUTE//sex//M', 'attribute_0', 'M')]
         """
         found = [
-            (f"ATTRIBUTE//{name}//{value}", f"attribute_{place}", str(index))
+            (f"ATTRIBUTE//{name}//{value}", f"attribute_{place}", value)
             for place, (name, values) in enumerate(self.attributes.items())
-            for index, value in enumerate(values)
+            for value in values
         ]
         return found + [(f"LABEL//{name}", f"label_{place}", "1") for place, name in enumerate(self.labels)]
 
@@ -129,6 +138,22 @@ class Codebook:
             f"""CREATE VIEW people AS SELECT f.patient, '' AS visit{", " if pivot else ""}{pivot}
                 FROM ({facts}) f JOIN fact_keys k ON k.key = f.key GROUP BY f.patient"""
         )
+
+    def load_people(self, bench: Workbench, path: Path) -> None:
+        """Make `people` from the table of patients of a CSV export: id, attributes, labels, in this order."""
+        table = open_table(path)
+        if len(table.columns) != len(self.columns) + 1:
+            raise InputError(
+                f"{len(table.columns)} columns",
+                path=path,
+                row=1,
+                expected=str(len(self.columns) + 1),
+                remedy="export again",
+            )
+        bench.load("patient_rows", table, dict(zip(("patient", *self.columns), table.columns, strict=True)))
+        # An apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
+        words = "".join(f""", regexp_replace("{c}", '^''([=+@-])', '\\1') AS "{c}" """ for c in self.columns)
+        bench.run(f"CREATE VIEW people AS SELECT patient, '' AS visit{words} FROM patient_rows")
 
     def restored(self, cohort: Cohort, options: Options) -> Cohort:
         """What was exported, from what was read back with this book's `columns` as attributes."""
@@ -155,9 +180,8 @@ class Codebook:
 
 
 def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int16]:
-    """The attribute's values as positions in `categories`, given there as text or as a number."""
-    place = {str(index): index for index in range(len(categories))}
-    place.update({category.strip(): index for index, category in enumerate(categories)})
+    """The attribute's values as positions in `categories`."""
+    place = {category.strip(): index for index, category in enumerate(categories)}
     position = np.array([*(place.get(name, -1) for name in attribute.categories), -1], dtype=np.int16)
     return position[attribute.values]
 

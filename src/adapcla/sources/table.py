@@ -10,7 +10,7 @@ from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Cohort
 from adapcla.records.vocabulary import CODE_PATTERN
-from adapcla.sources.assembly import assemble
+from adapcla.sources.codebook import PATIENTS, Codebook, assembled
 from adapcla.sources.contract import DOMAIN_OF, Options
 from adapcla.sources.tables import Table, open_table
 from adapcla.sources.workbench import Workbench
@@ -62,6 +62,7 @@ def read(root: Path, options: Options) -> Cohort:
     """The cohort in a table; columns that are not named are guessed, and the guesses are said before the work."""
     if not root.exists():
         raise InputError("no such file", path=root, remedy="check the path")
+    book, root, options = Codebook.of_table(root, options)
     table = open_table(root)
     layout = _layout(table, options)
     say(f"reading {root.name}: {layout.sentence()}")
@@ -69,8 +70,11 @@ def read(root: Path, options: Options) -> Cohort:
     with Workbench() as bench:
         _load(bench, table, layout, attributes)
         _shape(bench, layout, options.system, list(attributes))
-        return assemble(
+        if book is not None:
+            book.load_people(bench, root.parent / PATIENTS)
+        return assembled(
             bench,
+            book,
             source="table",
             visit_rule=_rule(layout),
             options=options,

@@ -16,8 +16,6 @@ from adapcla.records.store import fresh_folder
 
 #: Format → the module that writes it.
 FORMATS: dict[str, str] = {name: f"adapcla.sources.export.{name}" for name in ("meds", "omop", "fhir", "csv", "halo")}
-#: The file to read back where the format is a single table.
-_TABLES = {"csv": "long.csv"}
 
 
 def check_format(to: str) -> None:
@@ -35,7 +33,7 @@ def write(cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False) 
         raise InputError("a cohort without patients", remedy="export one that has some")
     with fresh_folder(Path(folder), overwrite) as temporary:
         import_module(FORMATS[to]).write(cohort, temporary)
-        Codebook.of(cohort, _TABLES.get(to, "")).write(temporary)
+        Codebook.of(cohort).write(temporary)
     return Path(folder)
 
 

@@ -1,0 +1,76 @@
+"""CSV out: long (one row a code), wide (one row a visit), patients with their attributes and labels, and the codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adapcla.records import Cohort
+from adapcla.sources.codebook import LONG, PATIENTS, WIDE
+from adapcla.sources.export.rows import Block, blocks, visit_index
+from adapcla.sources.export.sheets import Sheets, plain_cell
+
+#: Patient ids of one width, where no hospital's are.
+FIRST_PATIENT = 9_000_000_000_000
+
+
+def write(cohort: Cohort, folder: Path) -> None:
+    """Write long.csv, visits.csv, patients.csv and vocabulary.csv."""
+    with Sheets(folder) as sheets:
+        for block in blocks(cohort):
+            _add_visits(sheets, block)
+            _add_patients(sheets, block)
+        listed = cohort.vocabulary.codes
+        sheets.add(
+            "vocabulary",
+            {
+                "code": list(cohort.vocabulary.tokens),
+                "system": [code.system for code in listed],
+                "version": [plain_cell(code.version) for code in listed],
+                "code_in_system": [code.code or code.token for code in listed],
+                "domain": [code.domain for code in listed],
+                "description": [plain_cell(code.description) for code in listed],
+            },
+        )
+
+
+def _add_visits(sheets: Sheets, block: Block) -> None:
+    """Append to the long and the wide table; there is a column `day` only where the cohort has days."""
+    import pyarrow as pa
+    import pyarrow.compute as pcompute
+
+    cohort = block.cohort
+    visits: dict[str, Any] = {
+        "patient_id": block.patient_of_visit + FIRST_PATIENT,
+        "visit_id": block.visits + 1,
+        "visit_index": visit_index(cohort) + 1,
+    }
+    if cohort.days is not None:
+        visits["day"] = np.asarray(cohort.days)
+    tokens = pa.array(cohort.vocabulary.tokens, pa.string()).take(pa.array(np.asarray(cohort.codes)))
+    domains = pa.array([code.domain for code in cohort.vocabulary.codes], pa.string())
+    of_entry = block.visit_of_entry
+    sheets.add(
+        Path(LONG).stem,
+        {name: values[of_entry] for name, values in visits.items()}
+        | {"code": tokens, "domain": domains.take(pa.array(np.asarray(cohort.codes)))},
+    )
+    lists = pa.LargeListArray.from_arrays(pa.array(np.asarray(cohort.visit_starts)), tokens)
+    sheets.add(Path(WIDE).stem, visits | {"codes": pcompute.binary_join(lists, " ")})
+
+
+def _add_patients(sheets: Sheets, block: Block) -> None:
+    """Append to the table of patients: attributes as words, labels as 1 and 0."""
+    import pyarrow as pa
+
+    cohort = block.cohort
+    columns: dict[str, Any] = {"patient_id": block.patients + FIRST_PATIENT}
+    for name, attribute in sorted(cohort.attributes.items()):
+        values = np.asarray(attribute.values)
+        place = pa.array(values.astype(np.int64), mask=values < 0)
+        columns[name] = pa.array([plain_cell(word) for word in attribute.categories], pa.string()).take(place)
+    for place, name in enumerate(cohort.label_names):
+        columns[f"label: {name}"] = [] if cohort.labels is None else np.asarray(cohort.labels)[:, place]
+    sheets.add(Path(PATIENTS).stem, columns)
