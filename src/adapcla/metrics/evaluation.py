@@ -196,7 +196,7 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
     rows = []
     for stratum, score in found["synthetic"].items():
         beside = {name: found[name][stratum].value if stratum in found.get(name, {}) else None for name in REFERENCES}
-        share, why = normalised(score.value, beside[ends.floor], beside[ends.ceiling], metric.goal)
+        share, why = normalised(score, beside[ends.floor], beside[ends.ceiling], metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
             share, why = None, "not normalised: it depends on size, and the cohorts differ; see stratum matched"
         if view == ALL and metric.heldout:

@@ -43,19 +43,17 @@ class Row:
     normalised: float | None = None
 
 
-def normalised(
-    value: float | None, floor: float | None, ceiling: float | None, goal: Goal = "up"
-) -> tuple[float | None, str]:
-    """(value − floor)/(ceiling − floor), or None and why.
+def normalised(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
+    """(value − floor)/(ceiling − floor), or None and why; a scale shorter than the score's own interval is none.
 
-    >>> normalised(0.3, 0.2, 0.6)
+    >>> normalised(Score(0.3, 10), 0.2, 0.6)
     (0.25, '')
-    >>> normalised(0.3, 0.2, 0.2)
+    >>> normalised(Score(0.3, 10), 0.2, 0.2)
     (None, 'not normalised: ceiling and floor are equal')
-    >>> normalised(0.3, 0.2, 0.6, goal="down")
+    >>> normalised(Score(0.3, 10), 0.2, 0.6, goal="down")
     (None, 'not normalised: the floor is better than the ceiling')
     """
-    if value is None:
+    if score.value is None:
         return None, ""
     if floor is None or ceiling is None:
         return None, f"not normalised: no {'floor' if floor is None else 'ceiling'}"
@@ -63,7 +61,9 @@ def normalised(
         return None, "not normalised: ceiling and floor are equal"
     if (goal == "up" and floor > ceiling) or (goal == "down" and floor < ceiling):
         return None, "not normalised: the floor is better than the ceiling"
-    return round((value - floor) / (ceiling - floor), 12), ""
+    if score.low is not None and score.high is not None and abs(ceiling - floor) < (score.high - score.low) / 2:
+        return None, "not normalised: ceiling and floor differ by less than the score's own interval"
+    return round((score.value - floor) / (ceiling - floor), 12), ""
 
 
 @dataclass(frozen=True, eq=False)

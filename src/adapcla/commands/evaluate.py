@@ -1,0 +1,92 @@
+"""`adapcla evaluate`: how good and how private synthetic patients are, wherever they were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
+from adapcla.console import say
+
+if TYPE_CHECKING:
+    from adapcla.metrics import Score, Scores
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    train: Annotated[Path, typer.Option("--train", help="Cohort the generator learned from.")],
+    test: Annotated[Path, typer.Option("--test", help="Cohort of real patients it did not see.")],
+    synthetic: Annotated[Path, typer.Option("--synthetic", help="Cohort that was generated.")],
+    out: Out,
+    control: Annotated[
+        Path | None, typer.Option("--control", help="Cohort of real patients used for nothing else, for privacy tests.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Prevalence that was asked for (code, prevalence); adds control.")
+    ] = None,
+    suites: Annotated[
+        str, typer.Option("--suites", help="tail, fidelity, utility, reliability, privacy, with commas; all if empty.")
+    ] = "",
+    method: Annotated[str, typer.Option("--method", help="Name in the tables; the synthetic folder's if empty.")] = "",
+    seed: Seed = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller classifiers: a look only.")] = False,
+    gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Where scores are kept by content; the user's cache if not given.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score SYNTHETIC against TRAIN and TEST, beside real patients, copies of training patients and plain chance."""
+    from adapcla.metrics.cache import default_folder
+    from adapcla.metrics.evaluation import SUITES, evaluate, metrics_of
+    from adapcla.records import Cohort
+    from adapcla.records.store import refuse_populated
+    from adapcla.sources.prior import read_prevalence
+
+    refuse_populated(out, overwrite)
+    wanted = [name.strip() for name in suites.split(",") if name.strip()]
+    wanted = wanted or [name for name in SUITES if name != "control" or target is not None]
+    if gate and "privacy" not in wanted:
+        wanted.append("privacy")
+    metrics_of(wanted)
+    scores = evaluate(
+        Cohort.open(train),
+        Cohort.open(test),
+        Cohort.open(synthetic),
+        suites=wanted,
+        control=None if control is None else Cohort.open(control),
+        target=None if target is None else read_prevalence(target),
+        method=method or synthetic.resolve().name,
+        seed=seed,
+        quick=quick,
+        cache=cache or default_folder(),
+    )
+    scores.save(out, overwrite=overwrite)
+    if as_json:
+        emit(scores.summary())
+    else:
+        typer.echo(scores.markdown())
+    say(f"{out}: {len(scores.rows):,} scores")
+    if gate:
+        _require_privacy(scores)
+
+
+def _require_privacy(scores: Scores) -> None:
+    """Raise, naming the failed lines, unless the privacy gate is met."""
+    from adapcla.metrics.privacy import gate, require
+
+    found: dict[str, dict[str, Score]] = {}
+    for row in scores.rows:
+        if row.suite == "privacy":
+            found.setdefault(row.metric, {})[row.stratum] = scores[row.metric, row.stratum]
+    lines = gate(found)
+    for line in lines:
+        say(str(line))
+    require(lines)
