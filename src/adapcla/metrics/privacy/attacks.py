@@ -160,8 +160,12 @@ def _by_stratum(hit: Attacked, judge: Callable[[str], Score]) -> dict[str, Score
     return out
 
 
+def _auc(hit: Attacked, attack: str, stratum: str) -> Score:
+    return auc(*hit.split(attack, stratum), halves=attack == "shadow")
+
+
 def _strongest_attack(hit: Attacked, stratum: str) -> tuple[str, Score]:
-    return strongest({name: auc(*hit.split(name, stratum)) for name in DATA_ATTACKS})
+    return strongest({name: _auc(hit, name, stratum) for name in DATA_ATTACKS})
 
 
 @metric("membership_auc", suite="privacy", goal="down", unit="AUC", origin="own", cost="slow")
@@ -190,7 +194,7 @@ def _register(name: str, looks_at: str) -> None:
 
     def compute(comparison: Comparison, made: Groups) -> dict[str, Score]:
         hit = attacked(comparison)
-        return _by_stratum(hit, lambda stratum: auc(*hit.split(name, stratum)))
+        return _by_stratum(hit, lambda stratum: _auc(hit, name, stratum))
 
     compute.__doc__ = f"Area under the curve of the membership attack by {looks_at}."
     origin = "own" if name != "nearest" else "Hayes et al., 2019"

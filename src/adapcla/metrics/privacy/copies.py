@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import stats
 
 from adapcla.metrics.contract import ALL, Comparison, Score, metric
 from adapcla.metrics.intervals import LEVEL
-from adapcla.metrics.pairs import PairSet, visit_pairs
+from adapcla.metrics.pairs import visit_pairs
 from adapcla.metrics.privacy.distances import aligned_sets, code_sets, nearest
 from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints, run_fingerprints
-from adapcla.metrics.privacy.owners import OwnedPairs
+from adapcla.metrics.privacy.owners import OwnedPairs, pair_set
 from adapcla.metrics.privacy.strata import FEWEST, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
 from adapcla.records import Cohort
 
@@ -85,9 +85,7 @@ def holds_pair(cohort: Cohort, pairs: OwnedPairs) -> NDArray[np.bool_]:
     >>> holds_pair(Cohort.of([[["A", "B"]], [["A"], ["B"]], [["A", "C"]]]), pairs).tolist()
     [True, False, False]
     """
-    ones = np.ones(len(pairs), dtype=np.int32)
-    upper = sparse.csr_matrix((ones, (pairs.first, pairs.second)), shape=(cohort.n_codes, cohort.n_codes))
-    wanted = PairSet.of(upper)
+    wanted = pair_set(pairs, cohort.n_codes)
     out = np.zeros(cohort.n_patients, dtype=bool)
     for block in visit_pairs(cohort):
         out[block.patient[wanted.holds(block.first, block.second)]] = True

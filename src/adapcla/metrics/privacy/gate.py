@@ -16,6 +16,7 @@ from scipy import stats
 from adapcla.errors import GateError
 from adapcla.metrics.contract import ALL, METRICS, Comparison, Score
 from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.privacy.attacks import DATA_ATTACKS
 from adapcla.metrics.privacy.strata import RARE, UNIQUE_PAIR
 
 #: One-sided chance of calling a line beyond chance when nothing leaked.
@@ -31,6 +32,8 @@ class Limit(NamedTuple):
     limit: float
     #: Whether the upper bound must keep the limit (where the data allow), or the value.
     by_upper_bound: bool
+    #: Attacks of which the strongest is judged; each is one more chance to look like a leak.
+    tries: int = 1
 
 
 #: The default limits.
@@ -39,9 +42,9 @@ LIMITS = (
     Limit("rare_copy_excess", ALL, 0.0, 1e-4, True),
     Limit("near_copy_excess", ALL, 0.0, 0.01, False),
     Limit("unique_pair_gap", ALL, 0.0, 0.01, False),
-    Limit("membership_auc", ALL, 0.5, 0.58, True),
-    Limit("membership_auc", RARE, 0.5, 0.58, True),
-    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True),
+    Limit("membership_auc", ALL, 0.5, 0.58, True, len(DATA_ATTACKS)),
+    Limit("membership_auc", RARE, 0.5, 0.58, True, len(DATA_ATTACKS)),
+    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True, len(DATA_ATTACKS)),
     Limit("attribute_residual", ALL, 0.0, 0.09, False),
 )
 
@@ -83,21 +86,16 @@ def judge(score: Score, limit: Limit) -> GateLine:
         return GateLine(name, None, None, limit.limit, True, score.reason)
     low = score.value if score.low is None else score.low
     high = score.value if score.high is None else score.high
-    # Twice the half-width: an honest value may itself lie a half-width above its no-leak value.
-    room = limit.limit - limit.no_leak
-    if limit.by_upper_bound and 2 * (high - score.value) <= room:
+    beyond = float(stats.norm.ppf(1 - CHANCE / limit.tries)) / float(stats.norm.ppf(0.5 + LEVEL / 2))
+    # An honest value may lie `beyond` half-widths above its no-leak value, and its upper bound one more.
+    if limit.by_upper_bound and (1 + beyond) * (high - score.value) <= limit.limit - limit.no_leak:
         passed, rule = high <= limit.limit, "by the upper bound"
     else:
-        passed = score.value <= limit.limit or not _beyond_chance(score.value, low, limit.no_leak)
+        shown = score.value - beyond * (score.value - low) > limit.no_leak
+        passed = score.value <= limit.limit or not shown
         rule = "too few for the upper bound: by the value" if limit.by_upper_bound else "by the value"
     note = "; ".join(part for part in (rule, score.reason) if part)
     return GateLine(name, score.value, high, limit.limit, passed, note)
-
-
-def _beyond_chance(value: float, low: float, no_leak: float) -> bool:
-    """Whether a value is above its no-leak value beyond chance, by the error that its lower bound tells."""
-    error = (value - low) / float(stats.norm.ppf(0.5 + LEVEL / 2))
-    return value - float(stats.norm.ppf(1 - CHANCE)) * error > no_leak
 
 
 def gate(source: Comparison | Mapping[str, Mapping[str, Score]], limits: Sequence[Limit] = LIMITS) -> list[GateLine]:

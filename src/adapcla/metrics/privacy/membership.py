@@ -20,8 +20,11 @@ FALSE_ALARMS = 0.01
 FEWEST_REFERENCES = 4
 
 
-def auc(members: NDArray[np.float64], controls: NDArray[np.float64], reason: str = "") -> Score:
+def auc(members: NDArray[np.float64], controls: NDArray[np.float64], halves: bool = False) -> Score:
     """The chance that a member scores above a control (ties count half), with DeLong's interval.
+
+    With `halves` the scores come from two models, each trained on the half that the other judges. What looks like a
+    leak by chance in one half then looks so in both, so the variance is taken twice.
 
     >>> auc(np.array([3.0, 2.0]), np.array([1.0, 2.0])).value
     0.875
@@ -32,11 +35,11 @@ def auc(members: NDArray[np.float64], controls: NDArray[np.float64], reason: str
     above = (ranks[:n] - stats.rankdata(members)) / m
     below = 1 - (ranks[n:] - stats.rankdata(controls)) / n
     value = float(above.mean())
-    # Where every member beats every control the placements do not vary; a whole patient's doubt is left.
-    doubt = 1 / (4.0 * n * m)
     variance = (float(above.var(ddof=1)) / n if n > 1 else 0.0) + (float(below.var(ddof=1)) / m if m > 1 else 0.0)
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(max(variance, doubt)))
-    return Score(value, n + m, max(0.0, value - half), min(1.0, value + half), reason)
+    # Where every member beats every control the placements do not vary; half a comparison's doubt is left.
+    variance = max(variance * (2 if halves else 1), 1 / (4.0 * n * m))
+    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(variance))
+    return Score(value, n + m, max(0.0, value - half), min(1.0, value + half))
 
 
 def caught(members: NDArray[np.float64], controls: NDArray[np.float64], false_alarms: float = FALSE_ALARMS) -> Score:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from adapcla.metrics.pairs import PairSet
 from adapcla.records import Cohort
 
 
@@ -56,6 +57,27 @@ def owned_pairs(cohorts: Sequence[Cohort]) -> OwnedPairs:
     return OwnedPairs(
         first[possible][alone], second[possible][alone], total[alone] // np.maximum(n_visits[alone], 1) - 1
     )
+
+
+def pair_set(pairs: OwnedPairs, n_codes: int) -> PairSet:
+    """The pairs as a set that can be asked.
+
+    >>> pairs = OwnedPairs(np.array([0]), np.array([2]), np.array([5]))
+    >>> pair_set(pairs, 3).holds(np.array([0, 1]), np.array([2, 2])).tolist()
+    [True, False]
+    """
+    ones = np.ones(len(pairs), dtype=np.int32)
+    return PairSet.of(sparse.csr_matrix((ones, (pairs.first, pairs.second)), shape=(n_codes, n_codes)))
+
+
+def sum_error(owner: NDArray[np.int64], weights: NDArray[np.float64], n_patients: int) -> float:
+    """The standard error of a sum over pairs whose owners are the units that were drawn at random.
+
+    >>> sum_error(np.array([0, 0, 1]), np.ones(3), 3)
+    1.4142135623730951
+    """
+    by_patient = np.bincount(owner, weights=weights, minlength=n_patients)
+    return float(np.sqrt(n_patients * by_patient.var()))
 
 
 def _upper(product: sparse.csr_matrix) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -9,9 +9,9 @@ from scipy import sparse, stats
 from adapcla.metrics.contract import ALL, Comparison, Score, metric
 from adapcla.metrics.intervals import LEVEL
 from adapcla.metrics.pairs import PairSet, cooccurrence
-from adapcla.metrics.privacy.owners import OwnedPairs
+from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, sum_error
 from adapcla.metrics.privacy.strata import RARE, RARE_BELOW, Groups, assessed, too_few
-from adapcla.records import Strata
+from adapcla.records import Cohort, Strata
 
 
 def pooled_share(hits: NDArray[np.float64], sizes: NDArray[np.float64]) -> tuple[float, float]:
@@ -67,22 +67,27 @@ def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     return out
 
 
-def tail_pairs_seen(
-    counts: sparse.csr_matrix, reference: PairSet, tail: NDArray[np.bool_]
-) -> tuple[float, NDArray[np.bool_], NDArray[np.float64]]:
-    """Share of pooled pairs with a tail code that the reference holds; which are held; how often each occurs.
+def tail_pairs_seen(made: sparse.csr_matrix, reference: Cohort, tail: NDArray[np.bool_]) -> tuple[float, float, int]:
+    """Share of pooled pairs with a tail code that the reference holds, its standard error, and their number.
 
-    >>> from adapcla.records import Cohort
+    `made` counts the synthetic pairs. What one reference patient alone accounts for varies with who was drawn; that
+    is the error.
+
     >>> made = cooccurrence(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
-    >>> seen = PairSet.of(cooccurrence(Cohort.of([[["A", "B"]]], ["A", "B", "C"])))
-    >>> tail_pairs_seen(made, seen, np.array([True, False, False]))[0]
-    0.5
+    >>> tail_pairs_seen(made, Cohort.of([[["A", "B"]]], ["A", "B", "C"]), np.array([True, False, False]))
+    (0.5, 0.0, 2)
     """
-    upper = sparse.triu(counts, k=1, format="coo")
+    upper = sparse.triu(made, k=1, format="coo")
     chosen = tail[upper.row] | tail[upper.col]
-    times = upper.data[chosen].astype(np.float64)
-    held = reference.holds(upper.row[chosen], upper.col[chosen])
-    return float((times * held).sum() / times.sum()) if len(times) else float("nan"), held, times
+    first, second, times = upper.row[chosen], upper.col[chosen], upper.data[chosen].astype(np.float64)
+    n = int(times.sum())
+    if n == 0:
+        return float("nan"), 0.0, 0
+    seen = float(times[PairSet.of(cooccurrence(reference)).holds(first, second)].sum()) / n
+    alone = owned_pairs([reference])
+    counts = sparse.csr_matrix((times, (first, second)), shape=made.shape)
+    weights = np.asarray(counts[alone.first, alone.second], dtype=np.float64).ravel()
+    return seen, sum_error(alone.owner, weights, reference.n_patients) / n, n
 
 
 @metric("tail_pair_seen_gap", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
@@ -95,14 +100,11 @@ def tail_pair_seen_gap(comparison: Comparison, groups: Groups) -> dict[str, Scor
     members, controls = groups.matched()
     tail = Strata.of(members.visit_counts + controls.visit_counts, comparison.vocabulary).tail
     made = cooccurrence(groups.synthetic)
-    seen, held, times = tail_pairs_seen(made, PairSet.of(cooccurrence(members)), tail)
-    seen_control, held_control, _ = tail_pairs_seen(made, PairSet.of(cooccurrence(controls)), tail)
-    n = int(times.sum())
+    seen, error, n = tail_pairs_seen(made, members, tail)
+    seen_control, error_control, _ = tail_pairs_seen(made, controls, tail)
     if n == 0:
         return {ALL: Score.missing("no pair with a tail code was generated")}
-    # A kind of pair that members hold and controls do not adds all its occurrences; by chance as often the reverse.
-    difference = times * (held.astype(np.float64) - held_control)
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt((difference**2).sum())) / n
+    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.hypot(error, error_control))
     gap = seen - seen_control
     return {
         ALL: Score(gap, n, max(-1.0, gap - half), min(1.0, gap + half)),
