@@ -1,0 +1,187 @@
+"""Whether predicted probabilities mean what they say: calibration of the natural-prevalence classifiers.
+
+All scores pool (test patient, label) pairs of the utility suite's natural protocol, over all labels and over the tail
+labels. Intervals resample the real test patients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, ratio_scores
+from adapcla.metrics.utility import natural_judgements, tail_of
+
+#: As in the utility suite, whose predictions these are.
+CEILING = "train"
+N_BINS = 15
+#: Probabilities are kept this far from 0 and 1 before a logarithm is taken.
+CLIP = 1e-7
+WORST_LOSS = float(-np.log(CLIP))
+_EMPTY = "there is no label"
+
+Floats = NDArray[np.float64]
+
+
+def reliability_bins(
+    probabilities: Floats, labels: NDArray[np.uint8], n_bins: int = N_BINS, equal_mass: bool = False
+) -> dict[str, NDArray[np.float64]]:
+    """The reliability diagram: for each bin its bounds, mean probability, observed share and number of pairs.
+
+    Bins are equally wide, or (`equal_mass`) hold equally many pairs as far as ties allow; empty bins are not a number.
+
+    >>> bins = reliability_bins(np.array([0.1, 0.2, 0.9]), np.array([0, 1, 1]), n_bins=2)
+    >>> bins["probability"].round(2).tolist(), bins["observed"].tolist(), bins["n"].tolist()
+    ([0.15, 0.9], [0.5, 1.0], [2.0, 1.0])
+    """
+    flat, truth = np.ravel(probabilities).astype(float), np.ravel(labels).astype(float)
+    edges = bin_edges(flat, n_bins, equal_mass)
+    where = bin_of(flat, edges)
+    n = np.bincount(where, minlength=len(edges) - 1).astype(float)
+    with np.errstate(invalid="ignore"):
+        return {
+            "low": edges[:-1],
+            "high": edges[1:],
+            "probability": np.bincount(where, flat, len(edges) - 1) / n,
+            "observed": np.bincount(where, truth, len(edges) - 1) / n,
+            "n": n,
+        }
+
+
+def calibration_error(
+    probabilities: Floats, labels: NDArray[np.uint8], n_bins: int = N_BINS, equal_mass: bool = False
+) -> float:
+    """The expected calibration error (ECE): |observed − predicted|, mean over bins weighted by their pairs.
+
+    >>> round(calibration_error(np.array([0.1, 0.2, 0.9]), np.array([0, 1, 1]), n_bins=2), 4)
+    0.2667
+    """
+    bins = reliability_bins(probabilities, labels, n_bins, equal_mass)
+    full = bins["n"] > 0
+    gap = np.abs(bins["observed"] - bins["probability"])[full]
+    return float((gap * bins["n"][full]).sum() / bins["n"].sum())
+
+
+def bin_edges(probabilities: Floats, n_bins: int = N_BINS, equal_mass: bool = False) -> Floats:
+    """The bounds of the bins, from 0 to 1; equal-mass bins that ties make empty are merged.
+
+    >>> bin_edges(np.array([0.1, 0.2, 0.3, 0.9]), n_bins=2, equal_mass=True).round(2).tolist()
+    [0.0, 0.25, 1.0]
+    """
+    if not equal_mass:
+        return np.linspace(0.0, 1.0, n_bins + 1)
+    inner = np.quantile(probabilities, np.arange(1, n_bins) / n_bins)
+    return np.unique(np.concatenate([[0.0], inner, [1.0]]))
+
+
+def bin_of(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
+    """The bin of each probability; a bin holds its lower bound, the last one also 1.
+
+    >>> bin_of(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.5, 1.0])).tolist()
+    [0, 1, 1]
+    """
+    return np.clip(np.searchsorted(edges, probabilities, side="right") - 1, 0, len(edges) - 2)
+
+
+def _pairs(comparison: Comparison) -> dict[str, tuple[Floats, NDArray[np.uint8]]] | str:
+    """Probabilities and truths, patients × labels, of each stratum; or why there are none."""
+
+    def made() -> dict[str, tuple[Floats, NDArray[np.uint8]]] | str:
+        found = natural_judgements(comparison)
+        if isinstance(found, str):
+            return found
+        if not found:
+            return _EMPTY
+        said = np.stack([each.probability for each in found], axis=1)
+        truth = np.stack([each.truth for each in found], axis=1)
+        tail = tail_of(comparison)
+        return {ALL: (said, truth), "tail": (said[:, tail], truth[:, tail])}
+
+    return comparison.shared("reliability pairs", made)
+
+
+def squared_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
+    """The squared distance of each pair.
+
+    >>> squared_loss(np.array([0.5, 1.0]), np.array([1, 1])).tolist()
+    [0.25, 0.0]
+    """
+    return np.square(said - truth)
+
+
+def log_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
+    """The negative log-likelihood of each pair, in nats.
+
+    >>> log_loss(np.array([0.5, 1.0]), np.array([1, 1])).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    kept = np.clip(said, CLIP, 1 - CLIP)
+    return -np.where(truth == 1, np.log(kept), np.log1p(-kept))
+
+
+def _mean_loss(comparison: Comparison, loss: Callable[[Floats, NDArray[np.uint8]], Floats]) -> dict[str, Score]:
+    """The mean of a loss over the pairs of each stratum."""
+    found = _pairs(comparison)
+    if isinstance(found, str):
+        return {ALL: Score.missing(found), "tail": Score.missing(found)}
+    tops = np.stack([loss(*pair).sum(axis=1) for pair in found.values()], axis=1)
+    bottoms = np.stack([np.full(len(tops), float(said.shape[1])) for said, _ in found.values()], axis=1)
+    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY] * len(found))
+    return dict(zip(found, scores, strict=True))
+
+
+def _calibration(comparison: Comparison, equal_mass: bool) -> dict[str, Score]:
+    """The expected calibration error of each stratum."""
+    found = _pairs(comparison)
+    if isinstance(found, str):
+        return {ALL: Score.missing(found), "tail": Score.missing(found)}
+    return {name: _calibration_score(comparison, *pair, equal_mass) for name, pair in found.items()}
+
+
+def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.uint8], equal_mass: bool) -> Score:
+    """The calibration error with its interval.
+
+    The bins are held fixed. Resampling adds noise to every gap, so the drawn errors lie above the value; the interval
+    is the spread of the draws around their mean, moved to the value.
+    """
+    if said.size == 0:
+        return Score.missing(_EMPTY)
+    value = calibration_error(said, truth, equal_mass=equal_mass)
+    if not comparison.intervals or len(said) < 2:
+        return Score(value, said.size)
+    edges = bin_edges(said.ravel(), equal_mass=equal_mass)
+    n_bins, (n_patients, n_labels) = len(edges) - 1, said.shape
+    place = bin_of(said, edges) + np.arange(n_patients)[:, None] * n_bins
+    excess = np.bincount(place.ravel(), (truth - said).ravel(), n_patients * n_bins).reshape(n_patients, n_bins)
+    columns = np.hstack([excess, np.full((n_patients, 1), float(n_labels))])
+    sums = bootstrap_sums(columns, comparison.seed, QUICK_DRAWS if comparison.quick else DRAWS)
+    drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
+    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)))
+
+
+@metric("ece", suite="reliability", goal="down", cost="slow")
+def ece(comparison: Comparison) -> dict[str, Score]:
+    """Expected calibration error in 15 equally wide bins, on all real test patients."""
+    return _calibration(comparison, equal_mass=False)
+
+
+@metric("ece_mass", suite="reliability", goal="down", cost="slow")
+def ece_mass(comparison: Comparison) -> dict[str, Score]:
+    """Expected calibration error in 15 bins of equally many pairs, on all real test patients."""
+    return _calibration(comparison, equal_mass=True)
+
+
+@metric("brier", suite="reliability", goal="down", cost="slow")
+def brier(comparison: Comparison) -> dict[str, Score]:
+    """Mean squared distance between probability and truth, on all real test patients."""
+    return _mean_loss(comparison, squared_loss)
+
+
+@metric("nll", suite="reliability", goal="down", bounds=(0.0, WORST_LOSS), unit="nats", cost="slow")
+def nll(comparison: Comparison) -> dict[str, Score]:
+    """Mean negative log-likelihood of the truth, on all real test patients."""
+    return _mean_loss(comparison, log_loss)
