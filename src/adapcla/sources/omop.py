@@ -9,6 +9,7 @@ from typing import Any
 from adapcla.records import Cohort
 from adapcla.sources.codebook import Codebook, assembled
 from adapcla.sources.contract import Options
+from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
 from adapcla.sources.tables import Table, find_table, need_table
 from adapcla.sources.workbench import Workbench
 
@@ -21,7 +22,6 @@ _TABLES = {
 _OBSERVATION = ("observation", "observation", ("observation_date",), "other")
 # Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
 _ID = r"regexp_replace({}, '\.0+$', '')"
-_RULE = "one visit_occurrence_id, or one calendar day where a row has none; ordered by visit start"
 
 
 def read(root: Path, options: Options) -> Cohort:
@@ -36,17 +36,18 @@ def read(root: Path, options: Options) -> Cohort:
         for table in tables if book is None else [*tables, _OBSERVATION]:
             _load_codes(bench, need_table(root, table[0]), *table[1:])
         card, descriptions = _name_codes(bench, root, options) if book is None else _own_codes(bench, book)
-        _shape_visits(bench, find_table(root, "visit_occurrence"))
+        _load_stays(bench, find_table(root, "visit_occurrence"))
+        shape_visits(bench)
         attributes = _shape_people(bench, find_table(root, "person")) if book is None else ()
         return assembled(
             bench,
             book,
             source="omop",
-            visit_rule=_RULE,
+            visit_rule=VISIT_RULE.format("visit_occurrence_id"),
             options=options,
             attributes=attributes,
             descriptions=descriptions,
-            card=card,
+            card={**card, "codes without a visit, by day": n_by_day(bench)},
             path=root,
         )
 
@@ -126,28 +127,17 @@ def _own_codes(bench: Workbench, book: Codebook) -> tuple[dict[str, Any], dict[t
     return {}, {}
 
 
-def _shape_visits(bench: Workbench, table: Table | None) -> None:
-    """Make `entries`, and `visits` with the start of each; a row without a visit id goes to its calendar day."""
-    bench.run(
-        """CREATE TABLE entries AS SELECT patient, code, system, domain, date, visit <> '' AS in_visit,
-           CASE WHEN visit <> '' THEN visit WHEN date <> '' THEN 'day ' || left(date, 10) ELSE '' END AS visit
-           FROM named"""
-    )
+def _load_stays(bench: Workbench, table: Table | None) -> None:
+    """Make `stays`: each visit with its start, by time where the table has one, else by date."""
     if table is None:
         bench.run("CREATE TABLE stays (patient VARCHAR, visit VARCHAR, date VARCHAR)")
-    else:
-        table.column("visit_start_date", "visit_start_datetime")
-        needed = {"person": "person_id", "id": "visit_occurrence_id"}
-        _load(bench, "stay_rows", table, needed, {"start": ("visit_start_datetime",), "day": ("visit_start_date",)})
-        bench.run(
-            f"""CREATE TABLE stays AS SELECT {_ID.format("person")} AS patient, {_ID.format("id")} AS visit,
-                CASE WHEN start <> '' THEN start ELSE day END AS date FROM stay_rows"""
-        )
-    # A visit that the table of visits lacks begins with its first code.
+        return
+    table.column("visit_start_date", "visit_start_datetime")
+    needed = {"person": "person_id", "id": "visit_occurrence_id"}
+    _load(bench, "stay_rows", table, needed, {"start": ("visit_start_datetime",), "day": ("visit_start_date",)})
     bench.run(
-        """CREATE VIEW visits AS SELECT patient, visit, date, '' AS day, '' AS sequence FROM stays UNION ALL
-           SELECT e.patient, e.visit, e.date, '', '' FROM entries e ANTI JOIN stays s
-           ON s.patient = e.patient AND s.visit = e.visit"""
+        f"""CREATE TABLE stays AS SELECT {_ID.format("person")} AS patient, {_ID.format("id")} AS visit,
+            CASE WHEN start <> '' THEN start ELSE day END AS date FROM stay_rows"""
     )
 
 

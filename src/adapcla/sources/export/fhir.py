@@ -1,0 +1,162 @@
+"""FHIR R4 out: bulk NDJSON files of Patient, Encounter, Condition, Procedure, MedicationRequest and Observation."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.errors import InputError
+from adapcla.records import Code, Cohort
+from adapcla.sources.codebook import Codebook
+from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts, is_synthetic
+from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TOKEN
+
+#: Ids of one width, so that they stand in the order of the visits also as text.
+FIRST_ID = 9_000_000_000_000
+#: So many resources of each kind are validated while writing; they all have one shape.
+_VALIDATED = 20
+_UNKNOWN_CLASS = {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"}
+_TEST_DATA = {
+    "system": "http://terminology.hl7.org/CodeSystem/v3-ActReason",
+    "code": "HTEST",
+    "display": "test health data",
+}
+#: Domain → fields that FHIR demands, the field of the code, the field of the date.
+_SHAPES = {
+    "diagnosis": ({}, "code", "recordedDate"),
+    "procedure": ({"status": "completed"}, "code", "performedDateTime"),
+    "drug": ({"status": "completed", "intent": "order"}, "medicationCodeableConcept", "authoredOn"),
+    "other": ({"status": "final"}, "code", "effectiveDateTime"),
+}
+
+
+def write(cohort: Cohort, folder: Path) -> None:
+    """Write one NDJSON file a kind of resource; synthetic patients carry the tag HTEST."""
+    keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
+    tag = {"meta": {"tag": [_TEST_DATA]}} if is_synthetic(cohort) else {}
+    domains = domain_of_code(cohort.vocabulary)
+    concepts = [_json(_concept(code)) for code in cohort.vocabulary.codes]
+    before = 0
+    for block in blocks(cohort):
+        _append(folder, "Patient", _patients(block, keys, tag))
+        _append(folder, "Encounter", _encounters(block, tag))
+        for domain, (resource, _, _) in RESOURCES.items():
+            chosen = np.flatnonzero(domains[np.asarray(block.cohort.codes)] == domain)
+            _append(folder, resource, _coded(block, domain, chosen, before, concepts, tag))
+        before += block.cohort.n_entries
+    _validate(folder)
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _concept(code: Code) -> dict[str, Any]:
+    """A code as FHIR writes it, with the token as a second coding."""
+    system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
+    first = {"system": system} if system else {}
+    first["code"] = code.code or code.token
+    if code.description:
+        first["display"] = code.description
+    return {"coding": [first, {"system": TOKEN, "code": code.token}]}
+
+
+def _append(folder: Path, resource: str, lines: list[str]) -> None:
+    """Add lines to the file of a resource, which is there even if it has none."""
+    with (folder / f"{resource}.ndjson").open("a", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+
+
+def _joined(*parts: Any) -> list[str]:
+    """Texts joined element by element; a single text stands in every element."""
+    import pyarrow as pa
+    import pyarrow.compute as pcompute
+
+    columns = [part if isinstance(part, str) else pa.array(part).cast(pa.string()) for part in parts]
+    lines: list[str] = pcompute.binary_join_element_wise(*columns, "").to_pylist()
+    return lines
+
+
+def _patients(block: Block, keys: list[str], tag: dict[str, Any]) -> list[str]:
+    """The Patient resources of a block; attributes and labels are extensions."""
+    cohort = block.cohort
+    who, key = facts(cohort)
+    starts = np.searchsorted(who, np.arange(cohort.n_patients + 1))
+    sex = cohort.attributes.get("sex")
+    words = {"F": "female", "M": "male"}
+    lines = []
+    for p, number in enumerate(block.patients):
+        record: dict[str, Any] = {"resourceType": "Patient", "id": f"p{number + FIRST_ID}", **tag}
+        if sex is not None and sex.values[p] >= 0 and (word := words.get(sex.categories[sex.values[p]][:1].upper())):
+            record["gender"] = word
+        held = [{"url": FACT, "valueString": keys[k]} for k in key[starts[p] : starts[p + 1]]]
+        lines.append(_json({**record, "extension": held} if held else record))
+    return lines
+
+
+def _head(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
+    """The opening of a resource up to its id."""
+    return _json({"resourceType": resource, **tag, **more})[:-1] + ',"id":"'
+
+
+def _encounters(block: Block, tag: dict[str, Any]) -> list[str]:
+    """The Encounter resources of a block."""
+    days = np.datetime_as_string(block.dates)
+    head = _head("Encounter", tag, {"status": "finished", "class": _UNKNOWN_CLASS})
+    middle = '","subject":{"reference":"Patient/p'
+    start, end = '"},"period":{"start":"', '","end":"'
+    who = block.patient_of_visit + FIRST_ID
+    return _joined(head + "v", block.visits + FIRST_ID, middle, who, start, days, end, days, '"}}')
+
+
+def _coded(
+    block: Block, domain: str, chosen: NDArray[np.int64], before: int, concepts: list[str], tag: dict[str, Any]
+) -> list[str]:
+    """The resources of one domain's codes in a block."""
+    import pyarrow as pa
+
+    if not len(chosen):
+        return []
+    fields, code_field, date_field = _SHAPES[domain]
+    visit = block.visit_of_entry[chosen]
+    code = pa.array(concepts, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
+    return _joined(
+        _head(RESOURCES[domain][0], tag, fields) + "e",
+        chosen + before + 1,
+        '","subject":{"reference":"Patient/p',
+        block.patient_of_visit[visit] + FIRST_ID,
+        '"},"encounter":{"reference":"Encounter/v',
+        block.visits[visit] + FIRST_ID,
+        f'"}},"{date_field}":"',
+        np.datetime_as_string(block.dates[visit]),
+        f'","{code_field}":',
+        code,
+        "}",
+    )
+
+
+def _validate(folder: Path) -> None:
+    """Check the first resources of each kind with `fhir.resources`, where it is installed."""
+    if find_spec("fhir") is None or find_spec("fhir.resources") is None:
+        return
+    from fhir.resources.R4B import get_fhir_model_class
+
+    for path in sorted(folder.glob("*.ndjson")):
+        model = get_fhir_model_class(path.stem)
+        with path.open(encoding="utf-8") as stream:
+            for row, line in zip(range(1, _VALIDATED + 1), stream, strict=False):
+                try:
+                    model.model_validate_json(line)
+                except ValueError:
+                    raise InputError(
+                        f"a {path.stem} resource that FHIR R4 does not allow",
+                        path=path.name,
+                        row=row,
+                        expected="codes, descriptions and attributes that FHIR can hold",
+                        remedy="look for empty or blank descriptions and category names",
+                    ) from None
