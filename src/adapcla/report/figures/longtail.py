@@ -32,7 +32,8 @@ def _frequency_rank(axes: Axes, cohort: Cohort) -> None:
     """Visits of each code against its rank, both on logarithmic scales."""
     strata = cohort.strata()
     present = np.flatnonzero(strata.present)
-    order = present[np.argsort(-strata.counts[present], kind="stable")]
+    # The strata count from the rarest, ties by code string: reversed, their parts lie side by side.
+    order = present[np.argsort(strata.counts[present], kind="stable")][::-1]
     rank = np.arange(1, len(order) + 1)
     for name, colour in STRATUM_COLOURS.items():
         inside = getattr(strata, name)[order]
@@ -74,6 +75,7 @@ def _histogram(axes: Axes, values: NDArray[np.int64], title: str, each: str, wha
         color=FAINT, fontsize=8,
     )  # fmt: skip
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    axes.set_xlim(0.3, top + 0.7)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if values.max() > top:
         axes.set_xlabel(f"{each} (the last bar: {top} or more)")
