@@ -60,17 +60,9 @@ def test_overwrite_replaces_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        ["--population", "elsewhere"],
-        ["--codes", "3"],
-        ["--patients", "0"],
-        ["--patients", "many"],
-        ["--tripwires", "-1"],
-    ],
-    ids=lambda wrong: " ".join(wrong),
+    "wrong", ["--population elsewhere", "--codes 3", "--patients 0", "--patients many", "--tripwires -1"]
 )
 def test_wrong_settings_end_with_exit_code_two_and_no_folder(tmp_path, wrong):
-    done = run("--out", str(tmp_path / "world"), "--patients", "20", "--codes", "60", *wrong)
+    done = run("--out", str(tmp_path / "world"), "--patients", "20", "--codes", "60", *wrong.split())
     assert getattr(done.exception, "exit_code", done.exit_code) == 2
     assert not (tmp_path / "world").exists()

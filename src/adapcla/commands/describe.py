@@ -50,15 +50,19 @@ def _show(folder: Path, told: dict[str, Any]) -> None:
     """Print the description as tables for people."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     screen = Console(highlight=False)
-    plain = Table(title=f"{folder.name} ({told['source']})", title_justify="left", show_header=False, box=None)
+    # Headings are lines of their own: a title of a narrow table would be broken to its width.
+    screen.print(Text(f"{folder.name} ({told['source']})", style="italic"))
+    plain = Table(show_header=False, box=None)
     plain.add_column(style="bold")
     plain.add_column()
     for name, value in _lines(told):
         plain.add_row(name, value)
     screen.print(plain)
-    parts = Table(title="\nHow the codes are used", title_justify="left", box=None, header_style="bold")
+    screen.print(Text("\nHow the codes are used", style="italic"))
+    parts = Table(box=None, header_style="bold")
     parts.add_column("stratum")
     for heading in ("codes", "% of codes", "% of entries", "visits a code"):
         parts.add_column(heading, justify="right")
@@ -72,7 +76,8 @@ def _show(folder: Path, told: dict[str, Any]) -> None:
         )
     screen.print(parts)
     if told["dropped"]:
-        dropped = Table(title="\nDropped while reading", title_justify="left", show_header=False, box=None)
+        screen.print(Text("\nDropped while reading", style="italic"))
+        dropped = Table(show_header=False, box=None)
         dropped.add_column(style="bold")
         dropped.add_column(justify="right")
         for reason, n in sorted(told["dropped"].items()):
