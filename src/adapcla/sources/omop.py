@@ -36,9 +36,9 @@ def read(root: Path, options: Options) -> Cohort:
         for table in tables if book is None else [*tables, _OBSERVATION]:
             _load_codes(bench, need_table(root, table[0]), *table[1:])
         card, descriptions = _name_codes(bench, root, options) if book is None else _own_codes(bench, book)
-        _load_stays(bench, find_table(root, "visit_occurrence"))
+        _load_stays(bench, need_table(root, "visit_occurrence"))
         shape_visits(bench)
-        attributes = _shape_people(bench, find_table(root, "person")) if book is None else ()
+        attributes = _shape_people(bench, need_table(root, "person")) if book is None else ()
         return assembled(
             bench,
             book,
@@ -127,11 +127,8 @@ def _own_codes(bench: Workbench, book: Codebook) -> tuple[dict[str, Any], dict[t
     return {}, {}
 
 
-def _load_stays(bench: Workbench, table: Table | None) -> None:
+def _load_stays(bench: Workbench, table: Table) -> None:
     """Make `stays`: each visit with its start, by time where the table has one, else by date."""
-    if table is None:
-        bench.run("CREATE TABLE stays (patient VARCHAR, visit VARCHAR, date VARCHAR)")
-        return
     table.column("visit_start_date", "visit_start_datetime")
     needed = {"person": "person_id", "id": "visit_occurrence_id"}
     _load(bench, "stay_rows", table, needed, {"start": ("visit_start_datetime",), "day": ("visit_start_date",)})
@@ -141,10 +138,8 @@ def _load_stays(bench: Workbench, table: Table | None) -> None:
     )
 
 
-def _shape_people(bench: Workbench, table: Table | None) -> tuple[str, ...]:
-    """Make `people` with sex and age band at the first visit, if there is a table of persons; the attributes."""
-    if table is None:
-        return ()
+def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:
+    """Make `people` with sex and age band at the first visit; the names of these attributes."""
     wanted = {"gender": ("gender_concept_id",), "word": ("gender_source_value",), "born": ("year_of_birth",)}
     _load(bench, "persons", table, {"patient": "person_id"}, wanted)
     bench.run(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A cell that begins so is a formula to a spreadsheet.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: A cell that begins so is a formula to a spreadsheet; an apostrophe is marked too, so that the mark can be undone.
+_FORMULA = ("=", "+", "-", "@", "'")
 
 
 def plain_cell(text: str) -> str:
