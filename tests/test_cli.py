@@ -128,3 +128,27 @@ def test_debug_is_the_only_way_to_a_traceback(tmp_path):
     assert "Traceback" not in adapcla("describe", str(tmp_path / "nothing")).stderr
     assert "Traceback" in adapcla("--debug", "describe", str(tmp_path / "nothing")).stderr
     assert "Traceback" in adapcla("describe", str(tmp_path / "nothing"), ADAPCLA_DEBUG="1").stderr
+
+
+def test_verbs_are_shown_in_their_order_with_their_whole_first_line():
+    ran = adapcla("--help")
+    places = [ran.stdout.index(f"\n  {verb.rstrip('_')} ") for verb in cli.VERBS]
+    assert places == sorted(places)
+    assert "..." not in ran.stdout.split("Commands:")[1]
+    for verb in cli.VERBS:
+        for _, line in cli.offers(verb):
+            assert " ".join(line.split()) in " ".join(ran.stdout.split())
+
+
+def test_a_misspelt_verb_gets_a_suggestion():
+    assert "'describe'" in adapcla("descrbe").stderr
+
+
+def test_calling_one_verb_loads_no_other():
+    script = (
+        "import sys; sys.argv = ['adapcla', 'describe', '-h']; from adapcla.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted(n for n in sys.modules if n.startswith('adapcla.commands.')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert ran.stdout.splitlines()[-1] == "['adapcla.commands.describe']"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
+from inspect import getdoc
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group, solve_typer_info_help
 
 from adapcla.errors import AdapclaError
 from adapcla.version import __version__
@@ -25,13 +30,54 @@ VERBS = (
     "evaluate",
 )
 
+#: Boxes and colours would more than double the time that `--help` takes.
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "add_completion": False}
+
+
+@cache
+def app_of(verb: str) -> typer.Typer:
+    """A command line of this verb's module alone."""
+    alone = typer.Typer(**PLAIN)
+    import_module(f"adapcla.commands.{verb}").register(alone)
+    return alone
+
+
+def offers(verb: str) -> list[tuple[str, str]]:
+    """The name and the first line of what a verb's module offers, without a look at its options.
+
+    >>> [name for name, _ in offers("import_")]
+    ['import']
+    """
+    alone = app_of(verb)
+    found = [(info.name or "", info.help or getdoc(info.callback) or "") for info in alone.registered_commands]
+    found += [(info.name or "", solve_typer_info_help(info)) for info in alone.registered_groups]
+    return [(name, text.strip().partition("\n")[0]) for name, text in found]
+
+
+class Verbs(TyperGroup):
+    """The verbs, each made into a command only when it is called: `--help` needs no more than their first lines."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of `VERBS`."""
+        return [name for verb in VERBS for name, _ in offers(verb)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; a name that is no verb makes all of them, to suggest the nearest."""
+        for verb in [verb for verb in VERBS if verb.rstrip("_") == cmd_name] or VERBS:
+            self.commands.update(get_group(app_of(verb)).commands)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs into the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([offer for verb in VERBS for offer in offers(verb)])
+
+
 app = typer.Typer(
     help="Synthetic longitudinal health records that are right in the long tail.",
+    cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Boxes and colours would more than double the time that `--help` takes.
-    rich_markup_mode=None,
+    **PLAIN,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -56,10 +102,6 @@ def settings(
         os.environ["ADAPCLA_QUIET"] = "1"
     if debug:
         os.environ["ADAPCLA_DEBUG"] = "1"
-
-
-for _verb in VERBS:
-    import_module(f"adapcla.commands.{_verb}").register(app)
 
 
 def main() -> None:
