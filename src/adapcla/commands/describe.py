@@ -12,6 +12,8 @@ import typer
 from adapcla import console
 
 _FORMATS = (".png", ".svg")
+#: Categories of an attribute that the table shows; `--json` has them all.
+_MOST_CATEGORIES = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -90,7 +92,7 @@ def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
     tail, overlap = told["long_tail"], told["overlap"]
     yield "patients", f"{told['patients']:,}"
     yield "visits", f"{told['visits']:,}"
-    yield "codes", f"{told['codes']:,} ({tail['absent']:,} of them in no visit)"
+    yield "codes", f"{told['codes']:,}" + (f", {tail['absent']:,} of them in no visit" if tail["absent"] else "")
     visits = told["visits_per_patient"]
     yield "visits a patient", f"{_spread(visits)}; {_percent(visits['one_visit'])} have one"
     yield "codes a visit", _spread(told["codes_per_visit"])
@@ -109,7 +111,7 @@ def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, domain in told["domains"].items():
         yield f"domain {name}", f"{domain['codes']:,} codes, {_percent(domain['share_of_entries'])} of entries"
     for name, categories in told["attributes"].items():
-        shown = sorted(categories.items(), key=lambda item: -item[1])[:8]
+        shown = list(categories.items())[:_MOST_CATEGORIES]
         more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""
         yield name, ", ".join(f"{category} {n:,}" for category, n in shown) + more
     if told["labels"]:
@@ -119,10 +121,9 @@ def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of the second table."""
+    """Rows of the second table; the band of one visit is there already, as the singletons."""
     yield from told["strata"].items()
-    for band, part in told["bands"].items():
-        yield f"in {band} visit{'' if band == '1' else 's'}", part
+    yield from ((f"in {band} visits", part) for band, part in told["bands"].items() if band != "1")
 
 
 def _spread(values: dict[str, Any]) -> str:
