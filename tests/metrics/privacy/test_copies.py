@@ -112,7 +112,7 @@ def test_no_copy_among_few_records_is_not_certainty() -> None:
 
 
 def test_one_record_copied_often_is_one_piece_of_evidence() -> None:
-    """100 copies of one record weigh no more than chance may: the interval reaches below 0; of 100 records it does not."""
+    """100 copies of one record may be chance: the interval reaches below 0; copies of 100 records are not."""
     one, many = np.array([100.0]), np.ones(100)
     once, often = excess_score(one, 1000), excess_score(many, 1000)
     assert once.value == often.value == 0.1

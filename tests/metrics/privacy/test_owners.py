@@ -27,7 +27,10 @@ def test_owners_are_those_of_a_plain_count(one: list[list[set[str]]], other: lis
                 holders[pair].add(number)
     expected = {pair: next(iter(who)) for pair, who in holders.items() if len(who) == 1}
     found = owned_pairs([Cohort.of(one, CODES), Cohort.of(other, CODES)])
-    assert dict(zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.owner.tolist(), strict=True)) == expected
+    assert (
+        dict(zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.owner.tolist(), strict=True))
+        == expected
+    )
 
 
 def test_a_pair_of_two_patients_whose_numbers_average_to_a_third_has_no_owner() -> None:

@@ -1,0 +1,136 @@
+"""The gate's self-test on the planted world, where fresh patients of the same law cost nothing.
+
+Leaks must fail and fresh draws must pass, also where the distance test of the field sees nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from adapcla.metrics.contract import ALL, METRICS, Comparison
+from adapcla.metrics.privacy import GateLine, gate
+from adapcla.metrics.privacy.strata import RARE_BELOW, holds_any
+from adapcla.records import Code, Cohort, Vocabulary
+from adapcla.records.cohort import starts_of
+from adapcla.seeds import generator
+from adapcla.sources import planted
+
+N, CODES, SEEDS = 800, 300, range(1, 21)
+
+
+@lru_cache(maxsize=32)
+def world(seed: int) -> tuple[Cohort, Cohort, Cohort]:
+    """Members, controls and fresh patients, all drawn from one law."""
+    every = planted.simulate(patients=3 * N, codes=CODES, seed=seed)
+    members, controls, fresh = (every.subset(np.arange(k * N, (k + 1) * N)) for k in range(3))
+    return members, controls, fresh
+
+
+def joined(one: Cohort, other: Cohort) -> Cohort:
+    """The patients of two cohorts on one vocabulary."""
+    return Cohort(
+        one.vocabulary,
+        np.concatenate([one.codes, other.codes]),
+        starts_of(np.concatenate([one.codes_per_visit, other.codes_per_visit])),
+        starts_of(np.concatenate([one.visits_per_patient, other.visits_per_patient])),
+    )
+
+
+def with_copied_tail(members: Cohort, fresh: Cohort, share: float = 0.05) -> Cohort:
+    """Fresh patients, `share` of whom are replaced by members that hold a rare code, word for word."""
+    n_copied = round(share * fresh.n_patients)
+    rare = np.flatnonzero(holds_any(members, members.patient_counts < RARE_BELOW))[:n_copied]
+    assert len(rare) == n_copied
+    return joined(fresh.subset(np.arange(fresh.n_patients - n_copied)), members.subset(rare))
+
+
+def without_one_code(cohort: Cohort) -> Cohort:
+    """Every patient without the first code of the first visit that has two or more."""
+    large = np.flatnonzero(cohort.codes_per_visit >= 2)
+    first = large[np.unique(cohort.patient_of_visit[large], return_index=True)[1]]
+    stay = np.ones(cohort.n_entries, dtype=bool)
+    stay[cohort.visit_starts[first]] = False
+    sizes = cohort.codes_per_visit.copy()
+    sizes[first] -= 1
+    return Cohort(cohort.vocabulary, cohort.codes[stay], starts_of(sizes), cohort.patient_starts)
+
+
+def on_other_codes(cohort: Cohort) -> Cohort:
+    """The same patients on codes that nobody else has."""
+    codes = tuple(Code.of(f"OTHER/{number:05d}") for number in range(cohort.n_codes))
+    return replace(cohort, vocabulary=Vocabulary(codes))
+
+
+def marginal(members: Cohort, like: Cohort, seed: int, fewest_holders: int = 1) -> Cohort:
+    """Visits of independent codes at the members' prevalence, only of codes that enough members hold."""
+    share = np.where(members.patient_counts >= fewest_holders, members.prevalence().share, 0.0)
+    drawn = generator(seed, "marginal").random((like.n_visits, like.n_codes)) < share
+    drawn[drawn.sum(axis=1) == 0, int(np.argmax(share))] = True
+    return Cohort(
+        like.vocabulary, np.nonzero(drawn)[1].astype(np.int32), starts_of(drawn.sum(axis=1)), like.patient_starts
+    )
+
+
+def lines_of(seed: int, synthetic: Cohort) -> list[GateLine]:
+    """The gate's lines for a synthetic cohort in the world of this seed."""
+    members, controls, _ = world(seed)
+    return gate(Comparison.of(members, controls, synthetic, control=controls))
+
+
+def failed(lines: list[GateLine]) -> set[str]:
+    return {line.name for line in lines if not line.passed}
+
+
+def test_fresh_draws_of_the_same_law_pass() -> None:
+    refused = {seed: failed(lines_of(seed, world(seed)[2])) for seed in SEEDS}
+    assert sum(bool(names) for names in refused.values()) <= 1, refused
+
+
+def test_five_per_cent_copied_tail_patients_fail_where_the_distance_test_is_at_chance() -> None:
+    noticed, accuracies = 0, []
+    for seed in SEEDS:
+        members, controls, fresh = world(seed)
+        comparison = Comparison.of(members, controls, with_copied_tail(members, fresh), control=controls)
+        noticed += bool(failed(gate(comparison)))
+        accuracies.append(METRICS["halo_membership_accuracy"].compute(comparison)[ALL].value)
+    assert noticed >= 19
+    assert max(accuracies) < 0.56
+    assert np.mean(accuracies) < 0.53
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_train_copy_fails_every_line(seed: int) -> None:
+    lines = lines_of(seed, world(seed)[0])
+    assert failed(lines) == {line.name for line in lines}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_members_without_one_code_fail_though_no_record_is_copied(seed: int) -> None:
+    names = failed(lines_of(seed, without_one_code(world(seed)[0])))
+    assert {"near_copy_excess", "unique_pair_gap", "membership_auc", "attribute_residual"} <= names
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_patients_on_other_codes_tell_nothing_about_real_ones(seed: int) -> None:
+    assert failed(lines_of(seed, on_other_codes(world(seed)[2]))) == set()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support_stops_it(seed: int) -> None:
+    """Independent codes copy nobody, but a code that one member alone holds is written for members only."""
+    members, _, fresh = world(seed)
+    assert "membership_auc [rare]" in failed(lines_of(seed, marginal(members, fresh, seed)))
+    assert failed(lines_of(seed, marginal(members, fresh, seed, fewest_holders=RARE_BELOW))) == set()
+
+
+def test_a_small_leak_among_many_members_is_found_by_fewer_controls() -> None:
+    """Controls a quarter as many as members: the groups are cut to equal size and the copies are still seen."""
+    members, controls, fresh = world(1)
+    few = controls.subset(np.arange(N // 4))
+    leaky = Comparison.of(members, few, with_copied_tail(members, fresh, 0.1), control=few)
+    assert failed(gate(leaky)) & {"copy_excess", "rare_copy_excess"}
+    assert failed(gate(Comparison.of(members, few, fresh, control=few))) == set()
