@@ -11,7 +11,7 @@ import difflib
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ _DELIMITERS = (",", "\t", ";", "|")
 #: A Parquet file that claims more rows for each of its bytes than this is lying.
 _MAX_ROWS_PER_BYTE = 1_000
 _MAX_ROW_GROUP_BYTES = 1 << 32
+_ARROW_ODD_ROW = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")
 _ARROW_ROW = re.compile(r"Row #(\d+)")
 _ARROW_COLUMN = re.compile(r"column #(\d+)")
 
@@ -200,7 +201,9 @@ def _header(stream: CheckedStream) -> tuple[tuple[str, ...], str]:
         raise _encoding_error(stream.path, 1, None) from None
     if not text.strip():
         raise InputError("an empty file", path=stream.path, expected="a header row", remedy="check the export")
-    delimiter = max(_DELIMITERS, key=lambda d: (text.count(d), -_DELIMITERS.index(d)))
+    # A mark inside quotes is part of a name.
+    bare = re.sub(r'"[^"]*"', "", text)
+    delimiter = max(_DELIMITERS, key=lambda d: (bare.count(d), -_DELIMITERS.index(d)))
     try:
         cells = next(csv.reader([text], delimiter=delimiter, strict=False), [])
     except csv.Error:
@@ -218,13 +221,11 @@ def _text_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str
     # Positions as names: the file's own may be empty, or differ in case between shards.
     names = [f"c{i}" for i in range(len(columns))]
     chosen = {new: names[columns.index(old)] for new, old in wanted.items()}
-    odd_rows: list[tuple[int | None, int]] = []
-    bad_row = _row_noter(odd_rows)
     try:
         with pc.open_csv(
             stream,
             read_options=pc.ReadOptions(column_names=names, use_threads=False, block_size=BLOCK),
-            parse_options=pc.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=bad_row),
+            parse_options=pc.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pc.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 include_columns=list(dict.fromkeys(chosen.values())),
@@ -236,7 +237,7 @@ def _text_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str
     except pa.ArrowException as error:
         if "Empty CSV" in str(error):
             return
-        raise _parse_error(path, str(error), odd_rows, columns) from None
+        raise _parse_error(path, str(error), columns) from None
     finally:
         quotes = stream.quotes
         stream.close()
@@ -244,24 +245,14 @@ def _text_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str
         _refuse_unclosed_quote(path, delimiter)
 
 
-def _row_noter(odd_rows: list[tuple[int | None, int]]) -> Callable[[Any], str]:
-    """A handler that notes where a row has too few or too many cells and stops the reading."""
-
-    def note(row: Any) -> str:
-        odd_rows.append((row.number, row.actual_columns))
-        return "error"
-
-    return note
-
-
-def _parse_error(path: Path, text: str, odd_rows: list[tuple[int | None, int]], columns: tuple[str, ...]) -> InputError:
+def _parse_error(path: Path, text: str, columns: tuple[str, ...]) -> InputError:
     """The parser's complaint as an error of ours; its own text may hold cells and is not passed on."""
-    if odd_rows:
-        number, n_cells = odd_rows[0]
+    odd = _ARROW_ODD_ROW.search(text)
+    if odd:
         return InputError(
-            f"{n_cells} cells",
+            f"{odd.group(2)} cells",
             path=path,
-            row=None if number is None else number + 1,
+            row=int(odd.group(1)) + 1,
             expected=f"{len(columns)}, as in the header",
             remedy="repair or remove the row (an unquoted separator is usual)",
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What the database may hold in memory; the rest goes to a temporary folder.
-MEMORY_LIMIT = "800MB"
+MEMORY_LIMIT = "500MB"
 _MACROS = (
     r"""CREATE MACRO days_of(t) AS epoch(CASE
         WHEN regexp_full_match(t, '\d{4}-\d{2}-\d{2}([T ].*)?') THEN try_cast(t AS TIMESTAMP)
@@ -54,9 +54,10 @@ class Workbench:
 
         self._folder = Path(tempfile.mkdtemp(prefix="adapcla-"))
         self._database = duckdb.connect(
-            str(self._folder / "rows.duckdb"),
+            ":memory:",
             config={
                 "memory_limit": MEMORY_LIMIT,
+                "temp_directory": str(self._folder),
                 "threads": 1,
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,
