@@ -16,9 +16,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# A shared machine may be slow at any moment: a time limit for a single example would only make tests flicker.
+# The same examples every time, and no time limit for one of them: a shared machine may be slow at any moment.
+# Explore with: pytest --hypothesis-profile=default
 settings.register_profile(
-    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    "steady",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("steady")
 
