@@ -60,4 +60,5 @@ def train(
         emit({"run": str(out), "method": method, **facts})
     else:
         loss = facts["validation loss a visit"]
-        say(f"{out}: {method}, validation loss {loss:.4f} a visit; next: adapcla sample {out} --patients 1000 --out …")
+        told = "" if loss is None else f", validation loss {loss:.4f} a visit"
+        say(f"{out}: {method}{told}; next: adapcla sample {out} --patients 1000 --out …")

@@ -48,6 +48,8 @@ def save(generator: NeuralGenerator, folder: Path, overwrite: bool = False, shar
     fitted = generator.fitted
     if shareable and generator.settings.bias_at_inference:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
+    if shareable and getattr(fitted.network, "holds_patients", False):
+        raise UsageError(f"{generator.method} is a copy of its patients, so that it cannot be made shareable")
     prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable else fitted.prevalence
     law = _shared(fitted.law) if shareable else fitted.law
     weights = {name: value.contiguous() for name, value in fitted.modules.state_dict().items()}

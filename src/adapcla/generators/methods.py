@@ -9,7 +9,9 @@ from typing import Any
 
 from adapcla.errors import UsageError
 from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.references import ReferenceGenerator
 from adapcla.generators.settings import Settings, settings_from
+from adapcla.generators.staged import StagedGenerator
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,24 @@ class Method:
     settings: Settings
     starts_from: str = "random weights"
     supports: tuple[str, ...] = ("toward", "continue_", "likelihood")
+    #: Whether `--methods all` takes it; references and paper sizes are asked for by name.
+    usual: bool = True
+    note: str = ""
 
 
 _PAPER = "AdaPCLA (Cui et al.)"
+_HALO = "HALO (Theodorou, Xiao and Sun, 2023)"
+_OURS = "this project"
 _ADAPCLA = Settings(method="adapcla")
 
 
 def _row(name: str, summary: str, paper: str, /, **changes: Any) -> Method:
-    return Method(name, summary, paper, settings_from(_ADAPCLA, {"method": name, **changes}))
+    """A row; names of its own fields are taken out of the settings."""
+    own = {key: changes.pop(key) for key in ("starts_from", "supports", "usual", "note") if key in changes}
+    return Method(name, summary, paper, settings_from(_ADAPCLA, {"method": name, **changes}), **own)
 
 
-_ROWS = (
+_OURS_AND_ABLATIONS = (
     _row("adapcla", "The paper's method: independent head, annealed scaffold (base), no bias when sampling.", _PAPER),
     _row(
         "adapcla-paper-size",
@@ -44,16 +53,122 @@ _ROWS = (
         context=48,
         learning_rate=1e-4,
         batch_size=48,
+        usual=False,
     ),
     _row(
         "tailwise",
         "Ours: blockwise head and code families; codes of a visit know each other.",
-        "this project",
+        _OURS,
         head="blockwise",
         hierarchy=True,
         schedule="none",
     ),
+    _row(
+        "static-pcla",
+        "The scaffold stays throughout training and is kept when sampling (consistent).",
+        _PAPER,
+        schedule="constant",
+        bias_at_inference=True,
+    ),
+    _row(
+        "static-pcla-train-only",
+        "The same weights as static-pcla, sampled without the scaffold: a negative control, expected to lose the tail.",
+        _PAPER,
+        schedule="constant",
+        bias_at_validation=True,
+        note="its weights are chosen as static-pcla's are, so its validation loss is with the scaffold",
+    ),
+    _row(
+        "adapcla-no-scaffold",
+        "The same network, steps and seed with no scaffold at all: the equal-budget control.",
+        _PAPER,
+        schedule="none",
+    ),
+    _row(
+        "adapcla-reversed",
+        "The scaffold with its sign turned round: a control on what the sign does.",
+        _PAPER,
+        tempering=-1.0,
+    ),
+    _row(
+        "adapcla-release",
+        "As the public release ran: scaffold times 0.2, present codes weigh 1.5, started from a static model.",
+        _PAPER,
+        tempering=0.2,
+        positive_weight=1.5,
+        first_stage="static",
+        starts_from="a static-pcla with the same settings, which this row trains first",
+        note="twice the passes: a full budget for each stage",
+    ),
 )
+_BASELINES = (
+    _row(
+        "halo",
+        "Visit Transformer with the within-visit autoregressive head; exact ancestral sampling.",
+        _HALO,
+        head="halo",
+        schedule="none",
+        learning_rate=5e-4,
+        note="the paper's factorisation at this project's default width; halo-paper-size has the paper's",
+    ),
+    _row(
+        "halo-paper-size",
+        "HALO at its paper's size and recipe: width 768, 12 layers, 12 heads, rate 1e-4, batches of 48, 50 passes.",
+        _HALO,
+        head="halo",
+        schedule="none",
+        width=768,
+        layers=12,
+        heads=12,
+        context=48,
+        learning_rate=1e-4,
+        batch_size=48,
+        passes=50,
+        usual=False,
+    ),
+    _row(
+        "lstm",
+        "Recurrent next-visit multi-label network with independent outputs.",
+        "Doctor AI (Choi et al., 2016)",
+        trunk="lstm",
+        schedule="none",
+        layers=2,
+    ),
+)
+_REFERENCES = (
+    _row(
+        "marginal",
+        "Independent draws from the training prevalence, lengths from training: the floor.",
+        "reference",
+        family="marginal",
+        schedule="none",
+        starts_from="counts of the training visits",
+        usual=False,
+    ),
+    _row(
+        "train-copy",
+        "Training patients drawn again with repeats: what memorising scores.",
+        "reference",
+        family="copy",
+        schedule="none",
+        starts_from="the training patients themselves",
+        supports=(),
+        usual=False,
+        note="a saved model of this row is the patients: never share it",
+    ),
+    _row(
+        "real-test",
+        "Held-out patients drawn with repeats: the ceiling. Fits on the second cohort that it is given.",
+        "reference",
+        family="copy",
+        schedule="none",
+        starts_from="the held-out patients themselves",
+        supports=(),
+        usual=False,
+        note="a saved model of this row is the patients: never share it",
+    ),
+)
+_ROWS = (*_OURS_AND_ABLATIONS, *_BASELINES, *_REFERENCES)
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
@@ -67,7 +182,15 @@ def generator_for(method: str, **changes: Any) -> NeuralGenerator:
         near = difflib.get_close_matches(method, METHODS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"no method is called {method!r}{hint} (see `adapcla methods`)")
-    return NeuralGenerator(settings_from(METHODS[method].settings, changes))
+    settings = settings_from(METHODS[method].settings, changes)
+    return _maker(settings)(settings)
+
+
+def _maker(settings: Settings) -> type[NeuralGenerator]:
+    """The class that fits these settings."""
+    if settings.architecture.family in ("marginal", "copy"):
+        return ReferenceGenerator
+    return StagedGenerator if settings.first_stage else NeuralGenerator
 
 
 def load(folder: str | Path) -> NeuralGenerator:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from adapcla.errors import UsageError
-from adapcla.networks.architecture import Architecture
+from adapcla.networks.architecture import FAMILIES, AnyArchitecture, Architecture
 from adapcla.records.store import json_bytes
 from adapcla.scaffold import schedule
 from adapcla.scaffold.bias import EPSILON
@@ -23,7 +23,7 @@ class Settings(BaseModel):
 
     method: str = "adapcla"
     seed: int = 1
-    architecture: Architecture = Architecture()
+    architecture: AnyArchitecture = Architecture()
     budget: Budget = Budget()
     schedule: str = "base"
     tempering: float = Field(1.0, description="Factor of the scaffold; −1 turns it round.")
@@ -31,7 +31,11 @@ class Settings(BaseModel):
     epsilon: float = Field(EPSILON, gt=0)
     positive_weight: float = Field(1.0, gt=0, description="Extra weight of present codes in the loss.")
     bias_at_inference: bool = Field(False, description="Keep the scaffold when sampling: Static-PCLA consistent.")
+    bias_at_validation: bool = Field(
+        False, description="Choose the weights with the scaffold, sample without: a control."
+    )
     starts_from: str = Field("", description="Run whose weights training starts from; empty for a fresh start.")
+    first_stage: Literal["", "static"] = Field("", description="Train a Static-PCLA first and start from its weights.")
     calibration_rounds: int = Field(
         0, ge=0, description="Rounds that fold the training prevalence into the output bias."
     )
@@ -56,6 +60,9 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     64
     """
     content = base.model_dump()
+    family = _family(changes)
+    if family is not None and family != content["architecture"]["family"]:
+        content["architecture"] = FAMILIES[family]().model_dump()
     places = dict.fromkeys(content, content)
     places |= {name: content[part] for part in ("architecture", "budget") for name in content[part]}
     for name, value in changes.items():
@@ -72,3 +79,12 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"setting {'.'.join(str(p) for p in first['loc'])}: {first['msg']}") from None
+
+
+def _family(changes: dict[str, Any]) -> str | None:
+    """The family of networks that the changes ask for, if they do."""
+    nested = changes.get("architecture")
+    family = changes.get("family", nested.get("family") if isinstance(nested, dict) else None)
+    if family is not None and family not in FAMILIES:
+        raise UsageError(f"family {family!r}: expected one of {', '.join(FAMILIES)}")
+    return family

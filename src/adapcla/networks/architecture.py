@@ -1,8 +1,8 @@
-"""The settings of a visit network, and the network that they describe."""
+"""The settings of each family of networks, and the visit network that its settings describe."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from adapcla.networks.contract import Shape
+from adapcla.networks.halo import HaloHead
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
 from adapcla.networks.visits import VisitNetwork
@@ -17,23 +18,99 @@ from adapcla.records import Hierarchy, Prevalence
 from adapcla.scaffold import Scaffold
 
 
-class Architecture(BaseModel):
-    """What the network is made of."""
+class Seen(BaseModel):
+    """What every family is shown of a patient."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trunk: Literal["transformer", "lstm"] = "transformer"
-    head: Literal["independent", "blockwise", "halo"] = "independent"
     width: int = Field(256, ge=8, description="Width of a visit's state.")
-    layers: int = Field(4, ge=1)
-    heads: int = Field(8, ge=1)
     dropout: float = Field(0.1, ge=0, lt=1)
     context: int = Field(48, ge=2, description="Longest history, in visits; later visits are cut and counted.")
+    use_days: bool = Field(True, description="Learn and draw the days between visits where the cohort has them.")
+    use_attributes: bool = Field(True, description="Condition on static attributes where the cohort has them.")
+
+
+class Architecture(Seen):
+    """The visit network: a trunk over visits and a head for the codes of the next one."""
+
+    family: Literal["visits"] = "visits"
+    trunk: Literal["transformer", "lstm"] = "transformer"
+    head: Literal["independent", "blockwise", "halo"] = "independent"
+    layers: int = Field(4, ge=1)
+    heads: int = Field(8, ge=1)
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
     hidden: int = Field(64, ge=4, description="Width of the within-visit state of the blockwise head.")
     hierarchy: bool = Field(False, description="Add category and chapter parts where the vocabulary has families.")
-    use_days: bool = Field(True, description="Learn and draw the days between visits where the cohort has them.")
-    use_attributes: bool = Field(True, description="Condition on static attributes where the cohort has them.")
+
+
+class GptArchitecture(Seen):
+    """A decoder over a stream of codes with visit separators."""
+
+    family: Literal["gpt"] = "gpt"
+    layers: int = Field(3, ge=1)
+    heads: int = Field(8, ge=1)
+    order: Literal["fixed", "shuffled"] = Field("fixed", description="Codes of a visit by frequency, or at random.")
+    longest_visit: int = Field(256, ge=1, description="Codes after which a drawn visit is closed.")
+
+
+class EvaArchitecture(Seen):
+    """A variational autoencoder of whole records."""
+
+    family: Literal["eva"] = "eva"
+    latent: int = Field(32, ge=2, description="Numbers that a record is squeezed into.")
+    layers: int = Field(3, ge=1, description="Dilated causal convolutions of the decoder.")
+    decode: Literal["bernoulli", "threshold"] = Field("bernoulli", description="Draw codes, or take those above ½.")
+    first_divergence: float = Field(0.1, ge=0, le=1, description="Weight of the divergence at the first step.")
+    annealed: float = Field(0.5, gt=0, le=1, description="Progress at which that weight has reached 1.")
+
+
+class SyntegArchitecture(Seen):
+    """A visit-state encoder, and a conditional adversarial generator of the next visit."""
+
+    family: Literal["synteg"] = "synteg"
+    layers: int = Field(3, ge=1, description="Recurrent layers over visits.")
+    heads: int = Field(4, ge=1, description="Heads of the attention among the codes of a visit.")
+    condition: int = Field(256, ge=4, description="Width of the state that the generator is given.")
+    noise: int = Field(128, ge=2, description="Random numbers that a generated visit is made from.")
+    decode: Literal["bernoulli", "threshold"] = Field("bernoulli", description="Draw codes, or take those above ½.")
+    encoder_share: float = Field(0.4, gt=0, lt=1, description="Share of the steps that train the encoder.")
+    critic_steps: int = Field(5, ge=1, description="Steps of the critic for each of the generator.")
+    penalty: float = Field(10.0, gt=0, description="Weight of the gradient penalty.")
+
+
+class MarginalArchitecture(Seen):
+    """Independent draws from the training prevalence: counted, not trained."""
+
+    family: Literal["marginal"] = "marginal"
+
+
+class CopyArchitecture(Seen):
+    """Real patients, drawn with repeats; the sizes are filled in when the patients are known."""
+
+    family: Literal["copy"] = "copy"
+    patients: int = Field(0, ge=0)
+    visits: int = Field(0, ge=0)
+    entries: int = Field(0, ge=0)
+
+
+AnyArchitecture = Annotated[
+    Architecture | GptArchitecture | EvaArchitecture | SyntegArchitecture | MarginalArchitecture | CopyArchitecture,
+    Field(discriminator="family"),
+]
+FAMILIES: dict[str, type[Seen]] = {
+    "visits": Architecture,
+    "gpt": GptArchitecture,
+    "eva": EvaArchitecture,
+    "synteg": SyntegArchitecture,
+    "marginal": MarginalArchitecture,
+    "copy": CopyArchitecture,
+}
+
+
+def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
+    """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order."""
+    code_of_rank = torch.from_numpy(np.argsort(-np.nan_to_num(prevalence.share), kind="stable"))
+    return code_of_rank, torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]
 
 
 def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalence) -> VisitNetwork:
@@ -41,9 +118,7 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
 
     Weights come from torch's global stream: seed it first.
     """
-    share = np.nan_to_num(prevalence.share)
-    code_of_rank = torch.from_numpy(np.argsort(-share, kind="stable"))
-    initial = torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]
+    code_of_rank, initial = ranked(prevalence)
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
     width = architecture.width
     table = CodeTable(shape.n_codes, width, families)
@@ -75,7 +150,5 @@ def _head(architecture: Architecture, shape: Shape, initial: Tensor, families: t
             output, within, initial, architecture.width, architecture.hidden, architecture.blocks, architecture.dropout
         )
     if architecture.head == "halo":
-        from adapcla.networks.halo import HaloHead
-
         return HaloHead(shape.n_codes, architecture.width, initial)
     return IndependentHead(output, initial)

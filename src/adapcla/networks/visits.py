@@ -16,12 +16,10 @@ from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood
-from adapcla.networks.draws import Noise, bernoulli, categorical
+from adapcla.networks.draws import Noise, bernoulli
+from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.heads import Head
-from adapcla.networks.layers import GAP_EDGES, CodeTable, VisitEmbedding, gap_bucket
-
-#: Longest gap that the open last bucket is drawn up to, in days.
-_LONGEST_GAP = 2920
+from adapcla.networks.layers import CodeTable, VisitEmbedding
 
 
 class RollState(NamedTuple):
@@ -52,7 +50,7 @@ class VisitNetwork(nn.Module):
         self.table, self.embedding, self.trunk = table, embedding, trunk
         self.head = head
         self.going_on = nn.Linear(width, 1)
-        self.gap_head = nn.Linear(width, len(GAP_EDGES) + 1) if embedding.gap is not None else None
+        self.gap_head = nn.Linear(width, N_BUCKETS) if embedding.gap is not None else None
         self.steerable = True
         # Saved with the weights: a suppressed prior could not give the order back.
         self.code_of_rank: Tensor
@@ -92,10 +90,7 @@ class VisitNetwork(nn.Module):
         """(visits,) of the days before each visit, 0 for first visits."""
         assert self.gap_head is not None
         later = (batch.position > 0).nonzero()[:, 0]
-        nll = F.cross_entropy(
-            self.gap_head(states[batch.row_before[later]]), gap_bucket(batch.gap[later]), reduction="none"
-        )
-        return torch.zeros(batch.n_visits).index_copy(0, later, nll)
+        return gap_nll(self.gap_head(states[batch.row_before[later]]), batch)
 
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
@@ -140,11 +135,7 @@ class VisitNetwork(nn.Module):
         """Days until the next visit: a bucket, then a day in it."""
         if self.gap_head is None or state.n_seen == 0:
             return np.zeros(len(noise.patients), dtype=np.int64)
-        bucket = categorical(self.gap_head(state.states), noise, channel=1)
-        lows = np.array([0, *(edge + 1 for edge in GAP_EDGES)])
-        highs = np.array([*GAP_EDGES, _LONGEST_GAP])
-        spread = noise.uniform(1, channel=3)[:, 0] * (highs - lows + 1)[bucket]
-        return lows[bucket] + spread.astype(np.int64)
+        return drawn_gap(self.gap_head(state.states), noise)
 
     @torch.no_grad()
     def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Drawn:
