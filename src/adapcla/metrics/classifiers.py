@@ -39,7 +39,9 @@ class Settings:
     #: Epochs without a better validation loss after which a classifier stops.
     patience: int = 3
     batch: int = 250
-    rate: float = 1e-3
+    #: Steps of an epoch for training sets too small for as many batches: 5,000 patients, the paper's number.
+    fewest_steps: int = 20
+    rate: float = 3e-3
     #: Standard deviation of the code embeddings before training.
     spread: float = 0.1
 
@@ -68,7 +70,8 @@ def fit(
     """Classifiers trained on `train`, each at the epoch with the best loss on `valid`.
 
     `numbers` name the classifiers for their random streams (0, 1, … unless given); `report` is told each epoch.
-    Every classifier takes the same number of steps an epoch: one pass over the largest training set of the stack.
+    Every classifier takes the same number of steps an epoch: one pass over the largest training set of the stack, at
+    least `settings.fewest_steps`.
     """
     import torch
 
@@ -76,12 +79,12 @@ def fit(
     seen = train.inputs.visit_counts > 0
     new_position = np.where(seen, np.cumsum(seen) - 1, -1)
     flat = FlatVisits.of(train.inputs, new_position)
-    weights = _initial(int(seen.sum()), train.targets[0].shape[1], seed, ids, settings)
+    weights = _initial(int(seen.sum()), train.targets, seed, ids, settings)
     best = {name: tensor.clone() for name, tensor in weights.items()}
     losses, epochs = np.full(len(ids), np.inf), np.full(len(ids), -1)
     alive = np.arange(len(ids))
     adam = _optimiser(weights, settings)
-    n_steps = max(1, -(-max(len(rows) for rows in train.rows) // settings.batch))
+    n_steps = max(settings.fewest_steps, -(-max(len(rows) for rows in train.rows) // settings.batch))
     for epoch in range(settings.epochs):
         some = train.part(alive.tolist())
         for rows, targets in _batches(some, ids[alive], seed, epoch, n_steps, settings.batch):
@@ -117,11 +120,13 @@ def predict(classifiers: Classifiers, tasks: Tasks, at_once: int = 2_000) -> lis
     return [together[i, : len(rows)] for i, rows in enumerate(tasks.rows)]
 
 
-def _initial(n_codes: int, n_outputs: int, seed: int, ids: NDArray[np.int64], settings: Settings) -> Weights:
-    """Weights before training, each classifier's from its own stream; LSTM and output as torch initialises them."""
+def _initial(
+    n_codes: int, targets: Sequence[NDArray[np.uint8]], seed: int, ids: NDArray[np.int64], settings: Settings
+) -> Weights:
+    """Weights before training, each classifier's from its own stream; every output starts at its label's prevalence."""
     import torch
 
-    hidden = settings.hidden
+    hidden, n_outputs = settings.hidden, targets[0].shape[1]
     bound = 1 / np.sqrt(hidden)
     shapes: dict[str, tuple[int, ...]] = {}
     for layer in range(settings.layers):
@@ -129,13 +134,16 @@ def _initial(n_codes: int, n_outputs: int, seed: int, ids: NDArray[np.int64], se
         shapes[f"input{layer}"] = (2, width, 4 * hidden)
         shapes[f"state{layer}"] = (2, hidden, 4 * hidden)
         shapes[f"bias{layer}"] = (2, 1, 4 * hidden)
-    shapes["output"], shapes["output_bias"] = (2 * hidden, n_outputs), (1, n_outputs)
-    made: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ("codes", *shapes)}
-    for number in ids:
+    shapes["output"] = (2 * hidden, n_outputs)
+    made: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ("codes", *shapes, "output_bias")}
+    for number, target in zip(ids, targets, strict=True):
         random = generator(seed, "tstr-weights", int(number))
         made["codes"].append(random.standard_normal((n_codes, settings.embedding), np.float32) * settings.spread)
         for name, shape in shapes.items():
             made[name].append(random.uniform(-bound, bound, shape).astype(np.float32))
+        # Half a patient more on either side keeps the logit of an absent label finite.
+        odds = (target.sum(axis=0) + 0.5) / (len(target) - target.sum(axis=0, dtype=float) + 0.5)
+        made["output_bias"].append(np.log(odds).astype(np.float32)[None, :])
     return {name: torch.from_numpy(np.stack(arrays)).requires_grad_() for name, arrays in made.items()}
 
 

@@ -33,7 +33,7 @@ from adapcla.seeds import generator
 #: The best there is: classifiers trained on the real training patients (on test patients they would know the answers).
 CEILING = "train"
 #: A quick look: every third label, a fifth of the balanced patients, fewer whole records and epochs.
-QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 5
+QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 8
 #: Synthetic patients of two visits or more below which the next visit is not learned.
 FEWEST_RETURNING = 50
 #: Resamplings handled together, so that memory does not grow with their number.
