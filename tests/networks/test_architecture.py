@@ -1,0 +1,48 @@
+"""From settings to a network."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from adapcla.networks.architecture import Architecture, visit_network
+from adapcla.networks.contract import Shape
+from adapcla.networks.heads import BlockwiseHead, IndependentHead
+from adapcla.networks.layers import CausalTrunk, RecurrentTrunk
+from adapcla.records import Cohort
+
+
+def _built(cohort: Cohort, **changes: object):  # type: ignore[no-untyped-def]
+    architecture = Architecture(width=16, layers=1, heads=2, **changes)  # type: ignore[arg-type]
+    return visit_network(architecture, Shape(cohort.n_codes, 48), cohort.prevalence())
+
+
+def test_parts_follow_the_settings(tiny: Cohort) -> None:
+    assert isinstance(_built(tiny).head, IndependentHead)
+    assert isinstance(_built(tiny, head="blockwise").head, BlockwiseHead)
+    assert isinstance(_built(tiny).trunk, CausalTrunk)
+    assert isinstance(_built(tiny, trunk="lstm").trunk, RecurrentTrunk)
+
+
+def test_codes_are_ranked_from_frequent_to_rare(tiny: Cohort) -> None:
+    """A and B in three visits, C and D in one; ties by code string."""
+    assert _built(tiny).code_of_rank.tolist() == [0, 1, 2, 3]
+    rare_first = Cohort.of([[["A"], ["B"], ["B"], ["C", "B"]]])
+    assert _built(rare_first).code_of_rank.tolist() == [1, 0, 2]
+
+
+def test_families_only_where_the_vocabulary_has_them(tiny: Cohort) -> None:
+    icd = Cohort.of([[["25000", "25001", "4019", "4280"]]])
+    assert len(_built(icd, hierarchy=True).table.parts) == 2
+    assert len(_built(tiny, hierarchy=True).table.parts) == 0
+
+
+def test_the_output_bias_is_the_log_odds_of_the_prevalence(tiny: Cohort) -> None:
+    bias = _built(tiny).head.bias
+    torch.testing.assert_close(torch.sigmoid(bias.detach()), torch.tensor([0.6, 0.6, 0.2, 0.2]), atol=1e-4, rtol=0)
+
+
+def test_an_unknown_setting_is_an_error() -> None:
+    with pytest.raises(ValidationError, match="widht"):
+        Architecture(widht=3)  # type: ignore[call-arg]

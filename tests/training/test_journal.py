@@ -1,0 +1,28 @@
+"""The journal survives a torn line and forgets what was undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adapcla.training.journal import Journal
+
+
+def test_resuming_forgets_later_steps_and_torn_lines(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    first = Journal(path)
+    for step in (1, 2, 3):
+        first.write(kind="step", step=step)
+    with path.open("a") as stream:
+        stream.write('{"kind": "st')
+    again = Journal(path)
+    again.resume(step=2)
+    assert [line["step"] for line in again.lines] == [1, 2]
+    again.write(kind="step", step=3)
+    assert path.read_text().count("\n") == 3
+
+
+def test_without_a_file_it_only_remembers() -> None:
+    journal = Journal()
+    journal.write(kind="a")
+    journal.resume(3)
+    assert journal.of_kind("a") == [{"kind": "a"}] and journal.of_kind("b") == []

@@ -1,0 +1,145 @@
+"""The loop: same bytes after any interruption, and nothing that is not finite is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from adapcla.errors import AdapclaError, InterruptedRun
+from adapcla.generators import generator_for
+from adapcla.records import Cohort
+from adapcla.sources import planted
+from adapcla.training import loop as loop_module
+from adapcla.training.loop import Loop
+from adapcla.training.plan import Moment
+
+_SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 3, "batch_size": 40, "validations": 6, "dropout": 0.2}
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Cohort, Cohort]:
+    train, valid, _ = planted.simulate(patients=260, codes=60, seed=1).split(seed=4)
+    return train, valid
+
+
+def _weights(generator: object) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(generator.fitted.modules.state_dict().items()):  # type: ignore[attr-defined]
+        digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("method", ["adapcla", "tailwise"])
+def test_a_stopped_and_resumed_run_ends_in_the_same_bytes(
+    method: str, world: tuple[Cohort, Cohort], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = generator_for(method, **_SMALL).fit(*world)
+    original = Loop._one_step
+
+    def stop_at(steps: int) -> None:
+        def step(self: Loop, bar: object) -> None:
+            if self.step == steps:
+                self.stop_asked = True
+            original(self, bar)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Loop, "_one_step", step)
+
+    for steps in (2, 9):
+        stop_at(steps)
+        with pytest.raises(InterruptedRun, match="--resume"):
+            generator_for(method, **_SMALL).fit(*world, folder=tmp_path, resume=True)
+    monkeypatch.setattr(Loop, "_one_step", original)
+    resumed = generator_for(method, **_SMALL).fit(*world, folder=tmp_path, resume=True)
+    assert _weights(resumed) == _weights(whole)
+    assert resumed.outcome_.best_step == whole.outcome_.best_step  # type: ignore[union-attr]
+    lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    steps = [line["step"] for line in lines if line["kind"] == "validation"]
+    assert steps == sorted(set(steps))
+
+
+def test_another_seed_gives_other_weights(world: tuple[Cohort, Cohort]) -> None:
+    small = {**_SMALL, "passes": 1}
+    assert _weights(generator_for("adapcla", **small).fit(*world)) != _weights(
+        generator_for("adapcla", seed=2, **small).fit(*world)
+    )
+
+
+def test_pieces_of_a_batch_add_up_to_the_batch(world: tuple[Cohort, Cohort]) -> None:
+    """Without dropout, computing a batch in small pieces changes the weights by rounding only."""
+    small = {**_SMALL, "passes": 1, "dropout": 0.0}
+    one = generator_for("adapcla", **small).fit(*world).fitted.modules.state_dict()
+    many = generator_for("adapcla", rows_at_once=16, **small).fit(*world).fitted.modules.state_dict()
+    for name, value in one.items():
+        torch.testing.assert_close(many[name], value, rtol=2e-2, atol=2e-3)
+
+
+class _Looker:
+    looks = 5
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def look(self, modules: nn.Module, moment: Moment) -> None:
+        assert not modules.training
+        self.steps.append(moment.step)
+
+
+def test_observers_look_before_the_first_step_and_after_the_last(world: tuple[Cohort, Cohort]) -> None:
+    looker = _Looker()
+    generator = generator_for("adapcla", **_SMALL).fit(*world, observers=[looker])
+    assert generator.outcome_ is not None
+    assert looker.steps[0] == 0 and looker.steps[-1] == generator.outcome_.n_steps and len(looker.steps) == 5
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient", "parameter", "optimiser", "rate", "prior"])
+def test_a_number_that_is_none_stops_the_run_at_its_step(
+    where: str, world: tuple[Cohort, Cohort], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Loop._update
+
+    def poisoned(self: Loop, moment: Moment) -> tuple[float, float]:
+        if moment.step == 4:
+            parameter = next(iter(self.plan.modules.parameters()))
+            if where == "loss":
+                monkeypatch.setattr(self, "scale", float("nan"))
+            elif where == "gradient":
+                parameter.register_hook(lambda gradient: gradient * float("inf"))
+            elif where == "parameter":
+                parameter.data.view(-1)[0] = float("nan")
+            elif where == "optimiser":
+                self.optimisers["main"].state[parameter]["exp_avg"].fill_(float("nan"))
+            elif where == "rate":
+                monkeypatch.setattr(type(self.budget), "rate", lambda *_: float("inf"))
+            else:
+                self.plan.bias = self.plan.bias * float("nan")  # type: ignore[attr-defined]
+        return original(self, moment)
+
+    monkeypatch.setattr(Loop, "_update", poisoned)
+    with pytest.raises(AdapclaError, match=r"step 4: .* (nan|inf)"):
+        generator_for("adapcla", checkpoint_seconds=0, **_SMALL).fit(*world, folder=tmp_path)
+    tensors, state = loop_module.Checkpoints(tmp_path).latest()  # type: ignore[misc]
+    assert state["step"] == 4
+    assert all(torch.isfinite(value).all() for value in tensors.values() if value.is_floating_point())
+
+
+def test_a_signal_checkpoints_and_says_how_to_go_on(
+    world: tuple[Cohort, Cohort], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Loop._update
+
+    def signalled(self: Loop, moment: Moment) -> tuple[float, float]:
+        if moment.step == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, moment)
+
+    monkeypatch.setattr(Loop, "_update", signalled)
+    with pytest.raises(InterruptedRun) as stopped:
+        generator_for("adapcla", **_SMALL).fit(*world, folder=tmp_path)
+    assert stopped.value.exit_code == 130
+    assert loop_module.Checkpoints(tmp_path).latest() is not None
