@@ -44,10 +44,12 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -q
 
 bench: $(STAMP)
-	@for script in benchmarks/*.py; do \
+	@failed=""; \
+	for script in benchmarks/*.py; do \
 		echo "== $$script" >&2; \
-		$(BIN)/python $$script --json || exit 1; \
-	done
+		$(BIN)/python $$script || failed="$$failed $$script"; \
+	done; \
+	test -z "$$failed" || { echo "not met or failed:$$failed" >&2; exit 1; }
 
 clean:
 	rm -rf $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -108,6 +108,12 @@ def test_links_lead_somewhere():
     assert not lost, "\n".join(lost)
 
 
+def test_every_page_is_in_the_index():
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [path.name for path in markdown() if path.parent == REPOSITORY / "docs" and path.name != "index.md"]
+    assert [page for page in pages if f"({page})" not in index] == []
+
+
 def test_commands_in_the_documents_exist():
     from adapcla.cli import VERBS
 
