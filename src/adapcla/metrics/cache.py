@@ -60,10 +60,10 @@ class ScoreCache:
         try:
             content = store.read_json(self._path(key))
             return {
-                name: {stratum: Score(**score) for stratum, score in strata.items()}
+                name: {stratum: Score(**score) for stratum, score in strata}
                 for name, strata in content["scores"].items()
             }
-        except (InputError, KeyError, TypeError, AttributeError):
+        except (InputError, KeyError, TypeError, ValueError, AttributeError):
             return {}
 
     def write(self, key: str, scores: dict[str, dict[str, Score]]) -> None:
@@ -71,8 +71,9 @@ class ScoreCache:
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Pairs, since the order of strata is the order of rows.
         content: dict[str, Any] = {
-            name: {stratum: asdict(score) for stratum, score in strata.items()} for name, strata in scores.items()
+            name: [[stratum, asdict(score)] for stratum, score in strata.items()] for name, strata in scores.items()
         }
         store.write_bytes(self._path(key), store.json_bytes({"scores": content}))
 

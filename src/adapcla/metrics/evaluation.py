@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from adapcla.console import Meter, meter
-from adapcla.errors import UsageError
+from adapcla.errors import InputError, UsageError
 from adapcla.metrics import cache as score_cache
 from adapcla.metrics.cache import ScoreCache, content_key
 from adapcla.metrics.contract import ALL, METRICS, Comparison, Metric, Score
@@ -153,11 +153,18 @@ class _Runner:
             self.bar.advance(0, note=f"{metric.key} of {subject.replace('_', ' ')}")
             if name not in known:
                 comparison = comparison or self.bench.comparison(subject, view)
-                known[name] = metric.compute(comparison)
+                known[name] = _computed(metric, comparison)
             self.bar.advance(1, note=metric.key)
         if comparison is not None and kept:
             self.cache.write(key, known)
         return {metric.key: known[score_cache.name_of(metric)] for metric in metrics}
+
+
+def _computed(metric: Metric, comparison: Comparison) -> dict[str, Score]:
+    """The scores of a metric; nothing is claimed of a cohort without patients."""
+    if comparison.synthetic.n_patients == 0:
+        return {ALL: Score.missing("there is no synthetic patient")}
+    return metric.compute(comparison)
 
 
 def _plan(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject, list[Metric]]]:
@@ -198,11 +205,10 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
         beside = {name: found[name][stratum].value if stratum in found.get(name, {}) else None for name in REFERENCES}
         share, why = normalised(score, beside[ends.floor], beside[ends.ceiling], metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
-            share, why = None, "not normalised: it depends on size, and the cohorts differ; see stratum matched"
-        if view == ALL and metric.heldout:
-            why = "not normalised: the test patients are the reference; see stratum matched"
+            share, why = None, "it depends on size, and the cohorts differ; see stratum matched"
+        if view == ALL and metric.heldout and score.value is not None:
+            why = "the test patients are the reference; see stratum matched"
         label = stratum if view == ALL else (view if stratum == ALL else f"{view}:{stratum}")
-        reason = score.reason if score.value is None else why
         rows.append(
             Row(
                 metric.key,
@@ -213,9 +219,10 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
                 score.low,
                 score.high,
                 score.n,
-                reason,
+                score.reason,
                 **beside,
                 normalised=share,
+                normalised_reason=why,
             )
         )
     return rows
@@ -263,6 +270,9 @@ def evaluate(
         suites = [suite for suite in SUITES if suite != "control" or target is not None]
     if "control" in suites and target is None:
         raise UsageError("suite control: it needs the prevalence that was asked for; give a target")
+    for name, cohort in (("train", train), ("test", test)):
+        if cohort.n_patients == 0:
+            raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
     metrics = metrics_of([*suites, *(["control"] if target is not None else [])])
     base = Comparison.of(train, test, synthetic, control, seed, quick, target=target, evidence=evidence)
     bench = _Bench(base)

@@ -35,12 +35,14 @@ class Row:
     low: float | None
     high: float | None
     n: int
-    #: Why there is no value or, where there is one, no normalised value.
+    #: Why there is no value, or what else must be said of it.
     reason: str
     real_test: float | None = None
     train_copy: float | None = None
     marginal: float | None = None
     normalised: float | None = None
+    #: Why there is no normalised value beside a value.
+    normalised_reason: str = ""
 
 
 def normalised(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
@@ -49,20 +51,20 @@ def normalised(score: Score, floor: float | None, ceiling: float | None, goal: G
     >>> normalised(Score(0.3, 10), 0.2, 0.6)
     (0.25, '')
     >>> normalised(Score(0.3, 10), 0.2, 0.2)
-    (None, 'not normalised: ceiling and floor are equal')
+    (None, 'ceiling and floor are equal')
     >>> normalised(Score(0.3, 10), 0.2, 0.6, goal="down")
-    (None, 'not normalised: the floor is better than the ceiling')
+    (None, 'the floor is better than the ceiling')
     """
     if score.value is None:
         return None, ""
     if floor is None or ceiling is None:
-        return None, f"not normalised: no {'floor' if floor is None else 'ceiling'}"
+        return None, f"no {'floor' if floor is None else 'ceiling'}"
     if math.isclose(floor, ceiling, rel_tol=1e-9, abs_tol=1e-15):
-        return None, "not normalised: ceiling and floor are equal"
+        return None, "ceiling and floor are equal"
     if (goal == "up" and floor > ceiling) or (goal == "down" and floor < ceiling):
-        return None, "not normalised: the floor is better than the ceiling"
+        return None, "the floor is better than the ceiling"
     if score.low is not None and score.high is not None and abs(ceiling - floor) < (score.high - score.low) / 2:
-        return None, "not normalised: ceiling and floor differ by less than the score's own interval"
+        return None, "ceiling and floor differ by less than the score's own interval"
     return round((score.value - floor) / (ceiling - floor), 12), ""
 
 
@@ -85,7 +87,7 @@ class Scores:
     def __getitem__(self, key: str | tuple[str, str]) -> Score:
         """The score of a metric, or of (metric, stratum)."""
         row = self.row(*((key, ALL) if isinstance(key, str) else key))
-        return Score(row.value, row.n, row.low, row.high, row.reason if row.value is None else "")
+        return Score(row.value, row.n, row.low, row.high, row.reason)
 
     def row(self, metric: str, stratum: str = ALL) -> Row:
         """The row of a metric and stratum."""
@@ -198,7 +200,7 @@ def _column_types() -> dict[str, Any]:
     text = dict.fromkeys(("metric", "suite", "goal", "stratum"), polars.String)
     numbers = dict.fromkeys(("value", "low", "high"), polars.Float64)
     beside = dict.fromkeys(("real_test", "train_copy", "marginal", "normalised"), polars.Float64)
-    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside}
+    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, "normalised_reason": polars.String}
 
 
 def _cells(row: Row) -> list[str]:

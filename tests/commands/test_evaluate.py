@@ -1,0 +1,107 @@
+"""`adapcla evaluate` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from adapcla.commands import evaluate
+from adapcla.errors import ExistsError, GateError, InputError, UsageError
+from adapcla.metrics import Scores
+from adapcla.records import Cohort
+
+app = typer.Typer()
+evaluate.register(app)
+
+
+@app.callback()
+def _verbs() -> None:
+    """More than one verb, so that the name is needed as in the real command line."""
+
+
+def patients(seed: int, n: int) -> Cohort:
+    draw = np.random.default_rng(seed)
+    codes = [f"C{i:02d}" for i in range(30)]
+    weight = 1 / np.arange(1, 31)
+    return Cohort.of(
+        [
+            [draw.choice(codes, 4, replace=False, p=weight / weight.sum()) for _ in range(1 + draw.integers(0, 3))]
+            for _ in range(n)
+        ],
+        codes,
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cohorts")
+    train = patients(1, 300)
+    for name, cohort in {
+        "train": train,
+        "test": patients(2, 120),
+        "fresh": patients(3, 120),
+        "copied": train.subset(np.arange(200)),
+        "control": patients(4, 300),
+    }.items():
+        cohort.save(root / name)
+    return root
+
+
+def run(folders: Path, out: Path, *more: str, synthetic: str = "fresh") -> str:
+    arguments = ["evaluate", "--train", str(folders / "train"), "--test", str(folders / "test")]
+    arguments += ["--synthetic", str(folders / synthetic), "--out", str(out), "--cache", str(out.parent / "cache")]
+    result = CliRunner().invoke(app, [*arguments, *more])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_json_is_all_that_stdout_carries(folders: Path, tmp_path: Path):
+    summary = json.loads(run(folders, tmp_path / "out", "--suites", "tail", "--json"))
+    assert summary["method"] == "fresh"
+    assert 0 < summary["values"]["pair_seen"] <= 1
+    assert summary["values"] == Scores.open(tmp_path / "out").values()
+    assert summary["patients"] == {"train": 300, "test": 120, "synthetic": 120}
+
+
+def test_without_json_a_table_is_printed(folders: Path, tmp_path: Path):
+    assert "| pair_seen ↑ | all |" in run(folders, tmp_path / "out", "--suites", "tail,fidelity", "--method", "mine")
+    assert Scores.open(tmp_path / "out").method == "mine"
+
+
+def test_a_populated_output_is_refused_before_anything_is_computed(folders: Path, tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    with pytest.raises(ExistsError):
+        run(folders, tmp_path / "out", "--suites", "tail")
+
+
+def test_wrong_names_are_usage_and_input_errors(folders: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match="expected one of tail"):
+        run(folders, tmp_path / "out", "--suites", "tails")
+    with pytest.raises(InputError, match="no such folder"):
+        run(folders, tmp_path / "out", "--suites", "tail", synthetic="nowhere")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_adds_the_control_suite(folders: Path, tmp_path: Path):
+    prior = tmp_path / "prior.csv"
+    prior.write_text("code,prevalence\nC00,0.5\nC01,0.25\n")
+    summary = json.loads(run(folders, tmp_path / "out", "--suites", "tail", "--target", str(prior), "--json"))
+    assert summary["values"]["control_mae"] > 0
+
+
+def test_the_gate_refuses_copies_by_name_and_lets_fresh_patients_pass(folders: Path, tmp_path: Path):
+    control = ("--control", str(folders / "control"), "--suites", "privacy", "--quick", "--gate")
+    run(folders, tmp_path / "fresh", *control)
+    with pytest.raises(GateError, match="copy_excess") as refusal:
+        run(folders, tmp_path / "copied", *control, synthetic="copied")
+    assert refusal.value.exit_code == 5
+    # The scores are there to look at even though the gate said no.
+    assert Scores.open(tmp_path / "copied").values()["copy_excess"] > 0.5

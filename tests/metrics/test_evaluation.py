@@ -1,0 +1,177 @@
+"""evaluate(): the right cohorts in the right places, one table, nothing computed twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapcla.errors import InputError, UsageError
+from adapcla.metrics import evaluation
+from adapcla.metrics.contract import ALL, METRICS, Comparison
+from adapcla.metrics.evaluation import SUITES, anchors, evaluate, metrics_of
+from adapcla.metrics.references import halves
+from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Scores
+from adapcla.records import Cohort, Prevalence
+
+
+def world(seed: int, n: int) -> Cohort:
+    """Patients of a law with structure: a visit holds one or two of forty disorders, each with its own four codes."""
+    draw = np.random.default_rng(seed)
+    chance = 1 / np.arange(1, 41)
+    patients = []
+    for _ in range(n):
+        record = []
+        for _ in range(1 + draw.integers(0, 3)):
+            disorders = draw.choice(40, 1 + draw.integers(0, 2), replace=False, p=chance / chance.sum())
+            record.append([f"{side}{k:02d}" for k in disorders for side in "ABCD" if draw.random() < 0.8] or ["A00"])
+        patients.append(record)
+    return Cohort.of(patients, [f"{side}{k:02d}" for k in range(40) for side in "ABCD"])
+
+
+@pytest.fixture(scope="module")
+def cohorts() -> tuple[Cohort, Cohort, Cohort]:
+    return world(1, 400), world(2, 200), world(3, 150)
+
+
+@pytest.fixture(scope="module")
+def scores(cohorts: tuple[Cohort, Cohort, Cohort]) -> Scores:
+    return evaluate(*cohorts, suites=["tail", "fidelity"], method="fresh", seed=1)
+
+
+def test_values_are_the_metrics_on_the_whole_synthetic_cohort(cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores):
+    comparison = Comparison.of(*cohorts)
+    for key in ("pair_seen", "tail_ctx_jsd", "prevalence_r2", "bigram_corr_heldout"):
+        assert scores.values()[key] == METRICS[key].compute(comparison)[ALL].value
+
+
+def test_references_are_the_metrics_on_the_reference_cohorts(cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores):
+    train, test, _ = cohorts
+    row = scores.row("pair_seen")
+    assert row.real_test == METRICS["pair_seen"].compute(Comparison.of(train, test, test))[ALL].value
+    assert row.train_copy == 1.0
+    assert row.marginal is not None and row.value is not None
+    assert row.marginal < row.value
+
+
+def test_matched_rows_use_one_half_of_the_test_patients_as_reference_and_the_other_as_ceiling(
+    cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores
+):
+    train, test, _ = cohorts
+    reference, ceiling = halves(test)
+    comparison = Comparison.of(train, reference, ceiling)
+    for key in ("pair_seen_heldout", "tail_ctx_jsd"):
+        assert scores.row(key, MATCHED).real_test == METRICS[key].compute(comparison)[ALL].value
+    assert scores.card["matched_patients"] == 100
+
+
+def test_test_patients_are_never_their_own_ceiling(scores: Scores):
+    for row in scores.rows:
+        if row.metric.endswith("_heldout") and not row.stratum.startswith("matched"):
+            assert row.real_test is None
+            assert row.normalised is None
+    assert scores.row("pair_seen_heldout").normalised_reason.endswith("see stratum matched")
+
+
+def test_a_score_that_depends_on_size_is_normalised_at_matched_sizes_only(scores: Scores):
+    assert "size" in scores.row("tail_ctx_jsd").normalised_reason
+    assert scores.row("tail_ctx_jsd").normalised is None
+    assert scores.row("pair_seen").normalised is not None
+
+
+def test_every_thinned_metric_has_its_second_column(scores: Scores):
+    with_codes = {row.metric for row in scores.rows if row.stratum == MATCHED_CODES}
+    assert with_codes == {metric.key for metric in metrics_of(["tail"])}
+    assert {row.metric for row in scores.rows if row.stratum == MATCHED} >= with_codes
+
+
+def test_every_number_has_n_and_interval_or_reason(scores: Scores):
+    for row in scores.rows:
+        if row.value is None:
+            assert row.reason, row
+        elif row.stratum == ALL:
+            assert row.n > 0, row
+            assert row.low is not None and row.high is not None, row
+
+
+def test_fresh_patients_of_the_law_score_near_the_ceiling_and_chance_does_not(cohorts: tuple[Cohort, Cohort, Cohort]):
+    train, test, _ = cohorts
+    fresh = evaluate(train, test, world(7, 200), suites=["fidelity"]).row("bigram_corr", MATCHED)
+    assert fresh.value is not None and fresh.real_test is not None and fresh.marginal is not None
+    assert abs(fresh.value - fresh.real_test) < 0.1
+    assert fresh.marginal < fresh.value - 0.1
+
+
+def test_same_seed_same_scores(cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores):
+    assert evaluate(*cohorts, suites=["tail", "fidelity"], method="fresh", seed=1).rows == scores.rows
+
+
+def test_cached_scores_are_equal_and_references_are_shared_between_methods(
+    cohorts: tuple[Cohort, Cohort, Cohort], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train, test, made = cohorts
+    plain = evaluate(train, test, made, suites=["tail"])
+    first = evaluate(train, test, made, suites=["tail"], cache=tmp_path)
+    drawn: list[int] = []
+    real_marginal = evaluation.marginal
+    monkeypatch.setattr(evaluation, "marginal", lambda *a: drawn.append(1) or real_marginal(*a))
+    second = evaluate(train, test, made, suites=["tail"], cache=tmp_path)
+    assert drawn == []
+    other = evaluate(train, test, world(4, 150), suites=["tail"], cache=tmp_path)
+    assert first.rows == second.rows == plain.rows
+    assert other.row("pair_seen").marginal == first.row("pair_seen").marginal
+    assert other.row("pair_seen").value != first.row("pair_seen").value
+    # Only the view that is thinned to the new cohort's own visits needs new draws.
+    assert len(drawn) == 1
+
+
+def test_a_request_adds_the_control_suite(cohorts: tuple[Cohort, Cohort, Cohort]):
+    scores = evaluate(*cohorts, suites=["control"], target=Prevalence.of({"A00": 0.5, "A01": 0.25}))
+    assert set(scores.values()) == {"control_mae", "control_max_gap", "control_jsd", "control_spearman"}
+    with pytest.raises(UsageError, match="target"):
+        evaluate(*cohorts, suites=["control"])
+
+
+def test_an_unknown_suite_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match="'tial': expected one of tail, fidelity"):
+        metrics_of(["tial"])
+
+
+def test_utility_is_never_measured_by_training_on_the_test_patients():
+    assert "real_test" not in anchors("utility").subjects
+    assert anchors("utility").ceiling == "train_copy"
+    assert anchors("privacy").floor == "train_copy"
+    assert set(SUITES) == {"tail", "fidelity", "control", "utility", "reliability", "privacy"}
+
+
+def test_privacy_without_control_patients_takes_its_ceiling_from_half_of_the_test_patients(
+    cohorts: tuple[Cohort, Cohort, Cohort],
+):
+    """Test patients scored against themselves as control would look like negative leakage."""
+    train, test, made = cohorts
+    reference, ceiling = halves(test)
+    row = evaluate(train, test, made, suites=["privacy"], quick=True).row("unique_pair_gap")
+    expected = METRICS["unique_pair_gap"].compute(Comparison.of(train, reference, ceiling, quick=True))[ALL]
+    assert row.real_test == expected.value
+
+
+@pytest.mark.parametrize("n_test", [1, 2])
+def test_tiny_cohorts_do_not_fail(n_test: int):
+    tiny = Cohort.of([[["A", "B"], ["A"]], [["C"]]])
+    scores = evaluate(tiny, tiny.subset(list(range(n_test))), tiny, suites=["tail", "fidelity"])
+    assert scores.values()["pair_seen"] == 1.0
+
+
+def test_an_empty_synthetic_cohort_is_missing_everywhere_and_says_why():
+    train = Cohort.of([[["A", "B"], ["A"]], [["C"]]])
+    scores = evaluate(train, train, train.subset([]), suites=["tail", "fidelity"])
+    assert {row.value for row in scores.rows} == {None}
+    assert {row.reason for row in scores.rows} == {"there is no synthetic patient"}
+
+
+def test_without_real_patients_there_is_nothing_to_compare_with():
+    some = Cohort.of([[["A"]]])
+    for train, test, name in ((some.subset([]), some, "train"), (some, some.subset([]), "test")):
+        with pytest.raises(InputError, match=f"no patient in the {name} cohort"):
+            evaluate(train, test, some, suites=["tail"])
