@@ -152,8 +152,8 @@ class BlockwiseHead(nn.Module):
         self.bias = nn.Parameter(initial_logits.clone())
         self.sizes = block_sizes(len(initial_logits), n_blocks)
         self.from_history = nn.Linear(width, hidden)
-        self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.02)
-        self.to_state = nn.Parameter(torch.randn(width, hidden) * 0.02)
+        self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.1)
+        self.to_state = nn.Parameter(torch.randn(width, hidden) * hidden**-0.5)
         self.dropout = nn.Dropout(dropout)
         number = torch.repeat_interleave(torch.arange(len(self.sizes)), torch.tensor(self.sizes))
         self.block_of_code: Tensor

@@ -1,0 +1,234 @@
+"""How fast training and sampling are, as ratios to a plain dense restatement of HALO's step, all in one run.
+
+    python benchmarks/speed.py --json          # everything, about ten minutes on two quiet cores
+    python benchmarks/speed.py --quick --json  # one repeat of each, about three minutes
+
+The yardstick is the public HALO's arithmetic, restated plainly: multi-hot rows, 48 rows a patient whatever its length,
+a within-visit head of two masked (d + V)² layers, Adam; when sampling, one call of the head for every further code.
+It is kinder than the original: patients of a batch advance together, and only the codes that are drawn cost a call.
+The last line of the output is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.networks.batch import Records
+from adapcla.records import Cohort, Vocabulary
+from adapcla.records.cohort import starts_of
+from adapcla.seeds import generator as stream
+from adapcla.training.loop import Loop
+from adapcla.training.plan import Moment
+
+N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48
+YARDSTICK_BATCH = 48
+
+
+def zipf_cohort(n_patients: int, n_codes: int = N_CODES, visits: float = VISITS_A_PATIENT, seed: int = 1) -> Cohort:
+    """Patients of the paper's shape: Zipf codes, geometric numbers of visits, Poisson numbers of codes."""
+    rng = stream(seed, "zipf")
+    lengths = np.minimum(rng.geometric(1 / visits, n_patients), ROWS - 2)
+    sizes = np.maximum(rng.poisson(CODES_A_VISIT, int(lengths.sum())), 1)
+    weight = 1 / np.arange(1, n_codes + 1) ** 1.05
+    drawn = rng.choice(n_codes, size=int(sizes.sum()), p=weight / weight.sum())
+    visit = np.repeat(np.arange(len(sizes)), sizes)
+    key = np.unique(visit * n_codes + drawn)
+    visit, codes = np.divmod(key, n_codes)
+    width = len(str(n_codes))
+    vocabulary = Vocabulary.of(f"C{i:0{width}d}" for i in range(n_codes))
+    return Cohort(vocabulary, codes.astype(np.int32), starts_of(np.bincount(visit)), starts_of(lengths))
+
+
+class DenseHalo(nn.Module):
+    """HALO's arithmetic, restated plainly."""
+
+    def __init__(self, n_codes: int = N_CODES, width: int = 768, layers: int = 12, heads: int = 12) -> None:
+        super().__init__()
+        self.n_codes, self.width = n_codes, width
+        self.inlet = nn.Linear(n_codes, width, bias=False)
+        self.place = nn.Embedding(ROWS, width)
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, F.gelu, batch_first=True, norm_first=True)
+        self.trunk = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        total = width + n_codes
+        self.first, self.second = nn.Linear(total, total), nn.Linear(total, total)
+        mask = torch.tril(torch.ones(total, total), diagonal=-1)
+        mask[:, :width] = 1.0
+        self.register_buffer("mask", mask)
+
+    def head(self, states: Tensor, visits: Tensor) -> Tensor:
+        """Logits (rows, V) of each code given the state and the codes before it."""
+        rows = torch.cat([states, visits], dim=-1)
+        hidden = F.relu(F.linear(rows, self.first.weight * self.mask, self.first.bias))
+        return F.linear(hidden, self.second.weight * self.mask, self.second.bias)[..., self.width :]
+
+    def states(self, visits: Tensor) -> Tensor:
+        """The trunk over all rows."""
+        rows = self.inlet(visits) + self.place.weight[: visits.shape[1]]
+        mask = nn.Transformer.generate_square_subsequent_mask(visits.shape[1])
+        return self.trunk(rows, mask=mask, is_causal=True)
+
+    def loss(self, visits: Tensor) -> Tensor:
+        """The mean loss of every row, the empty ones too."""
+        states = self.states(visits)
+        logits = self.head(states[:, :-1], visits[:, 1:])
+        return F.binary_cross_entropy_with_logits(logits, visits[:, 1:], reduction="mean")
+
+
+def multi_hot(cohort: Cohort, patients: np.ndarray) -> Tensor:
+    """Visits (patients, 48, V) as HALO feeds them: a start row, the visits, empty rows."""
+    out = torch.zeros(len(patients), ROWS, cohort.n_codes)
+    for row, p in enumerate(patients):
+        for t, v in enumerate(range(cohort.patient_starts[p], cohort.patient_starts[p + 1])):
+            out[
+                row,
+                t + 1,
+                torch.from_numpy(cohort.codes[cohort.visit_starts[v] : cohort.visit_starts[v + 1]].copy()).long(),
+            ] = 1
+    return out
+
+
+def seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def yardstick(cohort: Cohort, repeats: int) -> dict[str, float]:
+    """Visits a second in training and patients a second in sampling of the dense restatement."""
+    torch.manual_seed(0)
+    model = DenseHalo()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    patients = np.arange(YARDSTICK_BATCH)
+    visits = multi_hot(cohort, patients)
+    n_visits = int(cohort.visits_per_patient[patients].sum())
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        model.loss(visits).backward()
+        optimiser.step()
+
+    train = statistics.median(seconds(step) for _ in range(repeats))
+    optimiser.state.clear()
+    optimiser.zero_grad(set_to_none=True)
+    gc.collect()
+    sample = statistics.median(seconds(lambda: dense_visit(model)) for _ in range(repeats))
+    mean_visits = cohort.n_visits / cohort.n_patients
+    return {"train_visits_s": n_visits / train, "sample_patients_s": 4 / (sample * mean_visits)}
+
+
+@torch.no_grad()
+def dense_visit(model: DenseHalo, batch: int = 4) -> None:
+    """One further visit of four patients: the trunk over all rows, then a head call for each drawn code."""
+    history = torch.zeros(batch, ROWS, model.n_codes)
+    state = model.states(history)[:, 0]
+    visit = torch.zeros(batch, model.n_codes)
+    for _ in range(CODES_A_VISIT + 1):  # the last call finds no further code
+        model.head(state, visit)
+        visit[:, torch.randint(0, model.n_codes, (1,))] = 1.0
+
+
+def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[NeuralGenerator, Loop]:
+    """An untrained generator of a method and the loop that trains it."""
+    from adapcla.generators.families import plan_for
+
+    generator = generator_for(method, use_days=False, use_attributes=False, **changes)
+    generator.fitted_ = generator._untrained(cohort)
+    plan = plan_for(generator.settings, generator.network_, generator.scaffold_bias())
+    records = Records(cohort, generator.settings.architecture.context)
+    return generator, Loop(plan, records, records, generator.settings.budget, 1)
+
+
+def step_seconds(loops: dict[str, Loop], repeats: int) -> dict[str, float]:
+    """Median seconds of a step of each loop, the loops interleaved, after one warm-up step each."""
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for repeat in range(repeats + 1):
+        for name, loop in loops.items():
+            moment = Moment(repeat, loop.n_steps, 1)
+            taken = seconds(lambda loop=loop, moment=moment: loop._update(moment))
+            if repeat:
+                times[name].append(taken)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def flops_a_step(loop: Loop, generator: NeuralGenerator) -> float:
+    """Floating-point operations of the matrix products of a mean step: forward, and twice that backward."""
+    a = generator.settings.architecture
+    cohort = loop.train.cohort
+    visits = loop.budget.batch_size * cohort.n_visits / cohort.n_patients
+    trunk = visits * a.layers * 24 * a.width**2
+    later = visits * (1 - cohort.n_patients / cohort.n_visits) + 1  # first visits share one state
+    return 3 * (trunk + later * 2 * a.width * cohort.n_codes)
+
+
+def matmul_flops(n: int = 1536, repeats: int = 5) -> float:
+    """Floating-point operations a second of a large matrix product."""
+    a, b = torch.randn(n, n), torch.randn(n, n)
+    torch.mm(a, b)
+    return 2 * n**3 / statistics.median(seconds(lambda: torch.mm(a, b)) for _ in range(repeats))
+
+
+def sampling_rate(generator: NeuralGenerator, n: int) -> float:
+    """Patients a second, with the records as long as an untrained model makes them cut to the cohort's mean."""
+    with torch.no_grad():  # half of the records go on, so that their length is like the cohort's
+        going_on = generator.network_.going_on  # type: ignore[attr-defined]
+        going_on.weight.zero_()
+        going_on.bias.fill_(float(np.log(VISITS_A_PATIENT - 1)))
+    generator.sample(64, seed=9)
+    return n / seconds(lambda: generator.sample(n, seed=1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)
+    os.environ["ADAPCLA_QUIET"] = "1"
+    cohort = zipf_cohort(4096)
+    found: dict[str, float] = {"threads": options.threads, "matmul_gflops": matmul_flops() / 1e9}
+    found |= yardstick(cohort, 1 if options.quick else 2)
+    gc.collect()
+    for size, method, repeats, n in (
+        ("same_size", "adapcla-paper-size", 2 if options.quick else 4, 256),
+        ("default", "adapcla", 8 if options.quick else 20, 2048 if options.quick else 8192),
+    ):
+        generator, loop = prepared(method, cohort, batch_size=256)
+        visits = 256 * cohort.n_visits / cohort.n_patients
+        if size == "default":
+            _, blockwise = prepared("tailwise", cohort, batch_size=256)
+            times = step_seconds({"independent": loop, "blockwise": blockwise}, repeats)
+            found["blockwise_over_independent"] = times["blockwise"] / times["independent"]
+            peak = (found["matmul_gflops"] + matmul_flops() / 1e9) / 2
+            found["gflops_default"] = flops_a_step(loop, generator) / times["independent"] / 1e9
+            found["matmul_share_default"] = found["gflops_default"] / peak
+            taken = times["independent"]
+        else:
+            taken = step_seconds({"same": loop}, repeats)["same"]
+        found[f"train_visits_s_{size}"] = visits / taken
+        found[f"train_ratio_{size}"] = visits / taken / found["train_visits_s"]
+        found[f"sample_patients_s_{size}"] = sampling_rate(generator, n)
+        found[f"sample_ratio_{size}"] = found[f"sample_patients_s_{size}"] / found["sample_patients_s"]
+        del generator, loop
+        gc.collect()
+    if not options.json:
+        for name, value in found.items():
+            print(f"{name:32s} {value:12.3f}")
+    print(json.dumps({name: round(float(value), 4) for name, value in found.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from adapcla.commands.options import assignments, emit
+from adapcla.errors import UsageError
+
+
+def test_assignments_read_numbers_words_and_lists() -> None:
+    assert assignments(["a=1", "b=x", "c=[1, 2]", "d=true", "e=a=b"]) == {
+        "a": 1, "b": "x", "c": [1, 2], "d": True, "e": "a=b",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        assignments(["=3"])
+
+
+def test_numpy_numbers_are_plain_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"n": np.int64(3), "x": np.float64(0.5)})
+    assert json.loads(capsys.readouterr().out) == {"n": 3, "x": 0.5}

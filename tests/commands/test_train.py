@@ -1,0 +1,70 @@
+"""`adapcla train`, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from adapcla.cli import app
+from adapcla.errors import ExistsError, UsageError
+from adapcla.generators import load
+from adapcla.records import Cohort
+from adapcla.sources import planted
+
+TINY = ["--passes", "0.5", "--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "batch_size=64"]
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("train") / "cohort"
+    planted.simulate(patients=400, codes=60, seed=1).save(folder)
+    return folder
+
+
+def _run(*words: str):  # type: ignore[no-untyped-def]
+    return CliRunner().invoke(app, ["--quiet", *words])
+
+
+def test_a_run_is_trained_on_the_train_part_alone(cohort: Path, tmp_path: Path) -> None:
+    result = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--seed", "2", "--json", *TINY)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout.splitlines()[-1])
+    train, valid, _ = Cohort.open(cohort).split(seed=4)
+    assert (facts["patients"], facts["validation patients"]) == (train.n_patients, valid.n_patients)
+    assert load(tmp_path / "run").settings.seed == 2
+
+
+def test_a_shareable_model_knows_only_codes_with_support(cohort: Path, tmp_path: Path) -> None:
+    result = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--shareable", *TINY)
+    assert result.exit_code == 0, result.output
+    train, _, _ = Cohort.open(cohort).split(seed=4)
+    wanted = {t for t, n in zip(train.vocabulary.tokens, train.patient_counts, strict=True) if n >= 11}
+    assert set(load(tmp_path / "run").vocabulary_.tokens) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--method", "nonesuch"], UsageError),
+        (["--set", "widht=3"], UsageError),
+        (["--set", "width"], UsageError),
+        (["--schedule", "sudden"], UsageError),
+    ],
+)
+def test_wrong_words_are_refused_before_any_work(
+    words: list[str], error: type[Exception], cohort: Path, tmp_path: Path
+) -> None:
+    result = _run("train", str(cohort), "--out", str(tmp_path / "run"), *words)
+    assert isinstance(result.exception, error)
+    assert not (tmp_path / "run").exists()
+
+
+def test_resuming_with_another_setting_is_refused(cohort: Path, tmp_path: Path) -> None:
+    words = ["train", str(cohort), "--out", str(tmp_path / "run"), *TINY]
+    assert _run(*words).exit_code == 0
+    assert isinstance(_run(*words).exception, ExistsError)
+    assert _run(*words, "--resume").exit_code == 0
+    assert isinstance(_run(*words, "--resume", "--seed", "9").exception, ExistsError)
