@@ -161,9 +161,9 @@ def run(files: int, seconds: float, first_seed: int = 0) -> Counter[str]:
     return counts
 
 
-def main() -> None:
+def main(files: int = 2_000) -> None:
     parser = argparse.ArgumentParser(description="Read mutated files of every source.")
-    parser.add_argument("--files", type=int, default=2_000)
+    parser.add_argument("--files", type=int, default=files)
     parser.add_argument("--seconds", type=float, default=3_600)
     parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()

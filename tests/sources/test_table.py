@@ -104,6 +104,25 @@ def test_names_of_drugs_become_codes_and_are_counted(tmp_path: Path) -> None:
     assert cohort.card["drugs"] == {"names written as a code": 1}
 
 
+@pytest.mark.parametrize("codes", ["d1,d2,d3", "d*", "D1, d2 ,d3"])
+def test_codes_in_several_columns(tmp_path: Path, codes: str) -> None:
+    cohort = read_text(tmp_path, "patient_id,visit_id,d1,d2,d3\n1,1,A,B,\n1,2,0389,,\n", codes=codes)
+    assert visits(cohort) == [[["A", "B"], ["0389"]]]
+    assert cohort.card["dropped"] == {}
+    assert "dx=d1+d2+d3" in cohort.card["columns"]
+
+
+def test_a_column_among_several_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no column 'd9'"):
+        read_text(tmp_path, "patient_id,visit_id,d1\n1,1,A\n", codes="d1,d9")
+
+
+def test_a_date_makes_a_guessed_day_needless(tmp_path: Path) -> None:
+    """A column `day` may hold names of days; beside a date it is not looked at unless named."""
+    cohort = read_text(tmp_path, "patient_id,visit_id,date,day,code\n1,1,2020-01-01,Monday,A\n")
+    assert cohort.days is not None and cohort.days.tolist() == [0]
+
+
 def test_attributes(tmp_path: Path) -> None:
     text = "patient_id,visit_id,visit_index,code,age band,SEX\n1,x,1,A,30-39,F\n1,y,2,A,40-49,F\n2,z,1,A,,M\n"
     cohort = read_text(tmp_path, text, attributes=("age band", "sex"))

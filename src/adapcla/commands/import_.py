@@ -22,7 +22,7 @@ def import_(
     out: Path = typer.Option(..., "--out", help="Folder for the cohort."),
     patient: str | None = typer.Option(None, help="Column of patient ids (table)."),
     visit: str | None = typer.Option(None, help="Column of visit ids (table)."),
-    codes: str | None = typer.Option(None, help="Column of codes (table)."),
+    codes: str | None = typer.Option(None, help="Column of codes, or several with commas or * (table)."),
     date: str | None = typer.Option(None, help="Column of visit dates (table)."),
     day: str | None = typer.Option(None, help="Column of days since the first visit (table)."),
     separator: str | None = typer.Option(None, help="What separates codes in a cell (table)."),

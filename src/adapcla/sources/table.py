@@ -1,9 +1,10 @@
-"""Any CSV, TSV or Parquet table: one row a code, or one row a visit with several codes in a cell."""
+"""Any CSV, TSV or Parquet table: one row a code, or one row a visit with several codes in a cell or several columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from adapcla.console import say
@@ -15,7 +16,7 @@ from adapcla.sources.contract import DOMAIN_OF, Options
 from adapcla.sources.tables import Table, open_table
 from adapcla.sources.workbench import Workbench
 
-_PATIENT = ("patient_id", "patient", "subject_id", "person_id", "uniquepid", "desynpuf_id", "patient_nbr", "pid", "id")
+_PATIENT = ("patient_id", "patient", "subject_id", "person_id", "uniquepid", "desynpuf_id", "patient_nbr", "pid")
 _VISIT = ("visit_id", "visit", "hadm_id", "encounter_id", "encounter", "visit_occurrence_id", "clm_id", "admission_id")
 _DATE = ("date", "visit_date", "admission_date", "admittime", "start_date", "start", "time")
 _DAY = ("day", "days", "visit_day")
@@ -45,7 +46,7 @@ class _Layout:
     day: str
     sequence: str
     system: str
-    codes: dict[str, str]
+    codes: dict[str, tuple[str, ...]]
     separator: str
 
     def sentence(self) -> str:
@@ -53,7 +54,7 @@ class _Layout:
         said = [f"{part}={name}" for part, name in (("patient", self.patient), ("visit", self.visit)) if name]
         said += [f"{part}={name}" for part, name in (("date", self.date), ("day", self.day)) if name]
         said += [f"order={self.sequence}"] if self.sequence else []
-        said += [f"{domain}={name}" for domain, name in self.codes.items()]
+        said += [f"{domain}={'+'.join(names)}" for domain, names in self.codes.items()]
         said += [f"system={self.system}"] if self.system else []
         return ", ".join(said) + (f"; codes separated by {self.separator!r}" if self.separator else "; one code a cell")
 
@@ -93,26 +94,34 @@ def _layout(table: Table, options: Options) -> _Layout:
     patient = table.column(options.patient) if options.patient else table.column(*_PATIENT)
     date = named_or_guessed(options.date, _DATE)
     visit = named_or_guessed(options.visit, _VISIT)
-    day = named_or_guessed(options.day, _DAY)
+    day = "" if date and not options.day else named_or_guessed(options.day, _DAY)
     sequence = table.first_of(*_SEQUENCE) or ""
     if not visit and not (date or day or sequence):
         table.column(*_VISIT)
-    codes: dict[str, str] = {domain: _code_column(table, domain, options) for domain in options.domains}
-    if len(set(codes.values())) < len(codes):
+    codes: dict[str, tuple[str, ...]] = {domain: _code_columns(table, domain, options) for domain in options.domains}
+    all_codes = [column for columns in codes.values() for column in columns]
+    if len(set(all_codes)) < len(all_codes):
         raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
     separator = options.separator
     if separator is None:
         keys = [name for name in (patient, visit, sequence, "" if visit else date or day) if name]
-        separator = _separator(table, keys, list(codes.values()))
+        separator = _separator(table, keys, all_codes)
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
     return _Layout(patient, visit, date, day, sequence, system, codes, separator)
 
 
-def _code_column(table: Table, domain: str, options: Options) -> str:
-    """The column of one domain: `--codes` names that of the first domain asked for."""
-    if options.codes and domain == options.domains[0]:
-        return table.column(options.codes)
-    return table.column(*_CODES[domain])
+def _code_columns(table: Table, domain: str, options: Options) -> tuple[str, ...]:
+    """The columns of one domain: `--codes` names those of the first domain asked for, with commas or with `*`."""
+    if not options.codes or domain != options.domains[0]:
+        return (table.column(*_CODES[domain]),)
+    if table.has(options.codes):
+        return (table.column(options.codes),)
+    found: list[str] = []
+    for name in options.codes.split(","):
+        pattern = name.strip().lower()
+        matching = [column for column in table.columns if "*" in pattern and fnmatch(column.lower(), pattern)]
+        found += matching or [table.column(name)]
+    return tuple(dict.fromkeys(found))
 
 
 def _separator(table: Table, keys: Sequence[str], columns: Sequence[str]) -> str:
@@ -160,7 +169,8 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
     """Make `raw`: the columns that are needed, under fixed names."""
     parts = {"patient": layout.patient, "visit": layout.visit, "date": layout.date, "day": layout.day}
     parts |= {"sequence": layout.sequence, "system": layout.system}
-    parts |= {f"codes_{domain}": column for domain, column in layout.codes.items()}
+    for domain, columns in layout.codes.items():
+        parts |= {f"codes_{domain}_{place}": column for place, column in enumerate(columns)}
     parts |= {f"attribute_{name}": column for name, column in attributes.items()}
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
@@ -175,15 +185,16 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
     )
     selects = []
     for domain in layout.codes:
-        pieces = _pieces(domain, layout)
-        code = pieces if domain != "rx" else f"name_token({pieces})"
-        selects.append(
-            f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
-                {_quoted(DOMAIN_OF[domain])} AS domain FROM raw"""
-        )
+        for pieces in _pieces(domain, layout):
+            code = pieces if domain != "rx" else f"name_token({pieces})"
+            selects.append(
+                f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
+                    {_quoted(DOMAIN_OF[domain])} AS domain FROM raw"""
+            )
     body = " UNION ALL ".join(selects)
-    # An empty piece between two separators is no cell of its own; an empty cell is, and is counted.
-    bench.run(f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE code <> ''" if layout.separator else ""))
+    # Where a visit has room for several codes, room that is not used is no defect; an empty cell of one code is.
+    roomy = bool(layout.separator) or len(selects) > 1
+    bench.run(f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE code <> ''" if roomy else ""))
     if attributes:
         columns = ", ".join(f'"attribute_{name}" AS "{name}"' for name in attributes)
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
@@ -193,16 +204,17 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
     """How many names of drugs were written as a code, for the card."""
     if "rx" not in layout.codes:
         return {}
-    names = _pieces("rx", layout)
-    n = bench.number(f"SELECT count(*) FROM (SELECT DISTINCT {names} AS name FROM raw) WHERE name_token(name) <> name")
+    names = " UNION ".join(f"SELECT DISTINCT {pieces} AS name FROM raw" for pieces in _pieces("rx", layout))
+    n = bench.number(f"SELECT count(*) FROM ({names}) WHERE name_token(name) <> name")
     return {"drugs": {"names written as a code": n}}
 
 
-def _pieces(domain: str, layout: _Layout) -> str:
-    """SQL for the codes of a domain, one a row."""
+def _pieces(domain: str, layout: _Layout) -> list[str]:
+    """SQL for the codes in each column of a domain, one a row."""
+    columns = [f"codes_{domain}_{place}" for place in range(len(layout.codes[domain]))]
     if not layout.separator:
-        return f"codes_{domain}"
-    return f"trim(unnest(string_split(codes_{domain}, {_quoted(layout.separator)})))"
+        return columns
+    return [f"trim(unnest(string_split({column}, {_quoted(layout.separator)})))" for column in columns]
 
 
 def _visit_key(layout: _Layout) -> str:
