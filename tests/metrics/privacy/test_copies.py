@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adapcla.metrics.contract import ALL, METRICS, Comparison
 from adapcla.metrics.privacy.copies import (
     copy_excess,
+    drawn_share,
     entries_per_patient,
     excess_score,
     holds_pair,
@@ -122,7 +127,32 @@ def test_one_record_copied_often_is_one_piece_of_evidence() -> None:
 
 def test_kinds_held_by_both_cancel() -> None:
     ids = np.array([0, 0, 1])
-    assert match_excess(ids, ids, ids).sum() == 0
+    assert match_excess(ids, ids, ids)[0].tolist() == [0.0, 0.0]
+
+
+def test_the_larger_group_counts_as_a_random_part_of_it() -> None:
+    """Of four members a random two hold kind 0 (one holder) with chance ½ and kind 1 (two holders) with 5/6."""
+    contributions, times = match_excess(np.array([0, 0, 1, 5]), np.array([0, 1, 1, 2]), np.array([3, 4]))
+    assert contributions[:2] == pytest.approx([2 * 0.5, 5 / 6])
+    assert times[:2].tolist() == [2.0, 1.0]
+
+
+@given(st.integers(2, 12), st.data())
+def test_drawn_share_is_that_of_all_draws(total: int, data: st.DataObject) -> None:
+    drawn, held = data.draw(st.integers(1, total)), data.draw(st.integers(0, total))
+    draws = list(combinations(range(total), drawn))
+    expected = sum(min(draw) < held for draw in draws) / len(draws)
+    assert drawn_share(np.array([held]), total, drawn)[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_cutting_the_members_by_chance_is_right_on_average() -> None:
+    """240 members, 60 controls, 40 members copied: a quarter of the members holds ten of the copies in the mean."""
+    train, control = (
+        Cohort.of([[CODES[k : k + 4], CODES[k : k + 3]] for k in range(a, b)], CODES) for a, b in ((0, 240), (300, 360))
+    )
+    made = Cohort.of([*train.subset(range(40)).patients(), *[[["C399"], CODES[k : k + 6]] for k in range(60)]], CODES)
+    score = copy_excess(Comparison.of(train, control, made, control=control))[ALL]
+    assert score.value == pytest.approx(0.1)
 
 
 def test_sizes_of_records() -> None:

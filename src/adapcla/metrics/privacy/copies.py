@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import gammaln
 
 from adapcla.metrics.contract import ALL, Comparison, Score, metric
 from adapcla.metrics.intervals import LEVEL
@@ -28,36 +29,55 @@ NEAR_QUANTILE = 0.01
 _BOUNDS = (-1.0, 1.0)
 
 
-def excess_score(contributions: NDArray[np.float64], n: int, reason: str = "") -> Score:
+def excess_score(contributions: NDArray[np.float64], n: int, largest: NDArray[np.float64] | None = None) -> Score:
     """The sum of contributions over n with its interval; a contribution is what one real record or patient adds.
 
     Each contribution has mean zero when nothing leaked, whatever its size, so the variance of their sum is the sum
-    of their squares. Half a success and half a failure are added to each of the four cells of the paired table
-    (Agresti and Min, 2005), so that no copy among few records is not taken for certainty.
+    of their squares; where `largest` tells what each could have been, of their size times that, which is no less.
+    Half an observation is added to each of the four cells of the paired table (Agresti and Min, 2005), so that no
+    copy among few records is not taken for certainty.
 
     >>> score = excess_score(np.array([1.0, 1.0, -1.0]), 98)
     >>> round(score.value, 4), round(score.low, 4), round(score.high, 4)
     (0.0102, -0.0292, 0.0492)
     """
     z = float(stats.norm.ppf(0.5 + LEVEL / 2))
-    total, squares = float(contributions.sum()), float((contributions**2).sum())
+    size = np.abs(contributions)
+    total, squares = float(contributions.sum()), float((size * (size if largest is None else largest)).sum())
     half = z * float(np.sqrt(max(squares + 1 - total**2 / (n + 2), 0.0))) / (n + 2)
     centre, value = total / (n + 2), total / n
-    return Score(value, n, max(-1.0, min(value, centre - half)), min(1.0, max(value, centre + half)), reason)
+    return Score(value, n, max(-1.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+
+
+def drawn_share(held: NDArray[np.int64], total: int, drawn: int) -> NDArray[np.float64]:
+    """The chance that at least one of `held` among `total` patients is in a random `drawn` of them.
+
+    >>> drawn_share(np.array([0, 1, 2, 3]), 4, 2).round(4).tolist()
+    [0.0, 0.5, 0.8333, 1.0]
+    """
+    if drawn >= total:
+        return (held > 0).astype(np.float64)
+    rest = total - np.asarray(held, dtype=np.float64)
+    possible = np.maximum(rest - drawn, 0.0)
+    missed = gammaln(rest + 1) - gammaln(possible + 1) - gammaln(total + 1) + gammaln(total - drawn + 1)
+    return np.where(held == 0, 0.0, np.where(rest < drawn, 1.0, -np.expm1(missed)))
 
 
 def match_excess(
     synthetic: NDArray[np.int64], members: NDArray[np.int64], controls: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """For each kind of record, its synthetic records if a member holds it, less the same if a control does.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each kind of record, its synthetic records if members hold it, less if controls do; and their number.
 
-    >>> match_excess(np.array([0, 0, 1, 2, 3]), np.array([0, 1, 1]), np.array([1, 2])).tolist()
-    [2.0, 0.0, -1.0, 0.0]
+    The larger group counts with the chance that the kind is held by a random part of it as large as the smaller.
+
+    >>> [part.tolist() for part in match_excess(np.array([0, 0, 1, 2, 3]), np.array([0, 1]), np.array([1, 2]))]
+    [[2.0, 0.0, -1.0, 0.0], [2.0, 1.0, 1.0, 1.0]]
     """
     n_kinds = 1 + int(max(ids.max(initial=-1) for ids in (synthetic, members, controls)))
     times = np.bincount(synthetic, minlength=n_kinds).astype(np.float64)
-    held = [np.bincount(ids, minlength=n_kinds) > 0 for ids in (members, controls)]
-    return times * (held[0].astype(np.float64) - held[1])
+    n = min(len(members), len(controls))
+    held = [drawn_share(np.bincount(ids, minlength=n_kinds), len(ids), n) for ids in (members, controls)]
+    return times * (held[0] - held[1]), times
 
 
 def long_enough(cohort: Cohort) -> NDArray[np.bool_]:
@@ -106,10 +126,10 @@ def _copies(groups: Groups, chosen: NDArray[np.bool_]) -> Score:
     n = int(chosen.sum())
     if n < FEWEST:
         return Score.missing(f"insufficient data: {n} synthetic records of this kind, {FEWEST} needed", n)
-    members, controls = groups.matched()
-    prints = (record_fingerprints(c, groups.keys) for c in (groups.synthetic, members, controls))
-    synthetic_ids, member_ids, control_ids = identities(*prints)
-    return excess_score(match_excess(synthetic_ids[chosen], member_ids, control_ids), n)
+    prints = (record_fingerprints(c, groups.keys) for c in (groups.synthetic, groups.members, groups.controls))
+    synthetic, members, controls = identities(*prints)
+    contributions, times = match_excess(synthetic[chosen], members, controls)
+    return excess_score(contributions, n, times)
 
 
 @metric("copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
@@ -134,14 +154,14 @@ def rare_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]
 @assessed
 def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of two consecutive synthetic visits that also follow each other in a member, less in a control."""
-    members, controls = groups.matched()
     prints, patient = run_fingerprints(groups.synthetic, groups.keys)
     prints = prints[long_enough(groups.synthetic)[patient]]
     n = len(prints)
     if n < FEWEST:
         return {ALL: Score.missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n)}
-    others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (members, controls))
-    return {ALL: excess_score(match_excess(*identities(prints, *others)), n)}
+    others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
+    contributions, times = match_excess(*identities(prints, *others))
+    return {ALL: excess_score(contributions, n, times)}
 
 
 def near_contributions(

@@ -181,6 +181,8 @@ def assessed(
 
 
 def _noted(score: Score, note: str) -> Score:
-    """The score with the note at the end of its reason."""
+    """The score with the note at the end of its reason; a score without a value has its own reason."""
+    if score.value is None:
+        return score
     reason = "; ".join(part for part in (score.reason, note) if part)
     return Score(score.value, score.n, score.low, score.high, reason)
