@@ -322,8 +322,9 @@ def _descriptions_of(system: str) -> dict[str, str]:
 
 @cache
 def _icd10_category_name(plain: str) -> str:
-    """The name of an ICD-10 category or subcategory, which the list of billable codes does not hold."""
-    if find_spec("simple_icd_10_cm") is None:
+    """The name of an ICD-10 category, which the list of billable codes does not hold."""
+    # The tabular list takes seconds to load, so it is opened for what only it knows.
+    if len(plain) != 3 or find_spec("simple_icd_10_cm") is None:
         return ""
     import simple_icd_10_cm
 

@@ -278,7 +278,7 @@ def _shape_people(bench: Workbench, book: Codebook | None) -> None:
         return
     bench.run(
         """CREATE TABLE people AS SELECT p.patient, '' AS visit, sex, coalesce(age_band(
-           1970 + floor(f.first_day / 365.2425) - try_cast(born AS INTEGER)), '') AS age_band
+           year(DATE '1970-01-01' + CAST(floor(f.first_day) AS INTEGER)) - try_cast(born AS INTEGER)), '') AS age_band
            FROM persons p LEFT JOIN (SELECT patient, min(days_of(date)) AS first_day FROM visits GROUP BY patient) f
            ON f.patient = p.patient WHERE key = ''"""
     )

@@ -175,8 +175,9 @@ def _shape_people(bench: Workbench) -> None:
         """CREATE TABLE people AS SELECT e.patient, '' AS visit,
            coalesce(max(CASE WHEN starts_with(upper(e.code), 'GENDER')
                THEN left(upper(regexp_extract(e.code, '[^/]+$')), 1) END), '') AS sex,
-           coalesce(age_band((any_value(f.first_day)
-               - min(days_of(e.time)) FILTER (starts_with(e.code, 'MEDS_BIRTH'))) / 365.25), '') AS age_band
+           coalesce(age_band(datesub('year', DATE '1970-01-01' + CAST(floor(min(days_of(e.time))
+               FILTER (starts_with(e.code, 'MEDS_BIRTH'))) AS INTEGER),
+               DATE '1970-01-01' + CAST(floor(any_value(f.first_day)) AS INTEGER))), '') AS age_band
            FROM events e JOIN (SELECT patient, min(days_of(date)) AS first_day FROM visits GROUP BY patient) f
            ON f.patient = e.patient
            WHERE starts_with(upper(e.code), 'GENDER') OR starts_with(e.code, 'MEDS_BIRTH') GROUP BY e.patient"""

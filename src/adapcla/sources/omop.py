@@ -147,7 +147,8 @@ def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:
             CASE {_ID.format("gender")} WHEN '8507' THEN 'M' WHEN '8532' THEN 'F'
                 ELSE CASE WHEN left(upper(word), 1) IN ('M', 'F') THEN left(upper(word), 1) ELSE '' END END AS sex,
             coalesce(age_band(CASE WHEN try_cast({_ID.format("born")} AS INTEGER) > 0 THEN
-                1970 + floor(f.first_day / 365.2425) - try_cast({_ID.format("born")} AS INTEGER) END), '') AS age_band
+                year(DATE '1970-01-01' + CAST(floor(f.first_day) AS INTEGER))
+                - try_cast({_ID.format("born")} AS INTEGER) END), '') AS age_band
             FROM persons p LEFT JOIN (SELECT patient, min(days_of(date)) AS first_day FROM visits GROUP BY patient) f
             ON f.patient = {_ID.format("p.patient")}"""
     )
