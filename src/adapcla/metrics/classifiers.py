@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adapcla.metrics.packing import NOBODY, FlatVisits, Packed, pack
 from adapcla.metrics.protocols import Tasks
-from adapcla.records.cohort import starts_of
+from adapcla.records.cohort import ranges, starts_of
 from adapcla.seeds import generator
 
 if TYPE_CHECKING:
@@ -264,67 +264,81 @@ def _tanh(values: Tensor) -> Tensor:
     return (values * 2).sigmoid_().mul_(2).sub_(1)
 
 
+def _run(drive: Tensor, state: Tensor, starts: list[int]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """Outputs of all slots, and for each time step its gates (input, forget, output, candidate) and cells."""
+    import torch
+
+    hidden = state.shape[1]
+    out = drive.new_empty(*drive.shape[:2], hidden)
+    steps: list[tuple[Tensor, Tensor]] = []
+    for t in range(len(starts) - 1):
+        width = starts[t + 1] - starts[t]
+        gate = drive[:, starts[t] : starts[t + 1]]
+        gate = torch.baddbmm(gate, out[:, starts[t - 1] : starts[t - 1] + width], state) if t else gate.clone()
+        # One sigmoid for all four gates; the candidate's tanh is 2 sigmoid(2x) − 1.
+        gate[..., 3 * hidden :].mul_(2)
+        gate.sigmoid_()
+        gate[..., 3 * hidden :].mul_(2).sub_(1)
+        enter, forget, leave, candidate = gate.chunk(4, dim=2)
+        cell = enter * candidate
+        if t:
+            cell.addcmul_(forget, steps[-1][1][:, :width])
+        torch.mul(leave, _tanh(cell), out=out[:, starts[t] : starts[t + 1]])
+        steps.append((gate, cell))
+    return out, steps
+
+
+def _run_back(upstream: Tensor, state: Tensor, steps: list[tuple[Tensor, Tensor]], starts: list[int]) -> Tensor:
+    """The gradient with respect to what drives the gates of each slot, from that of the outputs."""
+    import torch
+
+    hidden = state.shape[1]
+    slope = upstream.new_empty(*upstream.shape[:2], 4 * hidden)
+    later: tuple[Tensor, Tensor] | None = None
+    for t in reversed(range(len(steps))):
+        gate, cell = steps[t]
+        enter, forget, leave, candidate = gate.chunk(4, dim=2)
+        squashed = _tanh(cell)
+        by_out = upstream[:, starts[t] : starts[t + 1]].clone()
+        if later is not None:
+            by_out[:, : later[0].shape[1]].baddbmm_(later[0], state.transpose(1, 2))
+        by_cell = torch.addcmul(by_out, by_out * squashed, squashed, value=-1).mul_(leave)
+        if later is not None:
+            by_cell[:, : later[1].shape[1]].add_(later[1])
+        part = torch.cat([by_cell, by_cell, by_out, by_cell], dim=2)
+        part[..., : 3 * hidden].mul_(torch.addcmul(gate, gate, gate, value=-1)[..., : 3 * hidden])
+        part[..., :hidden].mul_(candidate)
+        part[..., hidden : 2 * hidden].mul_(steps[t - 1][1][:, : gate.shape[1]] if t else 0)
+        part[..., 2 * hidden : 3 * hidden].mul_(squashed)
+        part[..., 3 * hidden :].mul_((candidate * candidate).neg_().add_(1)).mul_(enter)
+        slope[:, starts[t] : starts[t + 1]] = part
+        later = part, by_cell * forget
+    return slope
+
+
 @cache
 def _recurrence() -> Any:
     """The recurrent part of a stack of LSTMs over packed slots, with its own backward pass.
 
-    Gates come in the order input, forget, output, candidate. The gradient of the recurrent weights is one product over
-    all slots instead of one a time step, which is what makes short records cheap.
+    The gradient of the recurrent weights is one product over all slots instead of one a time step, which is what makes
+    short records cheap.
     """
     import torch
 
     class Recurrence(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, drive: Tensor, state: Tensor, widths: tuple[int, ...]) -> Tensor:
-            hidden, starts = state.shape[1], starts_of(np.array(widths)).tolist()
-            out = drive.new_empty(*drive.shape[:2], hidden)
-            steps: list[tuple[Tensor, Tensor]] = []
-            for t, width in enumerate(widths):
-                gate = drive[:, starts[t] : starts[t + 1]]
-                gate = torch.baddbmm(gate, out[:, starts[t - 1] : starts[t - 1] + width], state) if t else gate.clone()
-                gate[..., 3 * hidden :].mul_(2)
-                # tanh(x) = 2 sigmoid(2x) − 1, which is several times faster here than tanh.
-                gate.sigmoid_()
-                gate[..., 3 * hidden :].mul_(2).sub_(1)
-                enter, forget, leave, candidate = gate.chunk(4, dim=2)
-                cell = enter * candidate
-                if t:
-                    cell.addcmul_(forget, steps[-1][1][:, :width])
-                torch.mul(leave, _tanh(cell), out=out[:, starts[t] : starts[t + 1]])
-                steps.append((gate, cell))
+            ctx.starts = starts_of(np.array(widths)).tolist()
+            out, ctx.steps = _run(drive, state, ctx.starts)
             ctx.save_for_backward(state, out)
-            ctx.starts, ctx.steps = starts, steps
             return out
 
         @staticmethod
         def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None]:
-            (state, out), starts, steps = ctx.saved_tensors, ctx.starts, ctx.steps
-            hidden, slope = state.shape[1], upstream[0].new_empty(*out.shape[:2], 4 * state.shape[1])
-            back = state.transpose(1, 2)
-            later: tuple[Tensor, Tensor] | None = None
-            for t in reversed(range(len(steps))):
-                gate, cell = steps[t]
-                enter, forget, leave, candidate = gate.chunk(4, dim=2)
-                squashed = _tanh(cell)
-                by_out = upstream[0][:, starts[t] : starts[t + 1]].clone()
-                if later is not None:
-                    by_out[:, : later[0].shape[1]].baddbmm_(later[0], back)
-                by_cell = torch.addcmul(by_out, by_out * squashed, squashed, value=-1).mul_(leave)
-                if later is not None:
-                    by_cell[:, : later[1].shape[1]].add_(later[1])
-                part = torch.cat([by_cell, by_cell, by_out, by_cell], dim=2)
-                part[..., : 3 * hidden].mul_(torch.addcmul(gate, gate, gate, value=-1)[..., : 3 * hidden])
-                part[..., 3 * hidden :].mul_(torch.addcmul(torch.ones(()), candidate, candidate, value=-1))
-                part[..., 3 * hidden :].mul_(enter)
-                part[..., :hidden].mul_(candidate)
-                part[..., 2 * hidden : 3 * hidden].mul_(squashed)
-                part[..., hidden : 2 * hidden].mul_(steps[t - 1][1][:, : gate.shape[1]] if t else 0)
-                slope[:, starts[t] : starts[t + 1]] = part
-                later = part, by_cell * forget
-            previous = torch.cat(
-                [torch.arange(starts[t - 1], starts[t - 1] + starts[t + 1] - starts[t]) for t in range(1, len(steps))]
-                + [torch.arange(0)]
-            )
-            return slope, out[:, previous].transpose(1, 2) @ slope[:, starts[1] :], None
+            (state, out), starts = ctx.saved_tensors, np.array(ctx.starts)
+            slope = _run_back(upstream[0], state, ctx.steps, ctx.starts)
+            # The slot before (t, rank) is (t − 1, rank).
+            before = torch.from_numpy(ranges(starts[:-2], starts[:-2] + np.diff(starts)[1:]))
+            return slope, out[:, before].transpose(1, 2) @ slope[:, starts[1] :], None
 
     return Recurrence
