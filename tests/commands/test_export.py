@@ -1,0 +1,50 @@
+"""The verb `export`, as typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapcla.records import Cohort
+
+#: Two formats by hand, one of them read by a source of another name; all of them are held by the round trips.
+FORMATS = {"meds": "meds", "csv": "table"}
+
+
+def adapcla(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "adapcla.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("to", list(FORMATS))
+def test_out_and_in_again_from_the_command_line(tiny_full: Cohort, tmp_path: Path, to: str) -> None:
+    tiny_full.save(tmp_path / "cohort")
+    out = adapcla("--quiet", "export", tmp_path / "cohort", "--to", to, "--out", tmp_path / "files", "--json")
+    assert out.returncode == 0, out.stderr
+    said = json.loads(out.stdout)
+    assert (said["patients"], said["visits"], said["to"]) == (3, 5, to)
+    assert "adapcla.json" in said["files"]
+    back = adapcla("--quiet", "import", FORMATS[to], tmp_path / "files", "--out", tmp_path / "again")
+    assert back.returncode == 0, back.stderr
+    assert Cohort.open(tmp_path / "again").fingerprint == tiny_full.fingerprint
+
+
+def test_wrong_format_populated_output_and_missing_cohort(tiny: Cohort, tmp_path: Path) -> None:
+    tiny.save(tmp_path / "cohort")
+    wrong = adapcla("export", tmp_path / "cohort", "--to", "xlsx", "--out", tmp_path / "files")
+    assert wrong.returncode == 2
+    assert "meds, omop" in wrong.stderr
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep")
+    taken = adapcla("export", tmp_path / "cohort", "--to", "csv", "--out", tmp_path / "full")
+    assert taken.returncode == 4
+    assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
+    missing = adapcla("export", tmp_path / "absent", "--to", "csv", "--out", tmp_path / "files")
+    assert missing.returncode == 3
+    for run in (wrong, taken, missing):
+        assert "Traceback" not in run.stderr
+        assert run.stdout == ""
