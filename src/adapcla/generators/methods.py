@@ -135,6 +135,39 @@ _BASELINES = (
         layers=2,
     ),
 )
+_FAMILIES = (
+    _row(
+        "gpt",
+        "Decoder over a stream of codes with visit separators; codes of a visit by frequency, none twice.",
+        "GPT as in HALO's comparison",
+        family="gpt",
+        schedule="none",
+        learning_rate=5e-4,
+        note="toward= shifts token logits, which compete: the prevalence reached is looser than with Bernoulli heads",
+    ),
+    _row(
+        "eva",
+        "Variational autoencoder of whole records: recurrent encoder, convolutional decoder, independent codes.",
+        "EVA (Biswal et al., 2021)",
+        family="eva",
+        schedule="none",
+        supports=("toward", "likelihood"),
+        note="codes are drawn (decode=bernoulli) or cut at one half (decode=threshold); its likelihood is a bound",
+    ),
+    _row(
+        "synteg",
+        "Visit-state encoder, then a conditional adversarial generator of the next visit (WGAN-GP).",
+        "SynTEG (Zhang et al., 2021)",
+        family="synteg",
+        schedule="none",
+        learning_rate=5e-4,
+        passes=60,
+        patience=12,
+        validations=60,
+        supports=("continue_",),
+        note="three times the passes: 40 % of the steps are the encoder's, of the rest one in six the generator's",
+    ),
+)
 _REFERENCES = (
     _row(
         "marginal",
@@ -168,7 +201,7 @@ _REFERENCES = (
         note="a saved model of this row is the patients: never share it",
     ),
 )
-_ROWS = (*_OURS_AND_ABLATIONS, *_BASELINES, *_REFERENCES)
+_ROWS = (*_OURS_AND_ABLATIONS, *_BASELINES, *_FAMILIES, *_REFERENCES)
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 

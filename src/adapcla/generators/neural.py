@@ -29,25 +29,6 @@ from adapcla.training.checkpoint import only_one
 from adapcla.training.loop import Loop, Observer, Outcome
 
 
-@dataclass(eq=False)
-class Fitted:
-    """What a fit leaves behind; everything that a bundle saves."""
-
-    network: Network
-    prevalence: Prevalence
-    law: AttributeLaw
-    shape: Shape
-    #: Number of codes of training visits: value i is the count of visits with i codes.
-    visit_sizes: NDArray[np.int64]
-    longest: int
-    facts: dict[str, Any]
-
-    @property
-    def modules(self) -> nn.Module:
-        """The network as torch sees it."""
-        return self.network  # type: ignore[return-value]
-
-
 class NeuralGenerator:
     """A network, the way it is trained, and the way it writes patients.
 
@@ -317,6 +298,8 @@ class NeuralGenerator:
 
         Probabilities are exact where the head gives every logit at once, and frequencies of the draws elsewhere.
         """
+        if not getattr(self.network_, "conditional", True):
+            raise UsageError(f"{self.method} makes whole records at once; it cannot go on from a history")
         from adapcla.generators.continuing import continued
 
         return continued(self, history, visits, draws, seed)

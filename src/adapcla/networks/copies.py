@@ -31,6 +31,8 @@ class CopyNetwork(nn.Module):
     """
 
     holds_patients = True
+    #: A history cannot be given: a copy goes its own way.
+    conditional = False
 
     def __init__(self, architecture: CopyArchitecture, shape: Shape) -> None:
         super().__init__()

@@ -85,7 +85,7 @@ class Loop:
         self.checkpoints = None if folder is None else Checkpoints(folder)
         self.journal = Journal(None if folder is None else folder / "journal.jsonl")
         self.accelerator = Accelerator(cpu=budget.device in ("auto", "cpu") and not torch.cuda.is_available())
-        self.optimisers = {name: self._optimiser(list(params)) for name, params in plan.turns().items()}
+        self.optimisers = {name: self._optimiser(name, list(params)) for name, params in plan.turns().items()}
         self.forward = self.accelerator.prepare(_Forward(plan))
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
         self.scale = budget.batch_size * train.cohort.n_visits / train.cohort.n_patients
@@ -94,7 +94,7 @@ class Loop:
         self.spent = 0.0
         self.stop_asked = False
 
-    def _optimiser(self, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+    def _optimiser(self, turn: str, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         tables = [p for n, p in named if p.dim() > 1 and (".own" in n or ".parts" in n)]
         matrices = [p for n, p in named if p.dim() > 1 and not (".own" in n or ".parts" in n)]
         rest = [p for _, p in named if p.dim() <= 1]
@@ -104,7 +104,8 @@ class Loop:
             {"params": rest, "weight_decay": 0.0},
         ]
         used = [group for group in groups if group["params"]]
-        return torch.optim.AdamW(used, lr=self.budget.learning_rate, betas=(0.9, 0.99), fused=True)
+        betas = getattr(self.plan, "betas", {}).get(turn, (0.9, 0.99))
+        return torch.optim.AdamW(used, lr=self.budget.learning_rate, betas=betas, fused=True)
 
     # ---- running ----------------------------------------------------------------------------------------
     def run(self, resume: bool = False) -> Outcome:
@@ -138,7 +139,13 @@ class Loop:
         bar.advance(1, f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s")
         if self.step % max(1, self.n_steps // 200) == 0:
             self.journal.write(
-                kind="step", step=self.step, loss=loss, alpha=alpha, gradient=norm, seconds=round(self._seconds(), 2)
+                kind="step",
+                step=self.step,
+                loss=loss,
+                alpha=alpha,
+                gradient=norm,
+                seconds=round(self._seconds(), 2),
+                **self._notes(),
             )
         self._observe()
         if self._due(self.budget.validations):
@@ -148,6 +155,11 @@ class Loop:
             raise InterruptedRun(f"stopped at step {self.step} of {self.n_steps} after a checkpoint; --resume goes on")
         if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
             self._save()
+
+    def _notes(self) -> dict[str, float]:
+        """What the plan has to say beside the loss, such as the losses of several parts."""
+        notes = getattr(self.plan, "notes", None)
+        return {} if notes is None else notes()
 
     def _update(self, moment: Moment) -> tuple[float, float]:
         """One optimiser step; anything that is not finite stops the run before it is kept."""
