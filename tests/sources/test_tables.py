@@ -66,6 +66,13 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
         table_of(tmp_path, "subject_id,icd9_code\n").column("icd_code")
 
 
+@pytest.mark.parametrize("line", ["10006,142345,4019", "secret,secret,4019"])
+def test_the_cells_of_a_file_without_header_are_not_shown(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        table_of(tmp_path, f"{line}\n{line}\n").column("subject_id")
+    assert not any(cell in str(caught.value) for cell in line.split(","))
+
+
 def test_a_quoted_line_end_does_not_break_the_row(tmp_path: Path) -> None:
     assert rows(table_of(tmp_path, 'a,b\n"1\n2",3\n4,5\n'), "a", "b") == [("1\n2", "3"), ("4", "5")]
 

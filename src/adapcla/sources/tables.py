@@ -55,13 +55,13 @@ class Table:
             found = self._spelling(name)
             if found is not None:
                 return found
-        near = difflib.get_close_matches(names[0].lower(), [c.lower() for c in self.columns], n=1, cutoff=0.5)
-        shown = ", ".join(self.columns[:12]) + (", …" if len(self.columns) > 12 else "")
+        # Of a file without a header the "columns" are a patient's cells, so only a near name is shown, never the list.
+        near = difflib.get_close_matches(names[0].lower(), [c.lower() for c in self.columns], n=1, cutoff=0.7)
         raise InputError(
-            f"no column {names[0]!r}; the columns are {shown}",
+            f"no column {names[0]!r} among {len(self.columns)}",
             path=self.files[0],
             row=1,
-            expected=f"a column {' or '.join(repr(name) for name in names)}",
+            expected=f"a header with {' or '.join(repr(name) for name in names)}",
             remedy=f"rename the column, or name it ({near[0]!r} is near)" if near else "rename the column, or name it",
         )
 
@@ -176,17 +176,16 @@ def _columns_of(path: Path) -> tuple[str, ...]:
         stream = CheckedStream(path)
         columns = _header(stream)[0]
         stream.close()
-    names = [column for column in columns if column]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(
-            "the same column name twice",
-            path=path,
-            row=1,
-            column=repeated[0],
-            expected="each name once",
-            remedy="rename or remove one of them",
-        )
+    places: dict[str, int] = {}
+    for place, column in enumerate(columns, 1):
+        if column and places.setdefault(column, place) != place:
+            raise InputError(
+                f"the same column name twice, at {places[column]} and {place}",
+                path=path,
+                row=1,
+                expected="a header with each name once",
+                remedy="rename or remove one of them",
+            )
     return columns
 
 
