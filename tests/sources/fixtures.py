@@ -180,5 +180,45 @@ def table(folder: Path) -> Dataset:
     )
 
 
+def omop(folder: Path) -> Dataset:
+    """Visits and conditions without a concept table, so that the source values name the codes."""
+    dates = {visit: date for _, visit, date, _ in ROWS}
+    person = write_csv(
+        folder / "person.csv",
+        ("person_id", "gender_concept_id", "year_of_birth"),
+        [("1", "8532", "1950"), ("2", "8507", "1930"), ("3", "8532", "2000")],
+    )
+    visits = write_csv(
+        folder / "visit_occurrence.csv",
+        ("visit_occurrence_id", "person_id", "visit_start_date"),
+        [(v, p, d) for p, v, d, _ in ROWS],
+    )
+    conditions = write_csv(
+        folder / "condition_occurrence.csv",
+        ("person_id", "condition_concept_id", "condition_start_date", "visit_occurrence_id", "condition_source_value"),
+        [(p, "0", dates[v], v, c) for p, v, c in _codes()],
+    )
+    return Dataset(
+        folder,
+        Options(),
+        (
+            TextTable(person, ("person_id",)),
+            # A visit that this table lacks begins with its first code, so an empty one loses nobody.
+            TextTable(visits, ("visit_occurrence_id", "person_id", "visit_start_date"), date="visit_start_date"),
+            TextTable(
+                conditions, ("person_id", "condition_concept_id"), code="condition_source_value", key="person_id"
+            ),
+        ),
+        PATIENTS,
+        DAYS,
+    )
+
+
 #: Source name → what writes its data set into a folder.
-DATASETS: dict[str, Callable[[Path], Dataset]] = {"mimic3": mimic3, "mimic4": mimic4, "eicu": eicu, "table": table}
+DATASETS: dict[str, Callable[[Path], Dataset]] = {
+    "mimic3": mimic3,
+    "mimic4": mimic4,
+    "eicu": eicu,
+    "omop": omop,
+    "table": table,
+}
