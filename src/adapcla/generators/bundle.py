@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from safetensors.torch import save as tensors_as_bytes
 
 from adapcla.errors import AdapclaError, InputError, UsageError
 from adapcla.generators.families import network_for
+from adapcla.generators.fitted import Fitted
 from adapcla.generators.sampling import AttributeLaw
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
@@ -29,9 +30,6 @@ from adapcla.records.store import (
 )
 from adapcla.version import __version__
 
-if TYPE_CHECKING:
-    from adapcla.generators.neural import NeuralGenerator
-
 WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
     "weights.safetensors",
     "config.json",
@@ -43,13 +41,12 @@ WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
 MIN_CELL = 11
 
 
-def save(generator: NeuralGenerator, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
-    """Write the generator; `shareable` suppresses counts of 1 to 10 in the prior."""
-    fitted = generator.fitted
-    if shareable and generator.settings.bias_at_inference:
+def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
+    """Write a fitted generator; `shareable` suppresses counts of 1 to 10 in the prior."""
+    if shareable and settings.bias_at_inference:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
     if shareable and getattr(fitted.network, "holds_patients", False):
-        raise UsageError(f"{generator.method} is a copy of its patients, so that it cannot be made shareable")
+        raise UsageError(f"{settings.method} is a copy of its patients, so that it cannot be made shareable")
     prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable else fitted.prevalence
     law = _shared(fitted.law) if shareable else fitted.law
     weights = {name: value.contiguous() for name, value in fitted.modules.state_dict().items()}
@@ -59,7 +56,7 @@ def save(generator: NeuralGenerator, folder: Path, overwrite: bool = False, shar
     config = {
         "format": 1,
         "version": __version__,
-        "settings": generator.settings.model_dump(),
+        "settings": settings.model_dump(),
         "shape": fitted.shape._asdict(),
         "n_visits": fitted.prevalence.n_visits,
         "longest": fitted.longest,
@@ -79,7 +76,7 @@ def save(generator: NeuralGenerator, folder: Path, overwrite: bool = False, shar
         (place / CONFIG).write_bytes(json_bytes(config))
         write_vocabulary(place / VOCABULARY, fitted.prevalence.vocabulary.codes)
         np.save(place / PRIOR, prevalence.share, allow_pickle=False)
-        (place / CARD).write_text(model_card(generator, shareable), encoding="utf-8")
+        (place / CARD).write_text(model_card(settings, fitted, shareable), encoding="utf-8")
         write_manifest(place)
     return folder
 
@@ -104,15 +101,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def load(folder: Path) -> NeuralGenerator:
-    """The generator in a folder, after every hash and shape was checked; nothing in it is executed."""
-    from adapcla.generators.neural import Fitted, NeuralGenerator
-
+def read(folder: Path) -> tuple[Settings, Fitted]:
+    """The fitted generator in a folder, after every hash and shape was checked; nothing in it is executed."""
     place = folder / "model" if (folder / "model").is_dir() else folder
     verify_manifest(place)
     config = read_json(place / CONFIG)
     try:
-        generator = NeuralGenerator(settings_from(Settings(), config["settings"]))
+        settings = settings_from(Settings(), config["settings"])
         names = config["attributes"]
         law = AttributeLaw(
             tuple(names["names"]),
@@ -138,11 +133,10 @@ def load(folder: Path) -> NeuralGenerator:
             remedy="make the model again",
         )
     prevalence = Prevalence(vocabulary, share, n_visits)
-    network = network_for(generator.settings, shape, prevalence)
+    network = network_for(settings, shape, prevalence)
     _fill(network, place / WEIGHTS)
     network.eval()  # type: ignore[attr-defined]
-    generator.fitted_ = Fitted(network, prevalence, law, shape, visit_sizes, longest, facts)
-    return generator
+    return settings, Fitted(network, prevalence, law, shape, visit_sizes, longest, facts)
 
 
 def _prior(path: Path) -> np.ndarray:
@@ -173,9 +167,9 @@ def _fill(network: Any, path: Path) -> None:
     network.load_state_dict(weights)
 
 
-def model_card(generator: NeuralGenerator, shareable: bool) -> str:
+def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
     """The README of a saved model: aggregates, settings and warnings, for people."""
-    settings, facts = generator.settings, generator.fitted.facts
+    facts = fitted.facts
     lines = [
         f"# {settings.method}",
         "",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from adapcla.errors import UsageError
 from adapcla.generators import bundle
 from adapcla.generators.contract import Continuation, SampleRule, Target
 from adapcla.generators.families import network_for, plan_for
+from adapcla.generators.fitted import Fitted
 from adapcla.generators.sampling import BLOCK, AttributeLaw, Rolled, as_cohort, blocks, joined
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.generators.targets import target_prevalence
@@ -320,12 +320,14 @@ class NeuralGenerator:
     # ---- keeping ----------------------------------------------------------------------------------------
     def save(self, folder: str | Path, overwrite: bool = False, shareable: bool = False) -> Path:
         """Write the generator to a folder: safetensors, JSON, Parquet and hashes; nothing that runs when opened."""
-        return bundle.save(self, Path(folder), overwrite=overwrite, shareable=shareable)
+        return bundle.save(self.settings, self.fitted, Path(folder), overwrite, shareable)
 
     @classmethod
     def load(cls, folder: str | Path) -> NeuralGenerator:
         """The generator in a folder, or in the `model` folder of a run."""
-        return bundle.load(Path(folder))
+        generator = cls()
+        generator.settings, generator.fitted_ = bundle.read(Path(folder))
+        return generator
 
 
 class AdaPCLA(NeuralGenerator):
