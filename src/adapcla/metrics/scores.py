@@ -155,7 +155,7 @@ class Scores:
         try:
             table = polars.read_parquet(path / TABLE)
             rows = tuple(Row(**row) for row in table.select(list(_column_types())).to_dicts())
-        except (OSError, polars.exceptions.PolarsError) as error:
+        except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
             remedy = "evaluate again"
             raise InputError(f"not readable ({type(error).__name__})", path=path / TABLE, remedy=remedy) from None
         known = {"format", "method", "seed", "values", "normalised", "missing"}

@@ -1,0 +1,164 @@
+"""Seconds and peak memory of the tail and fidelity suites at MIMIC-IV shape, and against plain Python loops.
+
+    python benchmarks/evaluate_scale.py [--train 161000] [--test 44000] [--synthetic 50000] [--codes 9143]
+
+The patients are of the planted world. Two times are taken: the two suites on the synthetic cohort with all strata and
+intervals, and the whole of `evaluate` with its references and matched views beside. The loop walks over visits and
+pairs with dictionaries and sets, and computes the four tail metrics and the n-gram correlations once, without strata,
+intervals or held-out versions; the same six metrics are timed against it on the same cohorts. Seconds are of the
+processor (one thread), with the wall clock of the suites beside them. Prints one JSON line; ends with 1 if the suites
+take more than 60 seconds or 3 GB, or the six metrics more than a twentieth of the loop's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections import Counter
+from itertools import combinations, product
+
+import numpy as np
+
+from adapcla.metrics import Comparison, evaluate
+from adapcla.metrics.evaluation import metrics_of
+from adapcla.records import Cohort
+from adapcla.sources.planted import simulate
+
+SECONDS, GIGABYTES, FASTER = 60.0, 3.0, 20.0
+#: What the loop computes, and all of what is computed against it when the two are compared.
+SAME_WORK = ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac", "bigram_corr", "sequential_bigram_corr")
+
+
+class Loop:
+    """The same metrics, visit by visit."""
+
+    def __init__(self, cohort: Cohort) -> None:
+        self.pairs: Counter[tuple[int, int]] = Counter()
+        self.steps: Counter[tuple[int, int]] = Counter()
+        self.neighbours: dict[int, Counter[int]] = {}
+        self.weight: Counter[int] = Counter()
+        self.n_visits = self.n_steps = 0
+        codes, visits, patients = (a.tolist() for a in (cohort.codes, cohort.visit_starts, cohort.patient_starts))
+        for p in range(cohort.n_patients):
+            before: list[int] = []
+            for v in range(patients[p], patients[p + 1]):
+                visit = codes[visits[v] : visits[v + 1]]
+                self.add(visit, before)
+                before = visit
+
+    def add(self, visit: list[int], before: list[int]) -> None:
+        """Count one visit and the step from the visit before it."""
+        self.n_visits += 1
+        for a, b in combinations(visit, 2):
+            self.pairs[a, b] += 1
+            self.neighbours.setdefault(a, Counter())[b] += 1
+            self.neighbours.setdefault(b, Counter())[a] += 1
+        if len(visit) > 1:
+            self.weight.update(visit)
+        if before:
+            self.n_steps += 1
+            self.steps.update(product(before, visit))
+
+
+def divergence(one: Counter[int], two: Counter[int]) -> float:
+    n, m = one.total(), two.total()
+    total = 0.0
+    for code in one.keys() | two.keys():
+        p, q = one[code] / n, two[code] / m
+        middle = (p + q) / 2
+        total += (p * np.log(p / middle) if p else 0.0) / 2 + (q * np.log(q / middle) if q else 0.0) / 2
+    return float(total)
+
+
+def top(neighbours: Counter[int]) -> set[int]:
+    return {code for code, _ in sorted(neighbours.items(), key=lambda item: (-item[1], item[0]))[:20]}
+
+
+def correlation(one: Counter[tuple[int, int]], n: int, two: Counter[tuple[int, int]], m: int) -> float:
+    keys = list(one.keys() | two.keys())
+    return float(np.corrcoef([one[key] / n for key in keys], [two[key] / m for key in keys])[0, 1])
+
+
+def by_loop(train: Cohort, synthetic: Cohort) -> dict[str, float]:
+    tail = set(np.flatnonzero(train.strata().tail).tolist())
+    real, made = Loop(train), Loop(synthetic)
+    seen = sum(times for pair, times in made.pairs.items() if pair in real.pairs)
+    rare = {pair: times for pair, times in made.pairs.items() if pair[0] in tail or pair[1] in tail}
+    known = [code for code in tail if real.weight[code]]
+    both = [code for code in known if code in made.neighbours]
+    apart = sum(real.weight[code] * divergence(real.neighbours[code], made.neighbours[code]) for code in both)
+    shared = 0.0
+    for code in both:
+        one, two = top(real.neighbours[code]), top(made.neighbours[code])
+        shared += real.weight[code] * len(one & two) / len(one | two)
+    return {
+        "pair_seen": seen / made.pairs.total(),
+        "tail_pair_seen": sum(times for pair, times in rare.items() if pair in real.pairs) / sum(rare.values()),
+        "tail_ctx_jsd": apart / sum(real.weight[code] for code in both),
+        "tail_topk_jac": shared / sum(real.weight[code] for code in known),
+        "bigram_corr": correlation(real.pairs, real.n_visits, made.pairs, made.n_visits),
+        "sequential_bigram_corr": correlation(real.steps, real.n_steps, made.steps, made.n_steps),
+    }
+
+
+def timed_suites(
+    train: Cohort, test: Cohort, synthetic: Cohort, intervals: bool, keys: tuple[str, ...] | None
+) -> tuple[float, dict]:
+    begin = time.process_time()
+    comparison = Comparison.of(train, test, synthetic, intervals=intervals)
+    chosen = [metric for metric in metrics_of(["tail", "fidelity"]) if keys is None or metric.key in keys]
+    values = {metric.key: metric.compute(comparison)["all"].value for metric in chosen}
+    return time.process_time() - begin, values
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name, default in (("train", 161_000), ("test", 44_000), ("synthetic", 50_000), ("codes", 9_143)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--no-loop", action="store_true", help="Leave out the loop, which takes minutes.")
+    asked = parser.parse_args()
+    sizes = enumerate((asked.train, asked.test, asked.synthetic), 1)
+    train, test, synthetic = (simulate(patients=n, codes=asked.codes, seed=seed) for seed, n in sizes)
+    metrics_of(["tail", "fidelity"])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    wall = time.perf_counter()
+    suites, _ = timed_suites(train, test, synthetic, True, None)
+    wall = time.perf_counter() - wall
+    begin = time.process_time()
+    evaluate(train, test, synthetic, suites=["tail", "fidelity"])
+    whole = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    measured = {
+        "patients": [train.n_patients, test.n_patients, synthetic.n_patients],
+        "codes": asked.codes,
+        "training_visits": train.n_visits,
+        "codes_a_visit": round(train.n_entries / train.n_visits, 1),
+        "suites_seconds": round(suites, 1),
+        "suites_wall_seconds": round(wall, 1),
+        "evaluate_seconds": round(whole, 1),
+        "peak_gigabytes": round(peak, 2),
+        "peak_gigabytes_before": round(before, 2),
+    }
+    slow = False
+    if not asked.no_loop:
+        same, values = timed_suites(train, test, synthetic, False, SAME_WORK)
+        begin = time.process_time()
+        plain = by_loop(train, synthetic)
+        loop = time.process_time() - begin
+        gap = max(abs(plain[key] - values[key]) for key in SAME_WORK)
+        measured |= {
+            "same_work_seconds": round(same, 2),
+            "loop_seconds": round(loop, 1),
+            "faster": round(loop / same, 1),
+            "largest_difference_from_loop": float(f"{gap:.2g}"),
+        }
+        slow = loop / same < FASTER or gap > 1e-9
+    print(json.dumps(measured))
+    return int(suites > SECONDS or peak > GIGABYTES or slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
