@@ -1,0 +1,23 @@
+"""In the planted world the next visit follows from the history: real patients teach it, independent codes do not."""
+
+import numpy as np
+import pytest
+
+from adapcla.metrics import Comparison
+from adapcla.metrics.references import marginal
+from adapcla.metrics.utility import tstr_next_auprc, tstr_next_auroc
+from adapcla.sources import planted
+
+pytestmark = pytest.mark.behaviour
+
+
+def test_real_patients_teach_the_next_visit_and_independent_codes_are_at_chance():
+    everybody = planted.simulate(patients=4_000, codes=120, seed=1)
+    train, test = everybody.subset(np.arange(2_500)), everybody.subset(np.arange(2_500, 4_000))
+    real, floor = (
+        Comparison.of(train, test, synthetic, quick=True) for synthetic in (train, marginal(train, 2_500, seed=1))
+    )
+    assert tstr_next_auroc(real)["all"].low > 0.5
+    assert tstr_next_auroc(floor)["all"].value == pytest.approx(0.5, abs=0.05)
+    for score in (tstr_next_auroc, tstr_next_auprc):
+        assert score(real)["all"].low > score(floor)["all"].high
