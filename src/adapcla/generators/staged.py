@@ -7,7 +7,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from adapcla.generators.neural import Fitted, NeuralGenerator
+from adapcla.generators.fitted import Fitted
+from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.records import Cohort
 from adapcla.training.loop import Observer
