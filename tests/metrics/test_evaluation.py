@@ -175,3 +175,11 @@ def test_without_real_patients_there_is_nothing_to_compare_with():
     for train, test, name in ((some.subset([]), some, "train"), (some, some.subset([]), "test")):
         with pytest.raises(InputError, match=f"no patient in the {name} cohort"):
             evaluate(train, test, some, suites=["tail"])
+
+
+def test_an_observer_is_shown_the_comparison_once():
+    """Curves are drawn from the same comparison that was scored, on the same vocabulary."""
+    train = Cohort.of([[["A", "B"]], [["A", "C"]]])
+    seen = []
+    evaluate(train, train, train, suites=["tail"], observe=seen.append)
+    assert [comparison.synthetic.n_patients for comparison in seen] == [2]

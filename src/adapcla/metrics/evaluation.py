@@ -246,6 +246,7 @@ def evaluate(
     quick: bool = False,
     cache: str | Path | None = None,
     evidence: dict[str, Any] | None = None,
+    observe: Callable[[Comparison], None] | None = None,
 ) -> Scores:
     """Every score of a synthetic cohort with its interval, beside its ceiling, its floor and a photocopier.
 
@@ -261,6 +262,7 @@ def evaluate(
         quick: Fewer draws, smaller classifiers and no references for slow metrics.
         cache: Folder to keep scores in by content; none by default.
         evidence: Arrays for attacks that need the generator; see the privacy suite.
+        observe: Called with the comparison when all scores are made, for what they do not hold (curves, for one).
 
     >>> train = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]])
     >>> evaluate(train, train, train, suites=["tail"]).values()["pair_seen"]
@@ -283,6 +285,8 @@ def evaluate(
         for view, subject, chosen in plan:
             for key, strata in runner.scores(subject, view, chosen).items():
                 found.setdefault((view, key), {})[subject] = strata
+    if observe is not None:
+        observe(base)
     return Scores(method, seed, tuple(_all_rows(base, metrics, found)), _card(base, bench, metrics))
 
 
