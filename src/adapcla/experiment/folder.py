@@ -1,0 +1,94 @@
+"""The folder of an experiment: where each result lives, and a stamp that says from which settings it was made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adapcla.errors import InputError
+from adapcla.records.store import json_bytes, read_json, write_bytes
+
+STAMP = "stage.json"
+STUDY = "study.json"
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`OUT/EXPERIMENT`, and the places in it.
+
+    >>> RunFolder(Path("out/demo")).fit("adapcla", 2).as_posix()
+    'out/demo/adapcla/seed2'
+    """
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        """Train, validation, test and control patients."""
+        return self.root / "data"
+
+    def target(self, name: str) -> Path:
+        """The patients of a population that rows are steered towards."""
+        return self.root / "targets" / name
+
+    def fit(self, row: str, seed: int) -> Path:
+        """A training run."""
+        return self.root / row / f"seed{seed}"
+
+    def sample(self, row: str, seed: int, draw: int) -> Path:
+        """Patients drawn from a fit."""
+        return self.fit(row, seed) / "samples" / f"seed{draw}"
+
+    def scores(self, row: str, seed: int, draw: int) -> Path:
+        """Their scores."""
+        return self.fit(row, seed) / "scores" / f"seed{draw}"
+
+    def steered(self, row: str, seed: int, target: str, mode: str) -> Path:
+        """Patients drawn towards a target, and beside them their scores."""
+        return self.fit(row, seed) / "toward" / target / mode
+
+    @property
+    def analysis(self) -> Path:
+        """Tables and figures of the analyses."""
+        return self.root / "analysis"
+
+    @property
+    def cache(self) -> Path:
+        """Scores of references, shared by all rows."""
+        return self.root / "cache"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.root / REPORT
+
+
+def stamp(place: Path) -> dict[str, Any]:
+    """What is known of a finished stage; empty where it is not finished."""
+    try:
+        return read_json(place / STAMP) if (place / STAMP).is_file() else {}
+    except InputError:
+        # A torn stamp is no stamp: the stage is done again.
+        return {}
+
+
+def is_done(place: Path, key: str) -> bool:
+    """Whether the stage at this place was finished with the settings of this key."""
+    return stamp(place).get("key") == key
+
+
+@contextmanager
+def making(place: Path, key: str, **facts: Any) -> Iterator[dict[str, Any]]:
+    """Stamp the stage as finished when the block ends well; the block may add facts to what it is given."""
+    (place / STAMP).unlink(missing_ok=True)
+    begin = time.monotonic()
+    told = dict(facts)
+    yield told
+    place.mkdir(parents=True, exist_ok=True)
+    content = {"key": key, "seconds": round(time.monotonic() - begin, 2), **told}
+    write_bytes(place / STAMP, json_bytes(content))

@@ -1,0 +1,268 @@
+"""An experiment as one frozen specification, read from one TOML; defaults live here and only here."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import tomllib
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from adapcla.errors import InputError, UsageError
+from adapcla.records.store import json_bytes
+
+SUITES = ("tail", "fidelity", "utility", "reliability", "privacy")
+ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
+#: Names that folders of a run use themselves.
+RESERVED = ("data", "targets", "analysis", "tables", "figures", "cache")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
+
+
+class _Part(BaseModel):
+    """A part of a specification: frozen, and a key that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlantedSpec(_Part):
+    """Patients of the planted world."""
+
+    patients: int = Field(12_000, ge=10)
+    codes: int = Field(3000, ge=40)
+    seed: int = 1
+    population: Literal["base", "shifted", "deep"] = "base"
+    law_seed: int = 7
+
+
+class DataSpec(_Part):
+    """Where patients come from."""
+
+    source: str = Field("planted", description="planted, cohort, or a name from `adapcla import`.")
+    path: str = Field("", description="File or folder; relative to ADAPCLA_DATA, else to `root`.")
+    root: str = Field(".", description="Folder of data, relative to the TOML file.")
+    planted: PlantedSpec = PlantedSpec()
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of `adapcla import`.")
+    where: dict[str, list[str]] = Field(default_factory=dict, description="Keep patients with these attributes.")
+    min_patients: int = Field(0, ge=0, description="Leave out codes of fewer patients than this.")
+    patients: int = Field(0, ge=0, description="Take this many patients at random; 0 takes all.")
+
+    @model_validator(mode="after")
+    def _has_path(self) -> DataSpec:
+        if self.source != "planted" and not self.path:
+            raise ValueError(f"source {self.source!r} needs a path: set data.path")
+        return self
+
+
+class SplitSpec(_Part):
+    """How patients are divided."""
+
+    seed: int = 4
+    control: float = Field(0.0, ge=0, lt=0.7, description="Share of patients reserved for privacy tests.")
+
+
+class VariantSpec(_Part):
+    """A row that is another one under changed settings."""
+
+    method: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class FitSpec(_Part):
+    """What is trained."""
+
+    methods: tuple[str, ...] = ("adapcla",)
+    seeds: tuple[int, ...] = (1,)
+    settings: dict[str, Any] = Field(default_factory=dict, description="Changes for every row.")
+    variants: dict[str, VariantSpec] = Field(default_factory=dict, description="Further rows, by name.")
+
+    @field_validator("variants")
+    @classmethod
+    def _good_names(cls, variants: dict[str, VariantSpec]) -> dict[str, VariantSpec]:
+        for name in variants:
+            if not _NAME.fullmatch(name) or name in RESERVED:
+                raise ValueError(f"variant {name!r}: expected small letters, digits, - and ., none of {RESERVED}")
+        return variants
+
+
+class SampleSpec(_Part):
+    """What is drawn from each fit."""
+
+    patients: int = Field(0, ge=0, description="Patients a sample; 0 draws as many as were trained on.")
+    seeds: tuple[int, ...] = (1,)
+
+
+class EvaluateSpec(_Part):
+    """What is judged."""
+
+    suites: tuple[str, ...] = SUITES
+    quick: bool = False
+    seed: int = 1
+
+    @field_validator("suites")
+    @classmethod
+    def _known(cls, suites: tuple[str, ...]) -> tuple[str, ...]:
+        for suite in suites:
+            if suite not in SUITES:
+                raise ValueError(f"suite {suite!r}: expected some of {', '.join(SUITES)}")
+        return suites
+
+
+class TargetSpec(_Part):
+    """A population that fitted rows are steered towards without training."""
+
+    data: DataSpec
+    methods: tuple[str, ...] = ("adapcla",)
+    modes: tuple[Literal["none", "paper", "calibrated"], ...] = ("none", "paper", "calibrated")
+    strength: float = Field(1.0, ge=0, le=1)
+    min_cell: int = Field(0, ge=0, description="Prevalences of fewer visits than this are not passed on.")
+
+
+class AnalyseSpec(_Part):
+    """Which analyses are made, and of which row."""
+
+    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases"], ...] = ()
+    method: str = "adapcla"
+    quick: bool = False
+
+
+class Spec(_Part):
+    """Everything that an experiment asks for."""
+
+    name: str
+    title: str = ""
+    summary: str = ""
+    cohort: str = Field("", description="The paper's name of this cohort, where it is one of the paper's.")
+    real: bool = Field(True, description="Whether the patients are real people.")
+    data: DataSpec = DataSpec()  # type: ignore[call-arg]
+    split: SplitSpec = SplitSpec()  # type: ignore[call-arg]
+    fit: FitSpec = FitSpec()
+    sample: SampleSpec = SampleSpec()  # type: ignore[call-arg]
+    evaluate: EvaluateSpec = EvaluateSpec()
+    targets: dict[str, TargetSpec] = Field(default_factory=dict)
+    analyse: AnalyseSpec = AnalyseSpec()
+
+    @field_validator("name")
+    @classmethod
+    def _good_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("expected small letters, digits, - and .")
+        return name
+
+    def fingerprint(self) -> str:
+        """A hash of every setting.
+
+        >>> Spec(name="a").fingerprint() == Spec(name="a", title="").fingerprint()
+        True
+        """
+        return key_of(self.model_dump(mode="json"))
+
+    def rows(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Row name → (row of the method table, changed settings).
+
+        >>> Spec(name="a", fit=FitSpec(methods=("lstm",), settings={"passes": 2})).rows()
+        {'lstm': ('lstm', {'passes': 2})}
+        """
+        out: dict[str, tuple[str, dict[str, Any]]] = {name: (name, dict(self.fit.settings)) for name in self.fit.methods}
+        for name, variant in self.fit.variants.items():
+            out[name] = (variant.method, {**self.fit.settings, **variant.settings})
+        return out
+
+
+def key_of(*parts: Any) -> str:
+    """A short hash of JSON-like parts.
+
+    >>> key_of({"a": 1}) == key_of({"a": 1}), key_of(1) == key_of(2)
+    (True, False)
+    """
+    return hashlib.sha256(json_bytes(list(parts))).hexdigest()[:16]
+
+
+def read_spec(path: str | Path, changes: dict[str, Any] | None = None) -> Spec:
+    """The specification in a TOML file, with some dotted keys changed (`{"data.path": "/mimic"}`)."""
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        shipped = ", ".join(sorted(found.stem for found in file.parent.glob("*.toml"))) or "none"
+        raise UsageError(
+            f"{file}: {error.strerror or 'not readable'}\nto do: name a TOML; beside it are: {shipped}"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not valid TOML ({error})", path=file, remedy="mend that line") from None
+    return spec_from(content, changes, str(file))
+
+
+def spec_from(content: dict[str, Any], changes: dict[str, Any] | None = None, place: str = "specification") -> Spec:
+    """The specification that a nested dictionary stands for; a key that is not known is named with the nearest one.
+
+    >>> spec_from({"name": "a"}, {"fit.seeds": [1, 2]}).fit.seeds
+    (1, 2)
+    >>> spec_from({"name": "a", "splitt": {}})
+    Traceback (most recent call last):
+    ...
+    adapcla.errors.UsageError: specification: no setting is called 'splitt'; did you mean 'split'?
+    """
+    for dotted, value in (changes or {}).items():
+        _put(content, dotted.split("."), value)
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{place}: {_told(error)}") from None
+
+
+def _put(content: dict[str, Any], names: list[str], value: Any) -> None:
+    """Set a nested key."""
+    for name in names[:-1]:
+        content = content.setdefault(name, {})
+        if not isinstance(content, dict):
+            raise UsageError(f"--set {'.'.join(names)}: {name!r} is not a group of settings")
+    content[names[-1]] = value
+
+
+def _told(error: ValidationError) -> str:
+    """The first thing that is wrong, by the key that a person wrote."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(place[-1], _fields_at(place[:-1]), n=1, cutoff=0.4)
+        hint = f"; did you mean {'.'.join([*place[:-1], near[0]])!r}?" if near else ""
+        return f"no setting is called {'.'.join(place)!r}{hint}"
+    return f"{'.'.join(place) or 'specification'}: {first['msg'].removeprefix('Value error, ')}"
+
+
+def _fields_at(place: list[str]) -> list[str]:
+    """The names that are allowed at a place of the specification."""
+    model: Any = Spec
+    names = list(place)
+    while names:
+        field = model.model_fields.get(names.pop(0))
+        if field is None:
+            return []
+        model = field.annotation
+        if get_origin(model) is dict:
+            # A dictionary of parts by name: the next name is the user's own.
+            model = get_args(model)[1]
+            names = names[1:]
+        if get_origin(model) in (Union, UnionType):
+            model = get_args(model)[0]
+    return list(getattr(model, "model_fields", {}))
+
+
+def data_path(data: DataSpec, beside: str | Path) -> Path:
+    """The file or folder of a data specification; an error that says what to set where it is absent."""
+    wanted = Path(data.path).expanduser()
+    root = os.environ.get("ADAPCLA_DATA", "")
+    place = wanted if wanted.is_absolute() else (Path(root) if root else Path(beside) / data.root) / wanted
+    if not place.exists():
+        raise InputError(
+            "no data there",
+            path=place,
+            expected=f"what `adapcla import {data.source}` reads",
+            remedy="add --set data.path=/where/it/is, or set ADAPCLA_DATA to the folder that holds it",
+        )
+    return place

@@ -1,0 +1,202 @@
+"""What is done: cohorts prepared, rows trained, patients sampled and scored; each stage once for its settings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adapcla.console import say
+from adapcla.errors import ExistsError, UsageError
+from adapcla.experiment.folder import is_done, making, stamp
+from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
+from adapcla.generators.methods import generator_for
+from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.runs import OUTCOME, train_run
+from adapcla.generators.writing import write_sample
+from adapcla.metrics import Comparison, Scores
+from adapcla.metrics.evaluation import evaluate
+from adapcla.records import Cohort, Prevalence, store
+from adapcla.scaffold import Steering
+from adapcla.seeds import generator as random_stream
+from adapcla.version import __version__
+
+PARTS = ("train", "valid", "test", "control")
+CURVES = "curves.json"
+#: Facts of a fit that every table of costs shows.
+COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validation loss a visit", "stopped early")
+
+
+# ---- prepare ------------------------------------------------------------------------------------------------
+def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
+    """What a prepared cohort depends on: the settings, and the size and time of each file that is read."""
+    content = data.model_dump(mode="json")
+    if data.source == "planted":
+        return key_of({name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump())
+    place = data_path(data, beside)
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    seen = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    content.pop("root")
+    return key_of(content, seen, split.model_dump())
+
+
+def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: str) -> dict[str, Cohort]:
+    """The parts of the cohort by name, read, cut and divided unless that is done already."""
+    if not is_done(place, key):
+        with making(place, key) as facts:
+            whole = read_data(data, beside)
+            parts = whole.split(seed=split.seed, control=split.control) if split.control else whole.split(seed=split.seed)
+            from adapcla.records.description import describe
+
+            shutil.rmtree(place, ignore_errors=True)
+            for name, part in parts._asdict().items():
+                part.save(place / name, overwrite=True)
+            facts["description"] = describe(whole)
+            facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts._asdict().items()}
+            say(f"prepared {place}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts._asdict().items()))
+    return {name: Cohort.open(place / name) for name in PARTS if (place / name).is_dir()}
+
+
+def read_data(data: DataSpec, beside: Path) -> Cohort:
+    """The patients of a data specification."""
+    if data.source == "planted":
+        from adapcla.sources import planted
+
+        cohort = planted.simulate(**data.planted.model_dump())
+    elif data.source == "cohort":
+        cohort = Cohort.open(data_path(data, beside))
+    else:
+        from adapcla.sources import read
+
+        cohort = read(data.source, data_path(data, beside), _options(data.options))
+    for name, categories in data.where.items():
+        cohort = _only(cohort, name, categories)
+    if data.patients and data.patients < cohort.n_patients:
+        chosen = random_stream(1, "experiment/patients").choice(cohort.n_patients, data.patients, replace=False)
+        cohort = cohort.subset(np.sort(chosen))
+    if data.min_patients:
+        cohort = cohort.keep_codes(cohort.patient_counts >= data.min_patients)
+    return cohort
+
+
+def _options(content: dict[str, Any]) -> Any:
+    """The options of a source; lists become tuples, and an unknown name is an error."""
+    from adapcla.sources import Options
+
+    known = {field.name for field in fields(Options)}
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise UsageError(f"data.options.{unknown[0]}: expected one of {', '.join(sorted(known))}")
+    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+
+
+def _only(cohort: Cohort, name: str, categories: list[str]) -> Cohort:
+    """The patients whose attribute is one of these categories."""
+    if name not in cohort.attributes:
+        raise UsageError(f"data.where.{name}: expected one of {', '.join(sorted(cohort.attributes)) or 'no attribute'}")
+    attribute = cohort.attributes[name]
+    absent = [category for category in categories if category not in attribute.categories]
+    if absent:
+        raise UsageError(f"data.where.{name}: no {absent[0]!r}; expected some of {', '.join(attribute.categories)}")
+    wanted = [attribute.categories.index(category) for category in categories]
+    return cohort.subset(np.flatnonzero(np.isin(np.asarray(attribute.values), wanted)))
+
+
+# ---- train and sample ---------------------------------------------------------------------------------------
+def fit_key(of_data: str, method: str, settings: dict[str, Any], seed: int) -> str:
+    """What a fit depends on: the cohort and every setting that changes the weights."""
+    return key_of(of_data, generator_for(method, **{**settings, "seed": seed}).settings.fingerprint())
+
+
+def trained(
+    place: Path, key: str, method: str, settings: dict[str, Any], seed: int, train: Cohort, valid: Cohort
+) -> NeuralGenerator:
+    """The fitted row, trained (or taken up where it was stopped) unless that is done already."""
+    generator = generator_for(method, **{**settings, "seed": seed})
+    if is_done(place, key):
+        return NeuralGenerator.load(place)
+    with making(place, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
+        say(f"train {place}")
+        try:
+            train_run(generator, train, valid, place, resume=True)
+        except ExistsError:
+            # Begun with other settings: what is there is stale.
+            train_run(generator, train, valid, place, overwrite=True)
+        found = store.read_json(place / OUTCOME)
+        facts["costs"] = {name: found.get(name) for name in COSTS}
+    return NeuralGenerator.load(place)
+
+
+def sampled(place: Path, key: str, generator: NeuralGenerator, n: int, seed: int, steering: Steering | None = None) -> Cohort:
+    """Patients of a fit in a cohort folder, drawn unless that is done already."""
+    if not is_done(place, key):
+        with making(place, key, seed=seed):
+            fresh = not place.exists()
+            write_sample(generator, n, seed, place, steering=steering, resume=fresh, overwrite=not fresh)
+    return Cohort.open(place)
+
+
+# ---- evaluate -----------------------------------------------------------------------------------------------
+def scores_key(of_sample: str, asked: EvaluateSpec, *more: Any) -> str:
+    """What scores depend on."""
+    return key_of(of_sample, asked.model_dump(mode="json"), __version__, *more)
+
+
+def scored(
+    place: Path,
+    key: str,
+    name: str,
+    synthetic: Cohort,
+    parts: dict[str, Cohort],
+    asked: EvaluateSpec,
+    target: Prevalence | None = None,
+    generator: NeuralGenerator | None = None,
+    cache: Path | None = None,
+    curves: Callable[[Comparison], dict[str, Any]] | None = None,
+) -> Scores:
+    """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
+    if is_done(place, key):
+        return Scores.open(place)
+    with making(place, key):
+        say(f"evaluate {name}: {place}")
+        kept: dict[str, Any] = {}
+        scores = evaluate(
+            parts["train"],
+            parts["test"],
+            synthetic,
+            suites=asked.suites,
+            control=parts.get("control"),
+            target=target,
+            method=name,
+            seed=asked.seed,
+            quick=asked.quick,
+            cache=cache,
+            evidence=_likelihoods(generator, parts) if "privacy" in asked.suites else None,
+            observe=None if curves is None else lambda comparison: kept.update(curves(comparison)),
+        )
+        scores.save(place, overwrite=True)
+        store.write_bytes(place / CURVES, store.json_bytes(kept))
+    return scores
+
+
+def _likelihoods(generator: NeuralGenerator | None, parts: dict[str, Cohort]) -> dict[str, Any] | None:
+    """What an attacker with the model would see of members and controls; None where the row has no likelihood."""
+    from adapcla.generators.methods import METHODS
+
+    if generator is None or "likelihood" not in METHODS[generator.method].supports:
+        return None
+    control = parts.get("control", parts["test"])
+    members, controls = (generator.log_likelihood(cohort) for cohort in (parts["train"], control))
+    if not (np.isfinite(members).all() and np.isfinite(controls).all()):
+        return None
+    return {"member_log_likelihood": members, "control_log_likelihood": controls}
+
+
+def seconds_of(place: Path) -> float | None:
+    """How long a finished stage took."""
+    found = stamp(place).get("seconds")
+    return None if found is None else float(found)
