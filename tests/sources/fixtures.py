@@ -6,6 +6,8 @@ To add a source: write a function that makes its files and returns a `Dataset`, 
 from __future__ import annotations
 
 import csv
+import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,8 @@ class TextTable:
     needed: tuple[str, ...]
     code: str | None = None
     date: str | None = None
+    #: Whether its rows hold codes, in a column of which not every form is taken for one.
+    coded: bool = False
     #: The column that ties a row to a patient (or to a visit), if an empty one makes the row useless.
     key: str | None = None
 
@@ -47,6 +51,8 @@ class Dataset:
     #: Codes without their system, as `plain_patients` gives them.
     patients: list[list[list[str]]]
     days: list[int] | None
+    #: Files that are no tables, for mutation.
+    files: tuple[Path, ...] = ()
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Path:
@@ -214,11 +220,70 @@ def omop(folder: Path) -> Dataset:
     )
 
 
+def meds(folder: Path) -> Dataset:
+    """Events with the id of their visit; the standard's Parquet is one of the forms that a table may have."""
+    dates = {visit: date for _, visit, date, _ in ROWS}
+    events = write_csv(
+        folder / "data" / "0.csv",
+        ("subject_id", "visit_id", "time", "code"),
+        [(p, v, f"{dates[v]} 08:00:00", f"ICD9CM/{c}") for p, v, c in _codes()],
+    )
+    table = TextTable(events, ("subject_id", "time", "code"), date="time", key="subject_id", coded=True)
+    return Dataset(folder, Options(), (table,), PATIENTS, DAYS)
+
+
+def fhir(folder: Path) -> Dataset:
+    """One file a resource."""
+
+    def save(name: str, resources: list[dict[str, object]]) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.ndjson"
+        lines = [json.dumps({"resourceType": name, **resource}) + "\n" for resource in resources]
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    def to(kind: str, identity: str) -> dict[str, str]:
+        return {"reference": f"{kind}/{identity}"}
+
+    system = "http://hl7.org/fhir/sid/icd-9-cm"
+    files = (
+        save("Patient", [{"id": patient, "gender": "female"} for patient in ("1", "2", "3")]),
+        save("Encounter", [{"id": v, "subject": to("Patient", p), "period": {"start": d}} for p, v, d, _ in ROWS]),
+        save(
+            "Condition",
+            [
+                {
+                    "subject": to("Patient", p),
+                    "encounter": to("Encounter", v),
+                    "code": {"coding": [{"system": system, "code": c}]},
+                }
+                for p, v, c in _codes()
+            ],
+        ),
+    )
+    return Dataset(folder, Options(), (), PATIENTS, DAYS, files)
+
+
+def halo(folder: Path) -> Dataset:
+    """Pickles of plain lists, as HALO writes them; visits without days."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = sorted({code for _, _, code in _codes()})
+    records = [{"visits": [[tokens.index(c) for c in v] for v in p], "labels": [0.0] * 25} for p in PATIENTS]
+    contents = {"trainDataset": records, "indexToCode": dict(enumerate(tokens))}
+    files = tuple(folder / f"{name}.pkl" for name in contents)
+    for path, content in zip(files, contents.values(), strict=True):
+        path.write_bytes(pickle.dumps(content))
+    return Dataset(folder, Options(), (), PATIENTS, None, files)
+
+
 #: Source name → what writes its data set into a folder.
 DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "mimic3": mimic3,
     "mimic4": mimic4,
     "eicu": eicu,
     "omop": omop,
+    "meds": meds,
+    "fhir": fhir,
     "table": table,
+    "halo": halo,
 }

@@ -127,9 +127,10 @@ def outcome(seed: int, folder: Path) -> str:
     names = sorted(name for name in DATASETS)
     name = draws.choice(names)
     data = DATASETS[name](folder)
-    if not data.tables:
-        return "cohort"
-    data, path = _in_another_form(data, draws.choice(data.tables), draws)
+    if data.files:
+        path = draws.choice(data.files)
+    else:
+        data, path = _in_another_form(data, draws.choice(data.tables), draws)
     content = path.read_bytes()
     if path.suffix == ".gz" and draws.random() < 0.5:
         path.write_bytes(gzip.compress(mutated(gzip.decompress(content), draws), mtime=0))
