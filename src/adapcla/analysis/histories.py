@@ -1,0 +1,90 @@
+"""Held-out patients cut before their last visit: what a model is given, and what really followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from adapcla.generators.settings import Settings
+from adapcla.networks.batch import Records
+from adapcla.records import Cohort
+from adapcla.records.cohort import starts_of
+from adapcla.sources import planted
+
+
+@dataclass(frozen=True, eq=False)
+class NextVisits:
+    """Patients with at least two visits: all visits but the last, and the last."""
+
+    histories: Cohort
+    #: Patients × codes, 1 where the last visit holds the code.
+    following: sparse.csr_matrix
+    #: The position of each patient in the cohort it was cut from.
+    patients: NDArray[np.int64]
+
+    @property
+    def seen(self) -> sparse.csr_matrix:
+        """Patients × codes, 1 where any visit of the history holds the code."""
+        matrix = self.histories.patient_matrix()
+        matrix.data = np.ones_like(matrix.data)
+        return matrix
+
+    def some(self, rows: NDArray[np.int64]) -> NextVisits:
+        """Some of the patients."""
+        return NextVisits(self.histories.subset(rows), self.following[rows], self.patients[rows])
+
+
+def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
+    """Every patient with at least two visits (and a history of at most `longest`), cut before the last one.
+
+    >>> cut = next_visits(Cohort.of([[["A"], ["B"], ["A", "C"]], [["C"]]]))
+    >>> list(cut.histories.patients()), cut.following.toarray().tolist(), cut.patients.tolist()
+    ([[['A'], ['B']]], [[1.0, 0.0, 1.0]], [0])
+    """
+    lengths = cohort.visits_per_patient
+    fits = lengths >= 2 if longest is None else (lengths >= 2) & (lengths <= longest + 1)
+    chosen = np.flatnonzero(fits)
+    part = cohort.subset(chosen)
+    last = np.asarray(part.patient_starts)[1:] - 1
+    stays = np.ones(part.n_visits, dtype=bool)
+    stays[last] = False
+    histories = replace(
+        part,
+        codes=np.asarray(part.codes)[np.repeat(stays, part.codes_per_visit)],
+        visit_starts=starts_of(part.codes_per_visit[stays]),
+        patient_starts=starts_of(part.visits_per_patient - 1),
+        days=None if part.days is None else np.asarray(part.days)[stays],
+        labels=None,
+        label_names=(),
+    )
+    return NextVisits(histories, part.matrix()[last], chosen)
+
+
+def records_for(settings: Settings, histories: Cohort) -> Records:
+    """The histories as the network of these settings sees them."""
+    wanted = settings.architecture
+    shown = replace(histories, days=histories.days if wanted.use_days else None)
+    return Records(shown if wanted.use_attributes else replace(shown, attributes={}), wanted.context)
+
+
+def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:
+    """The true chance of each code at the next visit (patients × codes); None unless the planted world made them.
+
+    >>> cut = next_visits(planted.simulate(patients=30, codes=60, seed=1))
+    >>> true_next_visit(cut.histories).shape == (cut.histories.n_patients, 60)
+    True
+    >>> true_next_visit(Cohort.of([[["A"]]])) is None
+    True
+    """
+    card = histories.card
+    asked = card.get("arguments", {})
+    if card.get("source") != "planted" or not {"codes", "population", "law_seed"} <= set(asked):
+        return None
+    law = planted.law(asked["codes"], asked["population"], asked["law_seed"])
+    if law.vocabulary != histories.vocabulary:
+        return None
+    last = np.asarray(histories.patient_starts)[1:] - 1
+    return law.next_visit(law.after_visits(histories).rows(last))
