@@ -68,7 +68,7 @@ def patient_features(made: Groups, n: int) -> dict[str, NDArray[np.float64]]:
     """The attack scores of the first `n` members and then of the first `n` controls; higher says member."""
     targets = [head(made.members, n), head(made.controls, n)]
     x = sparse.vstack([code_sets(cohort) for cohort in targets]).tocsr()
-    y = code_sets(head(made.synthetic, 2 * made.most))
+    y = code_sets(head(made.synthetic, 4 * made.most))
     to_synthetic = nearest(x, y).distance.astype(np.float64)
     to_real = nearest(x, x, same=True).distance
     crowd = [neighbours_within(x, x, to_real, same=True), neighbours_within(x, y, to_real)]

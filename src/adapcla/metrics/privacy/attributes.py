@@ -88,7 +88,7 @@ def residual(members: NDArray[np.float64], controls: NDArray[np.float64]) -> Sco
 def attribute_residual(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Rarest codes read off the nearest synthetic patient, members beyond controls: (r_D − r_H)/(1 − r_H)."""
     n = min(groups.n_matched, groups.most)
-    synthetic = code_sets(head(groups.synthetic, 2 * groups.most))
+    synthetic = code_sets(head(groups.synthetic, 4 * groups.most))
     rates, several = [], []
     for cohort in (groups.members, groups.controls):
         x = code_sets(head(cohort, n))

@@ -52,7 +52,7 @@ def halo_membership_accuracy(comparison: Comparison, groups: Groups) -> dict[str
     members, controls = groups.matched(_MOST)
     if reason := too_few(members.n_patients, controls.n_patients):
         return {ALL: Score.missing(reason)}
-    d, h, s = aligned_sets([members, controls, head(groups.synthetic, groups.most)])
+    d, h, s = aligned_sets([members, controls, head(groups.synthetic, 4 * groups.most)])
     n = 2 * members.n_patients
     value = median_accuracy(nearest(d, s).distance, nearest(h, s).distance)
     return {ALL: Score(value, n, *wilson(value * n, n))}

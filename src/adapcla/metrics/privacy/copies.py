@@ -190,8 +190,9 @@ def near_contributions(
 @assessed
 def near_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of synthetic records as near to a member as 1 % of the controls are, less the same for controls."""
-    members, controls = groups.matched(groups.most)
-    eligible = np.flatnonzero(long_enough(groups.synthetic))[: groups.most]
+    most = 2 * groups.most
+    members, controls = groups.matched(most)
+    eligible = np.flatnonzero(long_enough(groups.synthetic))[:most]
     n_controls = int(long_enough(controls).sum())
     if min(len(eligible), n_controls) < FEWEST:
         found = f"{len(eligible)} synthetic records and {n_controls} controls of two visits and six codes"
