@@ -61,6 +61,9 @@ def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]
         lines += [f"| metric | {' | '.join(SUBJECTS)} |", "|---|---|---|---|"]
         for metric in metrics_of(suites):
             cells = [cell(found.get((subject, metric.key, "all"))) for subject in SUBJECTS]
+            # Attacks that need a model have nothing to say here.
+            if set(cells) == {"–"}:
+                continue
             lines.append(f"| `{metric.key}` {arrows[metric.goal]} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)

@@ -53,7 +53,9 @@ class Contexts:
         n = self.shares.shape[0]
         rows = np.repeat(np.arange(n), np.diff(mine.indptr))
         out = np.log(2.0) + 0.5 * np.bincount(rows, weights=shared, minlength=n)
-        return np.where(self.exists & other.exists, np.clip(out, 0.0, np.log(2.0)), np.nan)
+        # What equal distributions leave over by rounding is nothing.
+        out[out < 1e-12] = 0.0
+        return np.where(self.exists & other.exists, np.minimum(out, np.log(2.0)), np.nan)
 
     def shared_top(self, other: Contexts) -> NDArray[np.float64]:
         """Jaccard similarity of each code's top neighbours; 0 where either has none.
