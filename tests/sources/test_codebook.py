@@ -11,7 +11,7 @@ import pytest
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort
 from adapcla.sources import Options, export, read
-from adapcla.sources.codebook import FILE, Codebook
+from adapcla.sources.codebook import FILE, Codebook, is_synthetic
 
 
 def test_it_speaks_of_codes_only(tiny_full: Cohort, tmp_path: Path) -> None:
@@ -66,3 +66,15 @@ def test_any_other_table_beside_a_book_is_read_as_asked(tiny: Cohort, tmp_path: 
     export.write(tiny, tmp_path / "c", "csv")
     (tmp_path / "c" / "mine.csv").write_text("patient_id,visit_id,code\n1,1,ZZ\n")
     assert read("table", tmp_path / "c" / "mine.csv", Options()).vocabulary.tokens == ("ZZ",)
+
+
+def test_a_card_may_say_that_patients_are_synthetic_whatever_their_source() -> None:
+    assert is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3", "synthetic": True}))
+    assert not is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3"}))
+
+
+def test_synthetic_patients_stay_synthetic_after_reading_back(tiny: Cohort, tmp_path: Path) -> None:
+    """They come from the source `meds` then, which alone would make them records."""
+    found = read("meds", export.write(tiny, tmp_path / "m", "meds"))
+    assert found.card["source"] == "meds"
+    assert is_synthetic(found)

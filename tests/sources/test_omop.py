@@ -76,7 +76,7 @@ def test_a_code_is_named_by_source_concept_then_concept_then_value_then_number(t
     assert cohort.days.tolist() == [0, 121, 0, 62]
     assert cohort.card["dropped"] == {"empty code cells": 1}
     assert cohort.card["codes without a visit, by day"] == 1
-    assert sum(cohort.card["codes"].values()) == 5
+    assert sum(cohort.card["code names"].values()) == 5
     named = {code.token: code.description for code in cohort.vocabulary.codes}
     assert named["SNOMED/44054006"] == "Type 2 diabetes mellitus"
     sex, age = cohort.attributes["sex"], cohort.attributes["age_band"]

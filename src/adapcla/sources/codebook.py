@@ -19,7 +19,7 @@ from adapcla.records import Attribute, Code, Cohort, Vocabulary
 from adapcla.records.store import json_bytes, read_json, write_bytes
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
-from adapcla.sources.contract import Options
+from adapcla.sources.contract import SOURCES, Options
 from adapcla.sources.tables import open_table
 from adapcla.sources.workbench import Workbench
 
@@ -27,7 +27,7 @@ FILE = "adapcla.json"
 FORMAT = 1
 #: The tables of a CSV export: one row a code, one row a visit, one row a patient.
 LONG, WIDE, PATIENTS = "long.csv", "visits.csv", "patients.csv"
-_CARD_LINES = ("label_rule", "synthetic", "level", "icd")
+_CARD_LINES = ("label_rule", "level", "icd")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Codebook:
         """
         attributes = {name: attribute.categories for name, attribute in sorted(cohort.attributes.items())}
         kept = {key: value for key, value in cohort.card.items() if key in _CARD_LINES}
+        # What reads it back is a source of records, so only this line can still tell.
+        kept["synthetic"] = is_synthetic(cohort)
         return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept)
 
     @classmethod
@@ -177,6 +179,15 @@ class Codebook:
         if options.icd != "apart":
             whole = codes.map_cohort(whole, codes.ICD9 if options.icd == "map9" else codes.ICD10)
         return codes.group(whole, options.level)
+
+
+def is_synthetic(cohort: Cohort) -> bool:
+    """Whether the cohort was made rather than read from a source of records.
+
+    >>> is_synthetic(Cohort.of([[["A"]]])), is_synthetic(Cohort.of([[["A"]]], card={"source": "omop"}))
+    (True, False)
+    """
+    return bool(cohort.card.get("synthetic", cohort.card.get("source") not in SOURCES))
 
 
 def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int16]:

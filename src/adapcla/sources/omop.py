@@ -113,7 +113,7 @@ def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[st
     }
     counts = dict(bench.query("SELECT how, count(*) FROM named GROUP BY how ORDER BY how"))
     names = bench.query("SELECT system, code, name FROM concepts WHERE name <> ''")
-    card = {"codes": {words[how]: n for how, n in counts.items() if how in words}}
+    card = {"code names": {words[how]: n for how, n in counts.items() if how in words}}
     return card, {(system, code): name for system, code, name in names}
 
 

@@ -10,7 +10,7 @@ from tests.sources.cohorts import cohorts
 from adapcla.errors import InputError
 from adapcla.records import Cohort
 from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import LAST_DAY, blocks, dates, facts, is_synthetic, visit_index
+from adapcla.sources.export.rows import LAST_DAY, blocks, dates, facts, visit_index
 
 
 @settings(max_examples=30)
@@ -49,8 +49,3 @@ def test_facts_are_known_attributes_and_set_labels_by_patient(tiny_full: Cohort)
         (2, "LABEL//first"),
         (2, "LABEL//second"),
     ]
-
-
-def test_a_card_may_say_that_patients_are_synthetic_whatever_their_source() -> None:
-    assert is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3", "synthetic": True}))
-    assert not is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3"}))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.records import Code, Cohort
-from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts, is_synthetic
+from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts
 from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TOKEN
 
 #: Ids of one width, so that they stand in the order of the visits also as text.

@@ -11,8 +11,8 @@ import numpy as np
 from adapcla.records import Cohort
 from adapcla.records.split import parts
 from adapcla.records.store import json_bytes, write_bytes
-from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import Block, blocks, facts, is_synthetic
+from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.sources.export.rows import Block, blocks, facts
 from adapcla.version import __version__
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import FIRST_DAY, Block, blocks, domain_of_code, facts, is_synthetic
+from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.sources.export.rows import FIRST_DAY, Block, blocks, domain_of_code, facts
 from adapcla.sources.export.sheets import Sheets, plain_cell
 from adapcla.version import __version__
 

@@ -121,14 +121,3 @@ def domain_of_code(vocabulary: Vocabulary) -> NDArray[np.str_]:
     ['diagnosis']
     """
     return np.array([code.domain for code in vocabulary.codes], dtype=str)
-
-
-def is_synthetic(cohort: Cohort) -> bool:
-    """Whether the cohort was made rather than read from a source of records.
-
-    >>> is_synthetic(Cohort.of([[["A"]]])), is_synthetic(Cohort.of([[["A"]]], card={"source": "omop"}))
-    (True, False)
-    """
-    from adapcla.sources.contract import SOURCES
-
-    return bool(cohort.card.get("synthetic", cohort.card.get("source") not in SOURCES))
