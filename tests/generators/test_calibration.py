@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from adapcla.generators import generator_for
-from adapcla.generators.calibration import bands, fold_prevalence
+from adapcla.generators.calibration import bands, fold_prevalence, settle_record_length
 from adapcla.records.cohort import Split
 
 
@@ -25,3 +25,17 @@ def test_a_bias_that_is_off_is_brought_back(parts: Split) -> None:
 
 def test_codes_never_seen_have_no_band() -> None:
     assert bands(np.array([0, 2, 3])).tolist() == [-1, 1, 2]
+
+
+def test_the_mean_chance_to_go_on_is_that_of_training(parts: Split) -> None:
+    """The intercept is moved far off and put back: the mean over training visits is then exact."""
+    generator = generator_for("adapcla", width=16, layers=1, heads=2, passes=1, batch_size=64)
+    generator.fit(parts.train, parts.valid)
+    network = generator.network_
+    with torch.no_grad():
+        network.going_on.bias -= 1.0  # type: ignore[attr-defined]
+    assert settle_record_length(generator, parts.train) > 0.5
+    batch = generator.records(parts.train).batch(np.arange(parts.train.n_patients))
+    with torch.no_grad():
+        chance = torch.sigmoid(network.going_on_logits(batch)).mean()  # type: ignore[attr-defined]
+    assert abs(float(chance) - float(batch.continues.mean())) < 1e-3

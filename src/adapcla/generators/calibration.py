@@ -1,4 +1,9 @@
-"""Folding the training prevalence into the output bias, so that rare codes come out as often as they should.
+"""Small corrections after training that go into biases, so that inference needs nothing from outside.
+
+Record length: dropout is on in training and off when sampling, which shifts the chance that a record goes on a little;
+one intercept, refitted with dropout off, puts the mean right.
+
+Prevalence: folding the training prevalence into the output bias, so that rare codes come out as often as they should.
 
 Rare codes tend to come out too often: their logits are averages over few visits. A few rounds of sampling measure by
 how much, band by band of training counts, and the correction goes into the output bias. Inference stays free of any
@@ -14,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from adapcla.console import meter
+from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
 
 if TYPE_CHECKING:
@@ -24,6 +30,36 @@ BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)
 #: Expected occurrences a band must have in a pilot before it is corrected.
 _ENOUGH = 30
 _PILOT_SEED = 90_001
+
+
+#: Training patients that the intercept of record length is refitted on, at most.
+_LENGTH_PATIENTS = 20_000
+
+
+@torch.no_grad()
+def settle_record_length(generator: NeuralGenerator, train: Cohort) -> float:
+    """Move the intercept of "the record goes on" so that its mean over training visits is right; the move.
+
+    Networks without that intercept are left alone.
+    """
+    network = generator.network_
+    if not isinstance(network, VisitNetwork):
+        return 0.0
+    network.eval()
+    records = generator.records(train)
+    logits, happened = [], []
+    for low in range(0, min(train.n_patients, _LENGTH_PATIENTS), 512):
+        batch = records.batch(np.arange(low, min(low + 512, train.n_patients)))
+        logits.append(network.going_on_logits(batch).double())
+        happened.append(batch.continues.double())
+    chances, mean = torch.cat(logits), float(torch.cat(happened).mean())
+    low_end, high_end = -3.0, 3.0
+    for _ in range(60):
+        middle = (low_end + high_end) / 2
+        too_long = float(torch.sigmoid(chances + middle).mean()) > mean
+        low_end, high_end = (low_end, middle) if too_long else (middle, high_end)
+    network.going_on.bias += middle
+    return middle
 
 
 def bands(counts: NDArray[np.int64]) -> NDArray[np.int64]:

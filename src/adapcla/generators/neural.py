@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
 from adapcla.generators import bundle
+from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.contract import Continuation, SampleRule, Target
 from adapcla.generators.families import network_for, plan_for
 from adapcla.generators.fitted import Fitted
@@ -96,10 +97,9 @@ class NeuralGenerator:
         else:
             with only_one(place):
                 self.outcome_ = loop.run(resume=resume)
+        settle_record_length(self, train)
         self.fitted_.facts |= self._facts(train, valid)
         if self.settings.calibration_rounds:
-            from adapcla.generators.calibration import fold_prevalence
-
             self.fitted_.facts["calibration"] = fold_prevalence(self, train, self.settings.calibration_rounds)
         return self
 
@@ -136,6 +136,10 @@ class NeuralGenerator:
             int(min(train.visits_per_patient.max(), settings.architecture.context)),
             {"visits beyond the context": seen.n_cut},
         )
+
+    def records(self, cohort: Cohort) -> Records:
+        """The cohort ready for batches, as this generator sees it."""
+        return Records(self._seen(cohort.on(self.vocabulary_)), self.settings.architecture.context)
 
     def _seen(self, cohort: Cohort) -> Cohort:
         """The cohort with only what the settings let the network see."""
@@ -308,8 +312,7 @@ class NeuralGenerator:
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""
         self.fitted.modules.eval()
-        context = self.settings.architecture.context
-        records = Records(self._seen(cohort.on(self.vocabulary_)), context)
+        records = self.records(cohort)
         bias = self.scaffold_bias() if self.settings.bias_at_inference else None
         out = []
         for low in range(0, cohort.n_patients, BLOCK):

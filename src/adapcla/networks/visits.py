@@ -81,6 +81,12 @@ class VisitNetwork(nn.Module):
             total = total + self._gap_nll(states, ranked).sum()
         return total
 
+    def going_on_logits(self, batch: Batch) -> Tensor:
+        """(visits,) log-odds that the record goes on after each visit."""
+        states = self.states(self._ranked(batch))
+        logits: Tensor = self.going_on(states[batch.n_starts :])[:, 0]
+        return logits
+
     def _going_on_nll(self, states: Tensor, batch: Batch) -> Tensor:
         """(visits,) of whether the record goes on after each visit."""
         logits = self.going_on(states[batch.n_starts :])[:, 0]
