@@ -79,3 +79,13 @@ def test_every_gap_has_a_bucket() -> None:
     buckets = gap_bucket(torch.arange(0, 5000))
     assert int(buckets.max()) == len(GAP_EDGES)
     assert (torch.diff(buckets) >= 0).all()
+
+
+def test_a_table_is_remembered_until_a_parameter_changes() -> None:
+    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),))
+    with torch.no_grad():
+        first = table()
+        assert table() is first
+        table.own += 1.0
+        torch.testing.assert_close(table(), first + 1.0)
+    assert table().requires_grad

@@ -17,7 +17,7 @@ from adapcla.errors import UsageError
 from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
-from adapcla.networks.layers import CodeTable
+from adapcla.networks.layers import CodeTable, remembered
 
 
 class Visits(Protocol):
@@ -172,8 +172,12 @@ class BlockwiseHead(nn.Module):
 
     def _tables(self) -> Tensor:
         """[W, W·C] (codes, d + hidden)."""
-        table = self.table()
-        return torch.cat([table, table @ self.to_state], dim=1)
+
+        def make() -> Tensor:
+            table = self.table()
+            return torch.cat([table, table @ self.to_state], dim=1)
+
+        return remembered(self, make)
 
     def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss of all visits, with gradients."""
@@ -224,11 +228,11 @@ class BlockwiseHead(nn.Module):
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
         history = states if row_of_patient is None else states[row_of_patient]
-        table, within = self.table(), self.within()
-        base = torch.addmm(self.bias, states, table.t())
+        both, within, width = self._tables(), self.within(), states.shape[1]
+        base = torch.addmm(self.bias, states, both[:, :width].t())
         if row_of_patient is not None:
             base = base[row_of_patient]
-        lifted = table @ self.to_state  # (V, hidden)
+        lifted = both[:, width:]  # (V, hidden)
         running = self.from_history(history)
         patients, codes, begin = [], [], 0
         for k, size in enumerate(self.sizes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,22 @@ from adapcla.networks.batch import Batch
 
 #: Upper edges of the day-gap buckets: 0, 1, 2, 3, 7, 14 … days; the last bucket is open.
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
+
+
+def remembered(module: nn.Module, make: Callable[[], Tensor]) -> Tensor:
+    """`make()`, done once for as long as the module's parameters stay the same and no gradient is wanted.
+
+    Sampling asks for the same tables at every step of every visit.
+    """
+    if torch.is_grad_enabled():
+        return make()
+    key = tuple((p.data_ptr(), p._version) for p in module.parameters())
+    memory = module.__dict__.get("_remembered")
+    if memory is None or memory[0] != key:
+        memory = (key, make())
+        module.__dict__["_remembered"] = memory
+    table: Tensor = memory[1]
+    return table
 
 
 class CodeTable(nn.Module):
@@ -32,6 +49,9 @@ class CodeTable(nn.Module):
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""
+        return remembered(self, self._made) if self.family_of else self.own
+
+    def _made(self) -> Tensor:
         table: Tensor = self.own
         for name, part in zip(self.family_of, self.parts, strict=True):
             table = table + F.embedding(getattr(self, name), part)
