@@ -22,8 +22,8 @@ from adapcla.training.plan import Moment
 GROUPS = ("all", "shared")
 #: Codes of a history that stand for it; longer histories are cut to their most recent codes.
 BUNDLE = 24
-#: A p below this speaks.
-SIGNIFICANT = 0.05
+#: A p below this speaks, if there are at least so many cases.
+SIGNIFICANT, FEWEST = 0.05, 10
 
 
 class ContextKernel(NamedTuple):
@@ -123,7 +123,7 @@ def correlation_table(
 ) -> pl.DataFrame:
     """Spearman's correlations with p, interval and n, for each number of contexts, and a verdict in words."""
     rows = []
-    questions = [("similarity", "final_gain", similarities, None)]
+    questions: list[tuple[str, str, pl.DataFrame, str | None]] = [("similarity", "final_gain", similarities, None)]
     questions += [("similarity", "final_gain", similarities, kind.value) for kind in ProbeKind]
     questions += [("smallest_eigenvalue", measure, eigenvalues, None) for measure in ("auc", "mean_gain", "final_gain")]
     for n in contexts:
@@ -143,7 +143,7 @@ def correlation_table(
                         "kind": kind or "all",
                         **found._asdict(),
                         "spread_of_x": spread,
-                        "verdict": verdict(found.rho, found.p),
+                        "verdict": verdict(found.rho, found.p, found.n),
                     }
                 )
     return pl.DataFrame(rows)
@@ -154,12 +154,14 @@ def _spread(values: NDArray[np.float64]) -> float:
     return float(values.std() / abs(values.mean())) if len(values) and values.mean() != 0 else float("nan")
 
 
-def verdict(rho: float, p: float) -> str:
+def verdict(rho: float, p: float, n: int) -> str:
     """A correlation in words that claim no more than it shows.
 
-    >>> verdict(0.3, 0.11), verdict(0.5, 0.001), verdict(float("nan"), float("nan"))
-    ('not shown', 'as the theory says', 'cannot be asked')
+    >>> verdict(0.3, 0.11, 30), verdict(0.5, 0.001, 100), verdict(1.0, 0.0, 4), verdict(float("nan"), 1.0, 30)
+    ('not shown', 'as the theory says', 'too few to say', 'cannot be asked')
     """
+    if n < FEWEST:
+        return "too few to say"
     if np.isnan(rho):
         return "cannot be asked"
     if p >= SIGNIFICANT:

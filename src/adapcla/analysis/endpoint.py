@@ -12,8 +12,8 @@ from adapcla.records import Strata
 def endpoint_table(trajectory: Trajectory, strata: Strata, seed: int | None = None) -> pl.DataFrame:
     """Root mean squares over contexts and codes of z_T − z_0 − b, z_T − z_0 and b, overall and by stratum.
 
-    `share_internalised` is the slope of the drift z_T − z_0 on b through 0: 1 would be the ideal endpoint identity, 0 is
-    a network whose logits end where they began. A network that starts at logit π̂ and learns the prevalences has no
+    `share_internalised` is the slope of the drift z_T − z_0 on b through 0: 1 would be the ideal endpoint identity, 0
+    is a network whose logits end where they began. A network that starts at logit π̂ and learns the prevalences has no
     reason to move by b, whatever the schedule: the identity needs a start at z̃* − b.
     """
     drift = trajectory.last_logits.astype(np.float64) - trajectory.first_logits

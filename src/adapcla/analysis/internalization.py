@@ -10,6 +10,7 @@ so the moving minimiser has the speed |α̇| ‖b‖ and the theorem's B is ‖b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,10 @@ from scipy.special import expit
 
 from adapcla.analysis.schedules import corners, slope, steepest
 from adapcla.errors import UsageError
+from adapcla.records import Hierarchy
 from adapcla.scaffold import Schedule, schedule
+from adapcla.scaffold.steering import logit
+from adapcla.sources.planted import Law
 
 Array = NDArray[np.float64]
 #: Points in time at which the error is read.
@@ -142,7 +146,7 @@ def _decay(rate: float, ago: Array) -> Array:
 def _pieces(plan: Schedule, n: int = 64) -> list[tuple[float, float]]:
     """Short stretches of progress on which the schedule is smooth."""
     edges = np.unique(np.concatenate([np.linspace(0, 1, n + 1), corners(plan)]))
-    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    return list(itertools.pairwise(edges.tolist()))
 
 
 def _inside(plan: Schedule, low: float, high: float) -> float:
@@ -183,7 +187,7 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
     edges = corners(plan)
     wanted = np.unique(np.concatenate([np.linspace(0, 1, points), edges]))
     times, errors = [0.0], [setting.first_error(plan)]
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges.tolist()):
         inside = wanted[(wanted > low) & (wanted <= high)]
         # On a straight stretch the slope is that of the stretch, also at its two ends.
         straight = slope(plan, (low + high) / 2) if len(edges) > 2 or steepest(plan) in (0.0, 1.0) else np.nan
@@ -237,3 +241,22 @@ def bound_table(setting: ExactSetting, schedules: Sequence[str]) -> pl.DataFrame
             }
         )
     return pl.DataFrame(rows)
+
+
+def planted_setting(law: Law, n_codes: int = 40, horizon: float = 100.0, group: int = 2) -> ExactSetting:
+    """The first visit of one group of the planted world, under a linear head whose codes share family rows.
+
+    The head gives each code its own row, its family's and its chapter's on a frozen state of length 1, and a bias, so
+    that K is 1 for the bias plus 1 for each row that two codes share. It starts at logit π, as the network does.
+    """
+    chance = law.next_visit(law.newcomers)[group]
+    share = law.first_visit
+    usable = np.flatnonzero((chance > 0) & (chance < 1) & (share > 0) & (share < 1))
+    by_share = usable[np.argsort(share[usable], kind="stable")]
+    chosen = by_share[np.linspace(0, len(by_share) - 1, min(n_codes, len(by_share))).round().astype(np.int64)]
+    tree = Hierarchy.of(law.vocabulary)
+    assert tree is not None  # planted codes always have families
+    levels = [level[chosen][:, None] == level[chosen][None, :] for level in (tree.category, tree.chapter)]
+    kernel = 2.0 * np.eye(len(chosen)) + sum(level.astype(np.float64) for level in levels)
+    start = logit(share[chosen])
+    return ExactSetting(kernel, logit(chance[chosen]), -start, start, horizon)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.analysis.histories import next_visits
-from adapcla.errors import InputError
+from adapcla.errors import InputError, UsageError
 from adapcla.metrics.pairs import cooccurrence
 from adapcla.records import Cohort, Strata
 from adapcla.seeds import generator
@@ -53,15 +53,18 @@ class Probe(NamedTuple):
 class ProbeSet:
     """Contexts and the codes that are probed at each."""
 
-    #: One patient a context: the visits before the probed one.
-    histories: Cohort
     probes: tuple[Probe, ...]
     strata: Strata
+    n_contexts: int
+    #: One patient a context: the visits before the probed one. Never saved: they are single patients.
+    contexts: Cohort | None = None
 
     @property
-    def n_contexts(self) -> int:
-        """Number of contexts."""
-        return self.histories.n_patients
+    def histories(self) -> Cohort:
+        """The contexts; an error for a probe set that was read back."""
+        if self.contexts is None:
+            raise UsageError("a saved probe set has no patients in it\nto do: choose the probes again from the cohort")
+        return self.contexts
 
     @property
     def context(self) -> NDArray[np.int64]:
@@ -88,7 +91,7 @@ class ProbeSet:
 
     def table(self) -> pl.DataFrame:
         """One row a probe."""
-        tokens, counts = self.histories.vocabulary.tokens, self.strata.counts
+        tokens, counts = self.strata.vocabulary.tokens, self.strata.counts
         return pl.DataFrame(
             {
                 "probe": range(len(self.probes)),
@@ -168,7 +171,7 @@ def probe_set(
         )
     probes = [probe._replace(context=number) for number, (_, found) in enumerate(chosen) for probe in found]
     rows = np.array([row for row, _ in chosen], dtype=np.int64)
-    return ProbeSet(cut.histories.subset(rows), tuple(probes), counts.strata)
+    return ProbeSet(tuple(probes), counts.strata, len(rows), cut.histories.subset(rows))
 
 
 def _probes_at(counts: _Counts, patient: int, codes: NDArray[np.int64], per_context: int) -> Iterator[Probe]:
