@@ -24,10 +24,12 @@ VERBS = (
     "split",
     "export",
     "prior",
+    "methods",
     "train",
     "sample",
     "control",
     "evaluate",
+    "compare",
 )
 
 #: Boxes and colours would more than double the time that `--help` takes.

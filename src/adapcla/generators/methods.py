@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from adapcla.errors import UsageError
+from adapcla.generators.families import network_for
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.references import ReferenceGenerator
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.generators.staged import StagedGenerator
+from adapcla.networks.contract import Shape
+from adapcla.records import Prevalence, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -229,3 +234,40 @@ def _maker(settings: Settings) -> type[NeuralGenerator]:
 def load(folder: str | Path) -> NeuralGenerator:
     """The saved generator in a folder."""
     return NeuralGenerator.load(folder)
+
+
+#: The vocabulary that the sizes in the list of methods are for.
+_LISTED_CODES = 1000
+
+
+def described(method: str, n_codes: int = _LISTED_CODES) -> dict[str, Any]:
+    """What `adapcla methods` says of a row; parameters are those of a vocabulary of `n_codes` codes.
+
+    >>> described("marginal")["parameters"]
+    0
+    """
+    row = METHODS[method]
+    return {
+        "name": method,
+        "summary": row.summary,
+        "paper": row.paper,
+        "starts_from": row.starts_from,
+        "supports": list(row.supports),
+        "note": row.note,
+        "codes": n_codes,
+        "parameters": _parameters(row.settings, n_codes),
+        "passes": row.settings.budget.passes,
+        "in all": row.usual,
+        "settings": row.settings.model_dump(mode="json"),
+    }
+
+
+def _parameters(settings: Settings, n_codes: int) -> int:
+    """How many numbers are learned; layers are alike, so that a deep network need not be made to be counted."""
+    layers = settings.architecture.model_dump().get("layers", 0)
+    if layers > 2:
+        one, two = (_parameters(settings_from(settings, {"layers": n}), n_codes) for n in (1, 2))
+        return one + (layers - 1) * (two - one)
+    prevalence = Prevalence(Vocabulary.of(f"{i:06d}" for i in range(n_codes)), np.full(n_codes, 1 / n_codes), n_codes)
+    network: Any = network_for(settings, Shape(n_codes, settings.architecture.context), prevalence)
+    return sum(parameter.numel() for parameter in network.parameters())

@@ -26,10 +26,8 @@ from adapcla.networks.layers import CodeTable, RecurrentCache, RecurrentTrunk, V
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Prevalence
 
-#: Draws of the generator that a validation visit is judged by.
-_JUDGED_DRAWS = 8
-#: No code is held to be less likely than this by so few draws.
-_LEAST_CHANCE = 1e-5
+#: How fast likeness falls with the cosine between two rows when visits are judged.
+_SHARPNESS = 3.0
 
 
 class AttentiveEmbedding(VisitEmbedding):
@@ -155,16 +153,25 @@ class SyntegNetwork(VisitNetwork):
         return float(super().likelihood(batch).record.sum())
 
     @torch.no_grad()
-    def generator_nll(self, batch: Batch) -> float:
-        """How unlikely real visits are, code by code, under the mean of a few draws of the generator."""
+    def discrepancy(self, batch: Batch) -> float:
+        """How far made visits are from real ones, together with the states they follow; 0 for a perfect generator.
+
+        The squared maximum mean discrepancy under a kernel of the overlap of visits times that of states, in
+        thousandths, times the number of visits. A likelihood would not do: it is best for a generator that ignores
+        its noise and gives every code its prevalence.
+        """
         conditions, real = self.conditions(batch), self.real_visits(batch)
         fixed = torch.Generator().manual_seed(0)
-        chance = torch.zeros_like(real)
-        for _ in range(_JUDGED_DRAWS):
-            noise = torch.randn(len(real), self.settings.noise, generator=fixed)
-            chance += torch.sigmoid(self.made_logits(conditions, noise)) / _JUDGED_DRAWS
-        chance = chance.clamp(_LEAST_CHANCE, 1 - _LEAST_CHANCE)
-        return float(F.binary_cross_entropy(chance, real, reduction="none").double().sum())
+        noise = torch.randn(len(real), self.settings.noise, generator=fixed)
+        made = torch.bernoulli(torch.sigmoid(self.made_logits(conditions, noise)), generator=fixed)
+        states = _kernel(conditions, conditions)
+        among_real, among_made = states * _kernel(real, real), states * _kernel(made, made)
+        across = states * _kernel(real, made)
+        n = max(len(real), 2)
+        inside = sum(float((k.sum() - k.diagonal().sum()) / (n * (n - 1))) for k in (among_real, among_made))
+        # A made visit and the real one after the same history are a pair too; leaving them out keeps it unbiased.
+        between = float((across.sum() - across.diagonal().sum()) / (n * (n - 1)))
+        return 1000 * len(real) * (inside - 2 * between)
 
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """Refused: an adversarial generator has draws, and no likelihood."""
@@ -186,3 +193,8 @@ class SyntegNetwork(VisitNetwork):
     def _ranked(self, batch: Batch) -> Batch:
         """The batch in rank order, the codes of each visit ascending."""
         return replace(batch, codes=self.rank_of_code[batch.codes])
+
+
+def _kernel(one: Tensor, two: Tensor) -> Tensor:
+    """Likeness of rows: an exponential of their cosine, so that sets of codes count and not only single ones."""
+    return torch.exp(_SHARPNESS * (F.normalize(one, dim=1) @ F.normalize(two, dim=1).t()))

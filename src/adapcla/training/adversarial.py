@@ -80,8 +80,13 @@ class AdversarialPlan:
         return conditions
 
     def _made(self, conditions: Tensor) -> Tensor:
+        """Drawn visits of zeros and ones, whose gradient is that of their chances.
+
+        The critic so sees what is sampled later; soft visits would be told from real ones by their softness alone.
+        """
         noise = torch.randn(len(conditions), self.network.settings.noise)
-        return torch.sigmoid(self.network.made_logits(conditions, noise))
+        chance = torch.sigmoid(self.network.made_logits(conditions, noise))
+        return torch.bernoulli(chance.detach()) + chance - chance.detach()
 
     def _critic(self, batch: Batch) -> Tensor:
         conditions, real = self._conditions(batch), self.network.real_visits(batch)
@@ -119,8 +124,8 @@ class AdversarialPlan:
 
     @torch.no_grad()
     def validation(self, batch: Batch) -> tuple[float, int]:
-        """The encoder's loss in its stage; then how unlikely real visits are under the generator's draws."""
-        judge = self.network.encoder_nll if self.stage == "encoder" else self.network.generator_nll
+        """The encoder's loss in its stage; then how far made visits are from real ones after the same histories."""
+        judge = self.network.encoder_nll if self.stage == "encoder" else self.network.discrepancy
         return judge(batch), batch.n_visits
 
 
