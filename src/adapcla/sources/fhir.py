@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +204,7 @@ def _identity(reference: Any) -> str:
     >>> _identity("Patient/7"), _identity("urn:uuid:7"), _identity(None)
     ('7', '7', '')
     """
-    return re.split(r"[/:]", _text(reference).split("/_history/")[0])[-1]
+    return _text(reference).split("/_history/")[0].rsplit("/", 1)[-1].rsplit(":", 1)[-1]
 
 
 def _time(value: Any) -> str:
@@ -217,6 +218,7 @@ def _time(value: Any) -> str:
     return found[0] if found else text
 
 
+@lru_cache(maxsize=4096)
 def system_name(address: str) -> str:
     """The short name of a code system.
 
