@@ -167,7 +167,9 @@ class Spec(_Part):
         >>> Spec(name="a", fit=FitSpec(methods=("lstm",), settings={"passes": 2})).rows()
         {'lstm': ('lstm', {'passes': 2})}
         """
-        out: dict[str, tuple[str, dict[str, Any]]] = {name: (name, dict(self.fit.settings)) for name in self.fit.methods}
+        out: dict[str, tuple[str, dict[str, Any]]] = {
+            name: (name, dict(self.fit.settings)) for name in self.fit.methods
+        }
         for name, variant in self.fit.variants.items():
             out[name] = (variant.method, {**self.fit.settings, **variant.settings})
         return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import numpy as np
 
 from adapcla.console import say
 from adapcla.errors import ExistsError, UsageError
+from adapcla.experiment.curves import curves_of
 from adapcla.experiment.folder import is_done, making, stamp
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
 from adapcla.generators.methods import generator_for
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.runs import OUTCOME, train_run
 from adapcla.generators.writing import write_sample
-from adapcla.metrics import Comparison, Scores
+from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
 from adapcla.records import Cohort, Prevalence, store
 from adapcla.scaffold import Steering
@@ -36,7 +36,9 @@ def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
     """What a prepared cohort depends on: the settings, and the size and time of each file that is read."""
     content = data.model_dump(mode="json")
     if data.source == "planted":
-        return key_of({name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump())
+        return key_of(
+            {name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump()
+        )
     place = data_path(data, beside)
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     seen = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
@@ -49,7 +51,9 @@ def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: s
     if not is_done(place, key):
         with making(place, key) as facts:
             whole = read_data(data, beside)
-            parts = whole.split(seed=split.seed, control=split.control) if split.control else whole.split(seed=split.seed)
+            parts = (
+                whole.split(seed=split.seed, control=split.control) if split.control else whole.split(seed=split.seed)
+            )
             from adapcla.records.description import describe
 
             shutil.rmtree(place, ignore_errors=True)
@@ -57,7 +61,10 @@ def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: s
                 part.save(place / name, overwrite=True)
             facts["description"] = describe(whole)
             facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts._asdict().items()}
-            say(f"prepared {place}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts._asdict().items()))
+            say(
+                f"prepared {place}: "
+                + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts._asdict().items())
+            )
     return {name: Cohort.open(place / name) for name in PARTS if (place / name).is_dir()}
 
 
@@ -131,7 +138,9 @@ def trained(
     return NeuralGenerator.load(place)
 
 
-def sampled(place: Path, key: str, generator: NeuralGenerator, n: int, seed: int, steering: Steering | None = None) -> Cohort:
+def sampled(
+    place: Path, key: str, generator: NeuralGenerator, n: int, seed: int, steering: Steering | None = None
+) -> Cohort:
     """Patients of a fit in a cohort folder, drawn unless that is done already."""
     if not is_done(place, key):
         with making(place, key, seed=seed):
@@ -156,7 +165,6 @@ def scored(
     target: Prevalence | None = None,
     generator: NeuralGenerator | None = None,
     cache: Path | None = None,
-    curves: Callable[[Comparison], dict[str, Any]] | None = None,
 ) -> Scores:
     """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
     if is_done(place, key):
@@ -176,7 +184,7 @@ def scored(
             quick=asked.quick,
             cache=cache,
             evidence=_likelihoods(generator, parts) if "privacy" in asked.suites else None,
-            observe=None if curves is None else lambda comparison: kept.update(curves(comparison)),
+            observe=lambda comparison: kept.update(curves_of(comparison, asked.suites)),
         )
         scores.save(place, overwrite=True)
         store.write_bytes(place / CURVES, store.json_bytes(kept))

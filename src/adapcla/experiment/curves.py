@@ -1,0 +1,84 @@
+"""Curves behind the scores: reliability diagrams, the ROC of the strongest attack, scores by label; aggregates only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.metrics import Comparison
+
+#: Points of a ROC curve that are kept.
+_ROC_POINTS = 200
+
+
+def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
+    """The curves of these suites, ready for JSON; the work behind them is the comparison's own, done once."""
+    out: dict[str, Any] = {}
+    if "reliability" in suites:
+        out["reliability"] = _reliability(comparison)
+    if "utility" in suites:
+        out["labels"] = _labels(comparison)
+    if "privacy" in suites:
+        out["roc"] = _roc(comparison)
+    return out
+
+
+def _reliability(comparison: Comparison) -> dict[str, Any]:
+    """The bins of the reliability diagram over all labels and over the tail labels."""
+    from adapcla.metrics.reliability import reliability_bins
+    from adapcla.metrics.utility import natural_judgements, tail_of
+
+    found = natural_judgements(comparison)
+    if isinstance(found, str) or not found:
+        return {}
+    said = np.stack([each.probability for each in found], axis=1)
+    truth = np.stack([each.truth for each in found], axis=1)
+    tail = tail_of(comparison)
+    return {
+        name: {key: _plain(values) for key, values in reliability_bins(said[:, keep], truth[:, keep]).items()}
+        for name, keep in (("all", np.ones(len(tail), dtype=bool)), ("tail", tail))
+        if keep.any()
+    }
+
+
+def _labels(comparison: Comparison) -> list[dict[str, object]]:
+    """The scores of each label in the balanced protocol."""
+    from adapcla.metrics.utility import balanced_judgements, label_table, rule_of
+
+    found = balanced_judgements(comparison)
+    return [] if isinstance(found, str) else label_table(found, rule_of(comparison).names)
+
+
+def _roc(comparison: Comparison) -> dict[str, Any]:
+    """The curve of the strongest membership attack on data alone."""
+    from adapcla.metrics.privacy.attacks import DATA_ATTACKS, attacked, strongest
+    from adapcla.metrics.privacy.membership import auc
+
+    hit = attacked(comparison)
+    if hit.n_members == 0:
+        return {}
+    areas = {name: auc(*hit.split(name, "all"), halves=name == "shadow") for name in DATA_ATTACKS}
+    name, score = strongest(areas)
+    alarms, caught = roc(*hit.split(name, "all"))
+    return {"attack": name, "auc": score.value, "alarms": _plain(alarms), "caught": _plain(caught)}
+
+
+def roc(members: NDArray[np.float64], controls: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shares of controls and of members above each threshold, thinned to a few hundred points.
+
+    >>> [side.tolist() for side in roc(np.array([3.0, 2.0]), np.array([1.0, 2.0]))]
+    [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]]
+    """
+    thresholds = np.unique(np.concatenate([members, controls]))[::-1]
+    above = [1 - np.searchsorted(np.sort(side), thresholds, side="left") / len(side) for side in (controls, members)]
+    alarms, caught = (np.concatenate([[0.0], side]) for side in above)
+    keep = np.unique(np.linspace(0, len(alarms) - 1, min(_ROC_POINTS, len(alarms))).round().astype(int))
+    return alarms[keep], caught[keep]
+
+
+def _plain(values: NDArray[np.float64]) -> list[float | None]:
+    """Numbers for JSON, which knows no NaN."""
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,86 @@
+"""About how long each stage takes on two cores: for a plan that somebody reads before starting it, not a promise."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from adapcla.experiment.spec import EvaluateSpec, Spec
+from adapcla.generators.settings import Settings
+
+#: Multiplications and additions a second that training and sampling reach on two cores of a common machine.
+_SPEED = 3e10
+#: Seconds of each suite for 10,000 patients on each side, and the share that a quick look takes.
+_SUITE_SECONDS = {"tail": 20.0, "fidelity": 15.0, "utility": 240.0, "reliability": 60.0, "privacy": 90.0}
+_QUICK = 0.15
+#: Sizes of a cohort that was not read yet.
+_UNKNOWN = (40_000, 60_000, 5_000)
+
+
+class Sizes(NamedTuple):
+    """Training patients, training visits and codes."""
+
+    patients: int
+    visits: int
+    codes: int
+
+
+def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
+    """The sizes of the training part: exact where it is prepared, else from the settings.
+
+    >>> sizes_of(Spec(name="a"), {}).codes
+    3000
+    """
+    if prepared.get("parts"):
+        patients, visits = prepared["parts"]["train"]
+        return Sizes(patients, visits, int(prepared["description"]["codes"]))
+    if spec.data.source == "planted":
+        patients = round(0.72 * spec.data.planted.patients)
+        return Sizes(patients, 4 * patients, spec.data.planted.codes)
+    return Sizes(*_UNKNOWN)
+
+
+def training_seconds(settings: Settings, sizes: Sizes) -> float:
+    """Seconds to train a row.
+
+    >>> training_seconds(Settings(), Sizes(10_000, 20_000, 1000)) > 1
+    True
+    """
+    shape = settings.architecture
+    if shape.family in ("marginal", "copy"):
+        return 1.0
+    stages = 2 if settings.first_stage else 1
+    return 2 + 3 * stages * settings.budget.passes * sizes.visits * _work(settings, sizes) / _SPEED
+
+
+def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> float:
+    """Seconds to sample as many patients as were trained on, or this many."""
+    share = patients / sizes.patients if patients else 1.0
+    return 1 + 3 * share * sizes.visits * _work(settings, sizes) / _SPEED
+
+
+def _work(settings: Settings, sizes: Sizes) -> float:
+    """Operations for one visit, forward."""
+    width, layers = settings.architecture.width, getattr(settings.architecture, "layers", 1)
+    head = 4.0 if getattr(settings.architecture, "head", "") == "halo" else 1.0
+    return 2.0 * (12 * layers * width**2 + head * sizes.codes * width)
+
+
+def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
+    """Seconds to judge one sample.
+
+    >>> evaluation_seconds(EvaluateSpec(suites=("tail",)), Sizes(10_000, 20_000, 1000))
+    20.0
+    """
+    scale = max(0.1, sizes.patients / 10_000) * (_QUICK if asked.quick else 1.0)
+    return sum(_SUITE_SECONDS[suite] for suite in asked.suites) * scale
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> clock(42), clock(150), clock(9000)
+    ('42 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
