@@ -33,6 +33,10 @@ def test_wilson_agrees_with_scipy(k: int, n: int):
     assert wilson(k, n) == pytest.approx((expected.low, expected.high))
 
 
+def test_wilson_is_exact_at_the_ends():
+    assert all(wilson(0, n)[0] == 0.0 and wilson(n, n)[1] == 1.0 for n in range(1, 500))
+
+
 def test_wilson_of_nothing_is_everything():
     assert wilson(0, 0) == (0.0, 1.0)
 

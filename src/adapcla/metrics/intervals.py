@@ -40,7 +40,9 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     rate = successes / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+    # At the ends rounding would leave a hair where the bound is exact.
+    low = 0.0 if successes == 0 else max(0.0, float(centre - half))
+    return low, 1.0 if successes == n else min(1.0, float(centre + half))
 
 
 def _poisson_table() -> NDArray[np.uint8]:
