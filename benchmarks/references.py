@@ -5,7 +5,7 @@
 Each cohort is split by seed 4 into train, validation and test patients. Half of the test patients are the held-out
 reference; the other half, as many training patients drawn with repeats, and as many patients of independent codes
 take the place of a synthetic cohort. Without cohorts it takes a small planted world. Prints one JSON line; with `--out`
-writes references.md (headline strata) and references.csv (every stratum).
+writes references.md (headline strata) and references.csv (every stratum of the tail suite).
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]
 
 
 def table(results: dict[str, tuple[dict[str, int], Found]]) -> str:
-    """Every score as CSV."""
-    rows = ["cohort,subject,metric,stratum,value,low,high,n,reason"]
+    """The scores as CSV: every stratum of the tail suite, the headline of the others, what is missing left out."""
+    tail = {metric.key for metric in metrics_of(["tail"])}
+    rows = ["cohort,subject,metric,stratum,value,low,high,n"]
     for name, (_, found) in results.items():
         for (subject, metric, stratum), score in found.items():
-            numbers = ("" if x is None else f"{x:.6g}" for x in (score.value, score.low, score.high))
-            reason = f'"{score.reason}"' if score.reason else ""
-            rows.append(f"{name},{subject},{metric},{stratum},{','.join(numbers)},{score.n},{reason}")
+            if score.value is None or not (metric in tail or stratum == "all"):
+                continue
+            numbers = ("" if x is None else f"{x:.4g}" for x in (score.value, score.low, score.high))
+            rows.append(f"{name},{subject},{metric},{stratum},{','.join(numbers)},{score.n}")
     return "\n".join(rows) + "\n"
 
 
@@ -85,7 +87,7 @@ PREFACE = """# What real patients, copies and chance score
 Rows of real test patients (the ceiling), resampled training patients (memory) and independent codes with training
 prevalence (the floor), each at the same number of patients, with 95 % intervals over patients. `_heldout` metrics, and
 privacy metrics for their control patients, look at the other half of the test patients. Definitions: docs/metrics.md.
-Every stratum is in references.csv. Made by:
+The other strata of the tail suite are in references.csv. Made by:
 
 ```console
 $ {command}
