@@ -44,7 +44,7 @@ class _SparseBCE(torch.autograd.Function):
         n_rows, n_codes = states.shape[0], weight.shape[0]
         step = max(1, CHUNK_ELEMENTS // max(n_codes, 1))
         total = torch.zeros((), dtype=torch.float64)
-        d_states, d_weight, d_bias = torch.empty_like(states), torch.zeros_like(weight), torch.zeros_like(bias)
+        d_states, d_weight, d_bias = torch.empty_like(states), None, None
         edges = torch.searchsorted(targets.rows, torch.arange(0, n_rows + step, step)).tolist()
         for number, low in enumerate(range(0, n_rows, step)):
             high = min(low + step, n_rows)
@@ -62,8 +62,9 @@ class _SparseBCE(torch.autograd.Function):
                 pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
             residual.index_put_((rows, codes), pull, accumulate=True)
             torch.mm(residual, weight, out=d_states[low:high])
-            d_weight.addmm_(residual.t(), part)
-            d_bias += residual.sum(0)
+            # Most losses fit one chunk: a first product saves filling a vocabulary-wide table with zeros.
+            d_weight = residual.t() @ part if d_weight is None else d_weight.addmm_(residual.t(), part)
+            d_bias = residual.sum(0) if d_bias is None else d_bias.add_(residual.sum(0))
         ctx.save_for_backward(d_states, d_weight, d_bias)
         return total.to(states.dtype)
 
