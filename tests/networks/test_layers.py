@@ -82,10 +82,25 @@ def test_every_gap_has_a_bucket() -> None:
 
 
 def test_a_table_is_remembered_until_a_parameter_changes() -> None:
-    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),))
+    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),)).eval()
     with torch.no_grad():
         first = table()
         assert table() is first
         table.own += 1.0
         torch.testing.assert_close(table(), first + 1.0)
     assert table().requires_grad
+
+
+def test_a_table_is_forgotten_when_training_goes_on() -> None:
+    """Fused optimisers change parameters without counting up their version: the mode must tell."""
+    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),))
+    optimiser = torch.optim.AdamW(table.parameters(), lr=0.1, fused=True)
+    seen = []
+    for _ in range(2):
+        table.eval()
+        with torch.no_grad():
+            seen.append(table().clone())
+        table.train()
+        table().sum().backward()
+        optimiser.step()
+    assert not torch.allclose(seen[0], seen[1])

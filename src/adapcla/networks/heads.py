@@ -17,7 +17,7 @@ from adapcla.errors import UsageError
 from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
-from adapcla.networks.layers import CodeTable, remembered
+from adapcla.networks.layers import CodeTable, Remembering
 
 
 class Visits(Protocol):
@@ -129,7 +129,7 @@ def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
     return [int(size) for size in np.diff(edges, prepend=0)]
 
 
-class BlockwiseHead(nn.Module):
+class BlockwiseHead(Remembering):
     """Ours: codes in blocks from frequent to rare; a block knows the history and the codes drawn before it.
 
     The state of block k is H + C·gelu(A·H + Σ Q[codes of earlier blocks] + e_k), and its logits are the shared output
@@ -177,7 +177,7 @@ class BlockwiseHead(nn.Module):
             table = self.table()
             return torch.cat([table, table @ self.to_state], dim=1)
 
-        return remembered(self, make)
+        return self.remembered(make)
 
     def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss of all visits, with gradients."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -15,23 +15,32 @@ from adapcla.networks.batch import Batch
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
 
 
-def remembered(module: nn.Module, make: Callable[[], Tensor]) -> Tensor:
-    """`make()`, done once for as long as the module's parameters stay the same and no gradient is wanted.
+class Remembering(nn.Module):
+    """A module that makes a derived tensor once while it is only evaluated, and forgets it when training goes on.
 
-    Sampling asks for the same tables at every step of every visit.
+    Sampling asks for the same tables at every step of every visit. Versions of parameters cannot tell whether they
+    changed, because fused optimisers do not count them up; the change of mode can.
     """
-    if torch.is_grad_enabled():
-        return make()
-    key = tuple((p.data_ptr(), p._version) for p in module.parameters())
-    memory = module.__dict__.get("_remembered")
-    if memory is None or memory[0] != key:
-        memory = (key, make())
-        module.__dict__["_remembered"] = memory
-    table: Tensor = memory[1]
-    return table
+
+    def train(self, mode: bool = True) -> Self:
+        """Change the mode, forgetting."""
+        self.__dict__.pop("_remembered", None)
+        return super().train(mode)
+
+    def remembered(self, make: Callable[[], Tensor]) -> Tensor:
+        """`make()`, done once in evaluation mode for as long as no parameter is replaced or edited in place."""
+        if self.training or torch.is_grad_enabled():
+            return make()
+        key = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        memory = self.__dict__.get("_remembered")
+        if memory is None or memory[0] != key:
+            memory = (key, make())
+            self.__dict__["_remembered"] = memory
+        table: Tensor = memory[1]
+        return table
 
 
-class CodeTable(nn.Module):
+class CodeTable(Remembering):
     """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
 
     Rare codes have seen little, so most of their vector is what their family learned.
@@ -49,7 +58,7 @@ class CodeTable(nn.Module):
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""
-        return remembered(self, self._made) if self.family_of else self.own
+        return self.remembered(self._made) if self.family_of else self.own
 
     def _made(self) -> Tensor:
         table: Tensor = self.own
