@@ -30,6 +30,7 @@ VERBS = (
     "control",
     "evaluate",
     "compare",
+    "analyse",
 )
 
 #: Boxes and colours would more than double the time that `--help` takes.

@@ -149,7 +149,8 @@ def goals() -> dict[str, int]:
     >>> goals()["tail_pair_seen"], goals()["tail_ctx_jsd"]
     (1, -1)
     """
-    return {metric.key: 1 if metric.goal == "up" else -1 for metric in metrics_of(["tail"])}
+    signs = {"up": 1, "down": -1}
+    return {metric.key: signs[metric.goal] for metric in metrics_of(["tail"]) if metric.goal in signs}
 
 
 def difference_table(scores: pl.DataFrame, reference: str = ANNEALED) -> pl.DataFrame:

@@ -113,16 +113,16 @@ def label_kernels(
     wanted = {group: set(parameters_of(function, group)) for group in groups}
     parameters = parameters_of(function)
     parameters = {name: p for name, p in parameters.items() if any(name in names for names in wanted.values())}
-    pull = vjp(lambda weights: functional_call(function, weights, ()), parameters)[1]
+    logits, pull = vjp(lambda weights: functional_call(function, weights, ()), parameters)[:2]
     size = max(1, sum(p.numel() for p in parameters.values()))
     step = max(1, HELD // (2 * size))
     n = len(codes)
     chunks = [range(low, min(low + step, n)) for low in range(0, n, step)]
     out = {group: np.zeros((n, n)) for group in groups}
     for i, rows in enumerate(chunks):
-        one = _pulled(pull, rows, n)
+        one = _pulled(pull, rows, logits)
         for columns in chunks[i:]:
-            two = one if columns is rows else _pulled(pull, columns, n)
+            two = one if columns is rows else _pulled(pull, columns, logits)
             for group, names in wanted.items():
                 block = sum((one[name].double() @ two[name].double().t()).numpy() for name in sorted(names))
                 out[group][rows.start : rows.stop, columns.start : columns.stop] = block
@@ -130,15 +130,15 @@ def label_kernels(
     return {group: LabelKernel(np.asarray(codes), matrix) for group, matrix in out.items()}
 
 
-def _pulled(pull: Callable[..., Any], rows: range, n: int) -> dict[str, Tensor]:
+def _pulled(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, Tensor]:
     """Flat gradients (rows, size) of the logits in `rows`, by parameter."""
     parts: dict[str, list[Tensor]] = {}
     for row in rows:
-        unit = torch.zeros(n, dtype=torch.get_default_dtype())
+        unit = torch.zeros_like(logits)
         unit[row] = 1.0
         (gradients,) = pull(unit)
         for name, gradient in gradients.items():
-            parts.setdefault(name, []).append(gradient.reshape(-1))
+            parts.setdefault(name, []).append(gradient.detach().reshape(-1))
     return {name: torch.stack(pieces) for name, pieces in parts.items()}
 
 

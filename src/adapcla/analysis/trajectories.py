@@ -22,6 +22,8 @@ from adapcla.training.plan import Moment
 
 #: Looks of a probe: the weights before any step, then a hundred checkpoints.
 LOOKS = 101
+#: What a true probability of 0 is written as, so that its logarithm can be averaged.
+IMPOSSIBLE = 1e-6
 #: The strata whose mean log-probability is followed over all contexts.
 STRATA = ("tail", "mid", "head")
 MEASURES = ("final_gain", "auc", "normalised_auc", "trapezoid_gain", "mean_gain")
@@ -124,7 +126,7 @@ class ProbeObserver:
             first_logits=self._first.numpy(),
             last_logits=self._last.numpy(),
             bias=bias.numpy(),
-            truth=None if true is None else np.log(np.maximum(true[at], 1e-300)),
+            truth=None if true is None else np.log(np.maximum(true[at], IMPOSSIBLE)),
         )
 
 

@@ -1,0 +1,48 @@
+"""The folder of an analysis: tables as CSV and JSON, figures as SVG and PNG, and a summary with the captions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from adapcla.analysis.keeping import write_table
+from adapcla.records import store
+from adapcla.report.style import save_both
+
+SUMMARY = "summary.json"
+
+
+class ResultFolder:
+    """A folder that results are added to one by one; a populated one is refused before anything is computed."""
+
+    def __init__(self, out: str | Path, overwrite: bool = False) -> None:
+        self.out = Path(out)
+        store.refuse_populated(self.out, overwrite)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.captions: dict[str, str] = {}
+        #: What is worth telling at the end, by name.
+        self.facts: dict[str, Any] = {}
+
+    def table(self, name: str, frame: pl.DataFrame, **notes: Any) -> None:
+        """Write a table as NAME.csv and NAME.json."""
+        write_table(frame, self.out / name, notes)
+
+    def figure(self, name: str, drawn: tuple[Figure, str]) -> None:
+        """Write a figure as NAME.svg and NAME.png and keep its caption."""
+        save_both(drawn[0], self.out / name)
+        self.captions[name] = drawn[1]
+
+    def text(self, name: str, content: str) -> None:
+        """Write a page."""
+        path = self.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.write_bytes(path, content.encode())
+
+    def close(self) -> Path:
+        """Write captions and facts as the summary."""
+        path = self.out / SUMMARY
+        store.write_bytes(path, store.json_bytes({"captions": self.captions, **self.facts}))
+        return path
