@@ -32,3 +32,19 @@ def test_the_fingerprint_knows_what_changes_the_weights() -> None:
     assert base.fingerprint() == Settings().fingerprint()
     assert base.fingerprint() != settings_from(base, {"width": 32}).fingerprint()
     assert base.fingerprint() == settings_from(base, {"checkpoint_seconds": 1}).fingerprint()
+
+
+def test_another_family_brings_its_own_settings() -> None:
+    eva = settings_from(Settings(), {"family": "eva", "latent": 8, "width": 32})
+    assert (eva.architecture.family, eva.architecture.latent, eva.architecture.width) == ("eva", 8, 32)
+    assert settings_from(Settings(), eva.model_dump()) == eva
+    with pytest.raises(UsageError, match="no setting is called 'blocks'"):
+        settings_from(Settings(), {"family": "eva", "blocks": 3})
+    with pytest.raises(UsageError, match="expected one of visits"):
+        settings_from(Settings(), {"family": "diffusion"})
+
+
+def test_settings_saved_before_there_were_families_are_read() -> None:
+    saved = Settings().model_dump()
+    del saved["architecture"]["family"], saved["first_stage"], saved["bias_at_validation"]
+    assert settings_from(Settings(), saved) == Settings()

@@ -18,6 +18,8 @@ _LEAST_SPREAD = 0.02
 _SIZE_FACTOR = 10.0
 #: Turns of the generator in a row before the alarm.
 _PATIENCE = 50
+#: Share of the adversarial steps in which the critic learns alone.
+_ALONE = 0.15
 
 
 class AdversarialPlan:
@@ -25,6 +27,8 @@ class AdversarialPlan:
 
     #: The critic and the generator chase each other: a long memory of gradients would make them overshoot.
     betas = {"critic": (0.5, 0.9), "generator": (0.5, 0.9)}  # noqa: RUF012
+    #: A generator that moves slowly can be followed by its critic in few steps.
+    rates = {"critic": 2.0, "generator": 0.7}  # noqa: RUF012
 
     def __init__(self, network: SyntegNetwork) -> None:
         self.network = network
@@ -46,9 +50,13 @@ class AdversarialPlan:
 
     def turn(self, moment: Moment) -> str:
         """The encoder's for its share of the steps, then some of the critic's for each of the generator's."""
-        after = moment.step - self._first_adversarial(moment)
+        first = self._first_adversarial(moment)
+        after = moment.step - first
         if after < 0:
             return "encoder"
+        # A generator that listens to a critic who knows nothing yet walks away from where it began.
+        if after < _ALONE * (moment.n_steps - first):
+            return "critic"
         cycle = self.network.settings.critic_steps + 1
         return "critic" if after % cycle < cycle - 1 else "generator"
 

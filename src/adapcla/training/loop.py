@@ -17,18 +17,18 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.console import Meter, meter
-from adapcla.errors import AdapclaError, InterruptedRun
-from adapcla.networks.batch import Batch, Records
+from adapcla.console import Meter, meter, say
+from adapcla.errors import AdapclaError, InterruptedRun, UsageError
+from adapcla.networks.batch import Records
 from adapcla.seeds import generator, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.journal import Journal
 from adapcla.training.plan import Moment, Plan
+from adapcla.training.processes import processes
 
 
 class Observer(Protocol):
@@ -54,18 +54,6 @@ class Outcome:
     journal: Journal = field(repr=False)
 
 
-class _Forward(nn.Module):
-    """The plan's loss as a forward call, which is what distributed wrappers understand."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self.modules_ = plan.modules
-        self.plan = plan
-
-    def forward(self, batch: Batch, moment: Moment) -> Tensor:
-        return self.plan.loss(batch, moment)
-
-
 class Loop:
     """One run of a plan over a budget."""
 
@@ -83,16 +71,17 @@ class Loop:
         self.observers = observers
         self.n_steps = budget.steps(train.cohort.n_patients)
         self.checkpoints = None if folder is None else Checkpoints(folder)
-        self.journal = Journal(None if folder is None else folder / "journal.jsonl")
-        self.accelerator = Accelerator(cpu=budget.device in ("auto", "cpu") and not torch.cuda.is_available())
+        if budget.device not in ("auto", "cpu"):
+            raise UsageError(f"device {budget.device!r}: this version computes on processors only\nto do: leave it out")
+        self.processes = processes()
+        self.journal = Journal(folder / "journal.jsonl" if folder is not None and self.processes.main else None)
         self.optimisers = {name: self._optimiser(name, list(params)) for name, params in plan.turns().items()}
-        self.forward = self.accelerator.prepare(_Forward(plan))
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
         self.scale = budget.batch_size * train.cohort.n_visits / train.cohort.n_patients
         self.step, self.best_loss, self.best_step, self.bad_looks = 0, math.inf, -1, 0
         self.best: dict[str, Tensor] = {}
         self.spent = 0.0
-        self.stop_asked = False
+        self.stop_asked = self._stopping = False
 
     def _optimiser(self, turn: str, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         tables = [p for n, p in named if p.dim() > 1 and (".own" in n or ".parts" in n)]
@@ -112,6 +101,8 @@ class Loop:
         """Train to the end of the budget, or until validation says stop; the best weights are in the modules."""
         if resume:
             self._restore()
+        # Nobody may write the next checkpoint while another still reads this one.
+        self.processes.wait()
         if self.budget.threads:
             torch.set_num_threads(self.budget.threads)
         # Moments of rows that are rarely touched decay into denormal numbers, which are slow.
@@ -150,7 +141,7 @@ class Loop:
         self._observe()
         if self._due(self.budget.validations):
             self._validate(moment)
-        if self.stop_asked:
+        if self._stopping:
             self._save()
             raise InterruptedRun(f"stopped at step {self.step} of {self.n_steps} after a checkpoint; --resume goes on")
         if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
@@ -165,20 +156,24 @@ class Loop:
         """One optimiser step; anything that is not finite stops the run before it is kept."""
         turn = self.plan.turn(moment)
         optimiser = self.optimisers[turn]
-        rate = self.budget.rate(moment.step, self.n_steps)
+        rate = self.budget.rate(moment.step, self.n_steps) * getattr(self.plan, "rates", {}).get(turn, 1.0)
         for group in optimiser.param_groups:
             group["lr"] = rate
-        torch.manual_seed(stream_key(self.seed, "step", moment.step) % (1 << 63))
+        # Each process has its own stream, or patients of different processes would share their dropout.
+        own = (self.processes.index,) if self.processes.index else ()
+        torch.manual_seed(stream_key(self.seed, "step", moment.step, *own) % (1 << 63))
         self.plan.modules.train()
         optimiser.zero_grad(set_to_none=True)
         total = 0.0
-        world = self.accelerator.num_processes
         for patients in self._pieces(self._draw(moment.step)):
-            batch = self.train.batch(patients)
-            loss = self.forward(batch, moment) / self.scale * world
-            self.accelerator.backward(loss)
-            total += float(loss.detach()) / world
+            loss = self.plan.loss(self.train.batch(patients), moment) / self.scale
+            loss.backward()
+            total += float(loss.detach())
         parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        self.processes.sum_gradients(parameters)
+        # One process that is asked to stop stops all, at the same step.
+        total, asked = self.processes.summed([total, float(self.stop_asked)])
+        self._stopping = asked > 0
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
         self._demand(moment, loss=total, gradient=norm, rate=rate)
         optimiser.step()
@@ -201,7 +196,7 @@ class Loop:
         a_pass = math.ceil(n / size)
         order = generator(self.seed, "pass", step // a_pass).permutation(n)
         chosen = order[(step % a_pass) * size : (step % a_pass + 1) * size]
-        return chosen[self.accelerator.process_index :: self.accelerator.num_processes]
+        return chosen[self.processes.index :: self.processes.count]
 
     def _pieces(self, patients: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """The patients in pieces of bounded size, so that memory is bounded too."""
@@ -251,7 +246,7 @@ class Loop:
     # ---- keeping ----------------------------------------------------------------------------------------
     def _save(self) -> None:
         self._saved = time.monotonic()
-        if self.checkpoints is None or not self.accelerator.is_main_process:
+        if self.checkpoints is None or not self.processes.main:
             return
         tensors = {f"now.{name}": value for name, value in self.plan.modules.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
@@ -264,7 +259,7 @@ class Loop:
             "best_step": self.best_step,
             "bad_looks": self.bad_looks,
             "seconds": self._seconds(),
-            "processes": self.accelerator.num_processes,
+            "processes": self.processes.count,
         }
         self.checkpoints.save(self.step, tensors, state)
 
@@ -273,6 +268,11 @@ class Loop:
         if found is None:
             return
         tensors, state = found
+        before = state.get("processes", self.processes.count)
+        if before != self.processes.count and self.processes.main:
+            say(
+                f"warning: begun by {before} processes, goes on with {self.processes.count}: sums are rounded otherwise"
+            )
         self.step, self.best_step, self.bad_looks = state["step"], state["best_step"], state["bad_looks"]
         self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
         self.spent = state["seconds"]
@@ -298,11 +298,13 @@ def validation_loss(plan: Plan, valid: Records, budget: Budget) -> float:
     """The bias-free loss a visit over all validation patients."""
     plan.modules.eval()
     total, visits = 0.0, 0
-    for low in range(0, valid.cohort.n_patients, budget.batch_size):
+    group = processes()
+    for low in group.share(range(0, valid.cohort.n_patients, budget.batch_size)):
         patients = np.arange(low, min(low + budget.batch_size, valid.cohort.n_patients))
         part, n = plan.validation(valid.batch(patients))
         total, visits = total + part, visits + n
-    return total / max(visits, 1)
+    loss, rows = group.summed([total, visits])
+    return loss / max(rows, 1)
 
 
 @contextmanager
