@@ -22,6 +22,7 @@ from adapcla.records import Prevalence, Vocabulary
 from adapcla.records.store import (
     fresh_folder,
     json_bytes,
+    no_space_named,
     read_json,
     read_vocabulary,
     verify_manifest,
@@ -71,7 +72,8 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
         "shareable": shareable,
         "environment": environment(),
     }
-    with fresh_folder(folder, overwrite) as place:
+    needed = sum(value.nbytes for value in weights.values())
+    with no_space_named(folder, needed), fresh_folder(folder, overwrite) as place:
         (place / WEIGHTS).write_bytes(tensors_as_bytes(weights))
         (place / CONFIG).write_bytes(json_bytes(config))
         write_vocabulary(place / VOCABULARY, fitted.prevalence.vocabulary.codes)

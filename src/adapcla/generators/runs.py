@@ -11,11 +11,13 @@ from adapcla.console import say
 from adapcla.errors import ExistsError, UsageError
 from adapcla.generators.bundle import environment
 from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.staged import FIRST
 from adapcla.records import Cohort
-from adapcla.records.store import json_bytes, read_json, refuse_populated, write_bytes
-from adapcla.training.checkpoint import Checkpoints
+from adapcla.records.store import json_bytes, read_json, refuse_populated, sweep, write_bytes
+from adapcla.training.checkpoint import Checkpoints, only_one
+from adapcla.training.processes import processes
 
-ASKED, OUTCOME, MODEL = "asked.json", "outcome.json", "model"
+ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
 
 
 def train_run(
@@ -29,7 +31,7 @@ def train_run(
     shareable: bool = False,
 ) -> NeuralGenerator:
     """The fitted generator, after training in a run folder that survives being killed at any moment."""
-    place = Path(folder)
+    place, group = Path(folder), processes()
     asked = {
         "settings": generator.settings.model_dump(),
         "fingerprint": generator.settings.fingerprint(),
@@ -37,23 +39,51 @@ def train_run(
         "valid": valid.fingerprint,
         "shareable": shareable,
     }
-    if resume and (place / ASKED).exists():
-        _same(read_json(place / ASKED), asked, place)
-        if (place / MODEL).is_dir():
-            say(f"{place} is complete already")
-            Checkpoints(place).clear()
-            return NeuralGenerator.load(place)
-    else:
+    killed_at_once = resume and not (place / ASKED).exists() and _only_hidden(place)
+    resume = resume and (place / ASKED).exists()
+    if group.main and not resume and not killed_at_once:
         refuse_populated(place, overwrite)
-        _emptied(place)
-        place.mkdir(parents=True, exist_ok=True)
-        write_bytes(place / ASKED, json_bytes(asked))
-    _warn_other_environment(place)
-    generator.fit(train, valid, folder=place, resume=resume)
-    generator.save(place / MODEL, overwrite=True, shareable=shareable)
-    write_bytes(place / OUTCOME, json_bytes(outcome(generator)))
-    Checkpoints(place).clear()
+    with only_one(place):
+        if group.main:
+            _prepare(place, asked, resume)
+        # The others look at the folder when it is as the first has left it.
+        group.wait()
+        if resume and (place / MODEL).is_dir():
+            say(f"{place} is complete already")
+            if group.main:
+                _tidy(place)
+            return NeuralGenerator.load(place)
+        generator.fit(train, valid, folder=place, resume=resume)
+        if group.main:
+            write_bytes(place / OUTCOME, json_bytes(outcome(generator)))
+            # The model comes last: a run that has one is complete.
+            generator.save(place / MODEL, overwrite=True, shareable=shareable)
+            _tidy(place)
+        group.wait()
     return generator
+
+
+def _prepare(place: Path, asked: dict[str, Any], resume: bool) -> None:
+    """Leave the folder as training needs it: emptied, or that of the same run."""
+    if resume:
+        _same(read_json(place / ASKED), asked, place)
+    else:
+        _emptied(place)
+        write_bytes(place / ASKED, json_bytes(asked))
+    for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL):
+        sweep(place / name)
+    _warn_other_environment(place)
+
+
+def _only_hidden(place: Path) -> bool:
+    """Whether a folder holds no more than the lock and the unfinished files of a run that had just begun."""
+    return place.is_dir() and all(path.name.startswith(".") for path in place.iterdir())
+
+
+def _tidy(place: Path) -> None:
+    """Remove what only an unfinished run needs."""
+    Checkpoints(place).clear()
+    Checkpoints(place / FIRST).clear()
 
 
 def outcome(generator: NeuralGenerator) -> dict[str, Any]:
@@ -90,7 +120,7 @@ def _same(before: dict[str, Any], now: dict[str, Any], place: Path) -> None:
 
 def _warn_other_environment(place: Path) -> None:
     """Record where a run is made, and say when it goes on somewhere else: bytes may then differ."""
-    path = place / "environment.json"
+    path = place / ENVIRONMENT
     here = environment()
     if path.exists():
         before = read_json(path)
@@ -105,7 +135,8 @@ def _emptied(place: Path) -> None:
     """Clear what an earlier run left, file by file: only what runs make."""
     import shutil
 
-    for name in (ASKED, OUTCOME, "journal.jsonl", "environment.json"):
+    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT):
         (place / name).unlink(missing_ok=True)
     Checkpoints(place).clear()
-    shutil.rmtree(place / MODEL, ignore_errors=True)
+    for name in (MODEL, FIRST):
+        shutil.rmtree(place / name, ignore_errors=True)

@@ -18,6 +18,8 @@ from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.sampling import BLOCK, Rolled, joined
 from adapcla.records import Cohort, store
 from adapcla.scaffold import Steering
+from adapcla.training.checkpoint import only_one
+from adapcla.training.processes import processes
 
 #: Patients a shard: a whole number of blocks.
 SHARD = 64 * BLOCK
@@ -35,27 +37,58 @@ def write_sample(
     overwrite: bool = False,
 ) -> Cohort:
     """`n` patients of a seed in a cohort folder; the same bytes as `generator.sample(n, seed).save(folder)`."""
-    place, rule = Path(folder), rule or SampleRule()
+    place, rule, group = Path(folder), rule or SampleRule(), processes()
     card = generator.sample_card(n, seed, rule, steering)
     key = _key(generator, card, steering, rule)
-    if resume and (place / store.MANIFEST).exists() and store.read_json(place / store.CARD).get("key") == key:
-        return Cohort.open(place)
-    store.refuse_populated(place, overwrite)
-    parts = place.with_name(f".{place.name}.{key}.parts")
-    if not resume:
-        shutil.rmtree(parts, ignore_errors=True)
-    parts.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    done = resume and _is_sample(place, key)
+    if group.main and not done:
+        store.refuse_populated(place, overwrite)
+    with only_one(unfinished):
+        if group.main and not done:
+            _prepare(place, unfinished, key if resume else "")
+        # The others begin when the folder is as the first has left it, and wait again until it is complete.
+        group.wait()
+        if not done:
+            _shards(generator, n, seed, steering, rule, unfinished / key)
+            group.wait()
+            if group.main:
+                shards = sorted((unfinished / key).glob("*.npz"))
+                _assemble(generator, shards, place, {**card, "key": key}, overwrite)
+        if group.main:
+            shutil.rmtree(unfinished)
+        group.wait()
+    return Cohort.open(place)
+
+
+def _is_sample(place: Path, key: str) -> bool:
+    """Whether this sample is there already, complete."""
+    return (place / store.MANIFEST).exists() and store.read_json(place / store.CARD).get("key") == key
+
+
+def _prepare(place: Path, unfinished: Path, key: str) -> None:
+    """Keep the shards of this key alone, and nothing that a killed process left."""
+    store.sweep(place)
+    for path in unfinished.iterdir():
+        if path.is_dir() and path.name != key:
+            shutil.rmtree(path)
+    for path in (unfinished / key).glob(".*.tmp") if key else ():
+        path.unlink()
+
+
+def _shards(
+    generator: NeuralGenerator, n: int, seed: int, steering: Steering | None, rule: SampleRule, folder: Path
+) -> None:
+    """Write this process's share of the shards, except those that are there."""
+    folder.mkdir(parents=True, exist_ok=True)
     with meter("sample", n) as bar:
-        for low in range(0, n, SHARD):
-            path = parts / f"{low:012d}.npz"
+        for low in processes().share(range(0, n, SHARD)):
+            path = folder / f"{low:012d}.npz"
             count = min(SHARD, n - low)
             if not path.exists():
                 whole = joined(list(generator.stream(low + count, seed, steering, rule, first=low)))
                 store.write_bytes(path, _packed(whole))
             bar.advance(count, f"shard {low // SHARD + 1}")
-    _assemble(generator, sorted(parts.glob("*.npz")), place, {**card, "key": key}, overwrite)
-    shutil.rmtree(parts)
-    return Cohort.open(place)
 
 
 def _key(generator: NeuralGenerator, card: dict[str, Any], steering: Steering | None, rule: SampleRule) -> str:

@@ -16,7 +16,8 @@ from safetensors.torch import save as tensors_as_bytes
 from torch import Tensor
 
 from adapcla.errors import AdapclaError, ExistsError
-from adapcla.records.store import json_bytes, sha256_of, write_bytes
+from adapcla.records.store import crash_point, json_bytes, sha256_of, write_bytes
+from adapcla.training.processes import processes
 
 _POINTER = "LATEST.json"
 _GENERATIONS = 2
@@ -41,9 +42,13 @@ class Checkpoints:
         write_bytes(path, tensors_as_bytes(contiguous, metadata={"state": json.dumps(state, sort_keys=True)}))
         kept = [entry for entry in self._entries() if entry["file"] != path.name][: _GENERATIONS - 1]
         entries = [{"file": path.name, "step": step, "sha256": sha256_of(path)}, *kept]
+        crash_point("pointer")
         write_bytes(self.folder / _POINTER, json_bytes({"generations": entries}))
-        for old in self.folder.glob("step-*.safetensors"):
-            if old.name not in {entry["file"] for entry in entries}:
+        crash_point("prune")
+        wanted = {_POINTER, *(entry["file"] for entry in entries)}
+        # Older generations, and what was half written when a process was killed.
+        for old in self.folder.iterdir():
+            if old.name not in wanted:
                 old.unlink()
 
     def _entries(self) -> list[dict[str, Any]]:
@@ -71,9 +76,19 @@ class Checkpoints:
             self.folder.rmdir()
 
 
+#: Folders that this process holds.
+_HELD: set[Path] = set()
+
+
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the run folder; a second process is refused, a dead one's hold is gone with it."""
+    """Hold the run folder; a second process is refused, a dead one's hold is gone with it.
+
+    A process that holds a folder may ask for it again; of several that work together only the first holds it.
+    """
+    if folder.resolve() in _HELD or not processes().main:
+        yield
+        return
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -83,6 +98,8 @@ def only_one(folder: Path) -> Iterator[None]:
             raise ExistsError(
                 f"{folder} is in use by another process\nto do: wait for it, or name another --out"
             ) from None
+        _HELD.add(folder.resolve())
         yield
     finally:
+        _HELD.discard(folder.resolve())
         os.close(handle)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from adapcla.records.store import no_space_named, write_bytes
+
 
 class Journal:
     """An append-only log of a run; without a file it only remembers."""
@@ -25,14 +27,15 @@ class Journal:
                 continue
             if isinstance(line, dict) and line.get("step", 0) <= step:
                 self.lines.append(line)
-        self.path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+        write_bytes(self.path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
 
     def write(self, **line: Any) -> None:
         """Add a line."""
         self.lines.append(line)
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
+            text = json.dumps(line) + "\n"
+            with no_space_named(self.path, len(text)), self.path.open("a", encoding="utf-8") as stream:
+                stream.write(text)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """The lines of one kind, in order.

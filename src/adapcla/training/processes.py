@@ -1,0 +1,90 @@
+"""Which of several processes this is, and the few things they do together; a process alone pays nothing for it.
+
+Processes are started by `accelerate launch` or `torchrun`, never by the package itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The place of this process among `count`.
+
+    >>> alone = Processes(0, 1)
+    >>> alone.main, alone.summed([2.0, 3.0]), list(alone.share(range(4)))
+    (True, [2.0, 3.0], [0, 1, 2, 3])
+    """
+
+    index: int
+    count: int
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes files."""
+        return self.index == 0
+
+    def share(self, items: Sequence[int]) -> Sequence[int]:
+        """Every `count`-th item, so that the shares of all processes make the whole.
+
+        >>> Processes(1, 2).share([10, 11, 12, 13, 14])
+        [11, 13]
+        """
+        return items[self.index :: self.count]
+
+    def wait(self) -> None:
+        """Go on when all processes have come here."""
+        if self.count > 1:
+            from accelerate import PartialState
+
+            PartialState().wait_for_everyone()
+
+    def summed(self, numbers: Sequence[float]) -> list[float]:
+        """The numbers, added up over all processes."""
+        if self.count == 1:
+            return list(numbers)
+        from accelerate.utils import reduce
+
+        return list(reduce(torch.tensor(list(numbers), dtype=torch.float64), reduction="sum").tolist())
+
+    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Give every process the sum of all processes' gradients.
+
+        One exchange a step, after all pieces of a batch: processes may have different numbers of pieces, or none. A
+        parameter that no process has a gradient for keeps none, so that the optimiser passes it over.
+        """
+        if self.count == 1:
+            return
+        from accelerate.utils import reduce
+
+        flags = torch.tensor([float(p.grad is not None) for p in parameters])
+        parts = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters]
+        whole = reduce(torch.cat([flags, *parts]), reduction="sum")
+        at = len(parameters)
+        for number, parameter in enumerate(parameters):
+            piece = whole[at : at + parameter.numel()].view_as(parameter)
+            at += parameter.numel()
+            if whole[number] > 0:
+                parameter.grad = piece.clone()
+
+
+@cache
+def processes() -> Processes:
+    """The place of this process, from what its launcher said; joins the group if there is one.
+
+    >>> processes().count
+    1
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Processes(0, 1)
+    from accelerate import PartialState
+
+    state = PartialState(cpu=not torch.cuda.is_available())
+    return Processes(state.process_index, state.num_processes)
