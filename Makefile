@@ -12,7 +12,7 @@ export OMP_NUM_THREADS := 1
 .PHONY: help demo test lint bench clean
 
 help:
-	@echo "make demo   a small world, its card and its figure, in $(DEMO)/"
+	@echo "make demo   a small world, three methods trained, judged and shown on one page, in $(DEMO)/"
 	@echo "make test   ruff, mypy, and all tests with the examples in README, docs and docstrings"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks, one JSON object each"
@@ -30,10 +30,10 @@ demo: $(STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/adapcla simulate --out $(DEMO)/world --patients 2000 --codes 800 --seed 1
 	$(BIN)/adapcla describe $(DEMO)/world --figure $(DEMO)/world.png
+	$(BIN)/adapcla run experiments/demo.toml --out $(DEMO) --resume
 	@echo
-	@echo "cohort    $(DEMO)/world"
-	@echo "its card  $(DEMO)/world/card.json"
-	@echo "figure    $(DEMO)/world.png"
+	@echo "cohort    $(DEMO)/world, its card $(DEMO)/world/card.json, its figure $(DEMO)/world.png"
+	@echo "page      $(DEMO)/demo/report.html"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

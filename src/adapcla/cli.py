@@ -18,6 +18,9 @@ from adapcla.version import __version__
 
 #: The verbs in the order in which `--help` shows them; each is a module of `adapcla.commands`.
 VERBS = (
+    "demo",
+    "run",
+    "report",
     "simulate",
     "import_",
     "describe",

@@ -78,8 +78,8 @@ def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
 def clock(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> clock(42), clock(150), clock(9000)
-    ('42 s', '3 min', '2.5 h')
+    >>> clock(42), clock(120), clock(9000)
+    ('42 s', '2 min', '2.5 h')
     """
     if seconds < 90:
         return f"{seconds:.0f} s"

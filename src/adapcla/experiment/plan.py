@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +12,9 @@ from typing import Any
 from adapcla.console import say
 from adapcla.errors import UsageError
 from adapcla.experiment import stages
+from adapcla.experiment.compare import known_settings
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
-from adapcla.experiment.folder import STUDY, RunFolder, is_done, making, stamp
+from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.generators.bundle import environment
 from adapcla.generators.methods import generator_for
@@ -45,7 +47,9 @@ class Plan:
     def __init__(self, spec: Spec, out: str | Path, beside: str | Path = ".") -> None:
         self.spec, self.beside = spec, Path(beside)
         self.folder = RunFolder(Path(out) / spec.name)
-        self.rows = spec.rows()
+        self.rows = {
+            name: (method, known_settings(method, settings)) for name, (method, settings) in spec.rows().items()
+        }
         self._check()
         self.steps = tuple(self._steps())
 
@@ -235,6 +239,12 @@ class Plan:
             store.write_bytes(self.folder.root / STUDY, store.json_bytes(self.about()))
             say("report")
             return write_page([Study.open(self.folder.root)], self.folder.report)
+
+    def forget(self) -> None:
+        """Take away the stamps, so that every step is done again; results stay until they are replaced."""
+        for path in self.folder.root.rglob(STAMP):
+            path.unlink()
+        shutil.rmtree(self.folder.cache, ignore_errors=True)
 
     def about(self) -> dict[str, Any]:
         """What the page needs to know: what was asked, and where each result lies below the folder."""

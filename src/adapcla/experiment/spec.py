@@ -138,10 +138,10 @@ class Spec(_Part):
     summary: str = ""
     cohort: str = Field("", description="The paper's name of this cohort, where it is one of the paper's.")
     real: bool = Field(True, description="Whether the patients are real people.")
-    data: DataSpec = DataSpec()  # type: ignore[call-arg]
-    split: SplitSpec = SplitSpec()  # type: ignore[call-arg]
+    data: DataSpec = DataSpec()
+    split: SplitSpec = SplitSpec()
     fit: FitSpec = FitSpec()
-    sample: SampleSpec = SampleSpec()  # type: ignore[call-arg]
+    sample: SampleSpec = SampleSpec()
     evaluate: EvaluateSpec = EvaluateSpec()
     targets: dict[str, TargetSpec] = Field(default_factory=dict)
     analyse: AnalyseSpec = AnalyseSpec()

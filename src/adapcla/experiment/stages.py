@@ -98,7 +98,8 @@ def _options(content: dict[str, Any]) -> Any:
     unknown = sorted(set(content) - known)
     if unknown:
         raise UsageError(f"data.options.{unknown[0]}: expected one of {', '.join(sorted(known))}")
-    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+    given: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
+    return Options(**given)
 
 
 def _only(cohort: Cohort, name: str, categories: list[str]) -> Cohort:

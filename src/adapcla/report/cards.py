@@ -1,0 +1,215 @@
+"""Tables that are not scores by row: the data card, control, the privacy gate, costs, settings and environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adapcla.metrics.contract import Score
+from adapcla.report.paper_numbers import TRANSFER, paper_number
+from adapcla.report.study import Study
+from adapcla.report.tables import Cell, Line, Table, cell_of, shown
+
+_CONTROL = (
+    ("control_mae", "all", "gap MAE ↓"),
+    ("control_max_gap", "all", "largest gap ↓"),
+    ("control_jsd", "all", "JSD ↓"),
+    ("control_spearman", "all", "Spearman ↑"),
+    ("tail_pair_seen", "all", "TailPairSeen ↑"),
+    ("tail_ctx_jsd", "all", "TailCtxJSD ↓"),
+    ("tstr_acc", "all", "Acc ↑"),
+    ("tstr_f1", "all", "F1 ↑"),
+    ("tstr_auprc", "all", "AUPRC ↑"),
+)
+_PARTS = ("train", "valid", "test", "control")
+_MODES = {"none": "not steered", "paper": "paper's rule", "calibrated": "closed loop"}
+
+
+def data_card(study: Study) -> Table:
+    """The cohort in numbers."""
+    told, parts = study.prepared["description"], study.prepared["parts"]
+    visits, codes = told["visits_per_patient"], told["codes_per_visit"]
+    tail = told["strata"]["tail"]
+    lines = [
+        ("source", told["source"]),
+        ("patients", f"{told['patients']:,}"),
+        ("visits", f"{told['visits']:,}"),
+        ("codes", f"{told['codes_present']:,}"),
+        ("visits a patient", f"mean {visits['mean']:.2f}, median {visits['median']:g}, most {visits['max']:,}"),
+        ("codes a visit", f"mean {codes['mean']:.2f}, median {codes['median']:g}, most {codes['max']:,}"),
+        ("tail (rarest third)", f"{tail['codes']:,} codes, {100 * (tail['share_of_entries'] or 0):.2f} % of entries"),
+        ("singletons", f"{told['strata']['singletons']['codes']:,} codes"),
+        ("next-visit overlap", _overlap(told["overlap"])),
+        ("dropped while reading", ", ".join(f"{n:,} {why}" for why, n in told["dropped"].items()) or "nothing"),
+        *(
+            (f"{name} part", f"{parts[name][0]:,} patients, {parts[name][1]:,} visits")
+            for name in _PARTS
+            if name in parts
+        ),
+    ]
+    rows = tuple(Line((Cell(name), Cell(str(value)))) for name, value in lines)
+    caption = "Counts of the whole cohort before the split, then of each part. Aggregates only."
+    return Table("data-card", "The data", caption, ("what", "value"), rows)
+
+
+def _overlap(told: dict[str, Any]) -> str:
+    """How much more alike a patient's next visit is than anybody's."""
+    if told.get("next_visit") is None:
+        return "not known"
+    other = told.get("random_visit")
+    return f"{told['next_visit']:.3f} (somebody else's visit: {'–' if other is None else f'{other:.3f}'})"
+
+
+def control_table(study: Study) -> Table | None:
+    """Requested against achieved, the tail and utility on the target, for each way of steering; None without any."""
+    lines = []
+    for row in study.rows:
+        for way in study.ways(row):
+            where = {"target": way["target"], "mode": way["mode"]}
+            cells = [cell_of(study.measured(row, metric, stratum, **where)) for metric, stratum, _ in _CONTROL]
+            lines.append(Line((Cell(row), Cell(way["target"]), Cell(_MODES[way["mode"]]), *cells)))
+    if not lines:
+        return None
+    for row in ("lstm", "eva", "synteg", "gpt", "adapcla"):
+        told = [paper_number(study.cohort, row, metric, stratum) for metric, stratum, _ in _CONTROL]
+        if study.cohort == TRANSFER and any(told):
+            lines.append(
+                Line((Cell(f"{row} (paper)"), Cell("MIMIC-III"), Cell("–"), *(Cell(shown(x), x) for x in told)))
+            )
+    caption = (
+        "Table 3b of the paper and what it leaves out: how near the generated prevalences came to the requested ones, "
+        "and what that did to the tail and to classifiers, judged on the target's own patients."
+    )
+    columns = ("method", "target", "way", *(heading for _, _, heading in _CONTROL))
+    return Table("control", "Control without training", caption, columns, tuple(lines))
+
+
+def gate_table(study: Study) -> Table | None:
+    """Which rows pass the privacy gate, and where they fail; None without the privacy suite."""
+    from adapcla.metrics.privacy import gate
+
+    lines = []
+    for row in study.rows:
+        found: dict[str, dict[str, Score]] = {}
+        table = study.scores.filter((study.scores["row"] == row) & (study.scores["suite"] == "privacy"))
+        for one in table.iter_rows(named=True):
+            score = Score(one["value"], one["n"], one["low"], one["high"], one["reason"])
+            found.setdefault(one["metric"], {}).setdefault(one["stratum"], score)
+        if not found:
+            continue
+        checked = gate(found)
+        failed = [line.name for line in checked if not line.passed]
+        silent = [line.name for line in checked if line.value is None]
+        cells = (
+            Cell(row),
+            Cell("failed" if failed else "passed"),
+            Cell(", ".join(failed) or "–"),
+            Cell(f"{len(silent)}"),
+        )
+        lines.append(Line(cells, "did-not-hold" if failed else "held"))
+    if not lines:
+        return None
+    caption = "Evidence, not a guarantee: the limits are those of `adapcla evaluate --gate`."
+    return Table("gate", "Privacy gate", caption, ("method", "gate", "failed lines", "not assessed"), tuple(lines))
+
+
+def cost_table(study: Study) -> Table:
+    """Parameters, passes, seconds and memory of each row, and what it started from."""
+    from adapcla.generators.methods import METHODS
+
+    lines = []
+    for row, costs in study.costs.items():
+        method = METHODS.get(str(costs["settings"].get("method", row)))
+        numbers = [costs.get(name) for name in ("parameters", "passes", "seconds", "peak memory MB")]
+        loss = costs.get("validation loss a visit")
+        cells = [Cell(shown(x) if x is not None else "–", x) for x in (*numbers, loss)]
+        start = "–" if method is None else method.starts_from
+        stopped = "yes" if costs.get("stopped early") else "no"
+        lines.append(Line((Cell(row), *cells, Cell(stopped), Cell(start))))
+    caption = "One fit of each row, on the machine named under Environment. Validation loss contains no scaffold."
+    columns = (
+        "method",
+        "parameters",
+        "passes",
+        "seconds",
+        "peak MB",
+        "validation loss",
+        "stopped early",
+        "starts from",
+    )
+    return Table("cost", "Cost", caption, columns, tuple(lines))
+
+
+def settings_table(study: Study) -> Table:
+    """Every setting in which rows differ from one another or from the table of methods' first row, one a line."""
+    flat = {row: _flat(costs["settings"]) for row, costs in study.costs.items()}
+    names = sorted({name for settings in flat.values() for name in settings})
+    rows = list(flat)
+    lines = [
+        Line((Cell(name), *(Cell(str(flat[row].get(name, "–"))) for row in rows)))
+        for name in names
+        if not name.endswith(("checkpoint_seconds", "threads"))
+    ]
+    caption = f"Resolved settings of every fit. The specification's fingerprint is {study.about['fingerprint']}."
+    return Table("settings", "Settings", caption, ("setting", *rows), tuple(lines))
+
+
+def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name.
+
+    >>> _flat({"a": 1, "b": {"c": 2}})
+    {'a': 1, 'b.c': 2}
+    """
+    out: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            out |= _flat(value, f"{before}{name}.")
+        else:
+            out[before + name] = value
+    return out
+
+
+def environment_table(study: Study) -> Table:
+    """Versions and machine."""
+    told = {"adapcla": study.about["version"], **study.about["environment"]}
+    lines = tuple(Line((Cell(name), Cell(str(value)))) for name, value in sorted(told.items()))
+    return Table("environment", "Environment", "Where this was computed.", ("what", "value"), lines)
+
+
+def analysis_tables(study: Study) -> list[Table]:
+    """Every table that the analyses left, as it was written; long ones are cut and say so."""
+    import polars as pl
+
+    if not study.about.get("analysis"):
+        return []
+    out = []
+    for path in sorted((study.folder / study.about["analysis"]).rglob("*.csv")):
+        frame = pl.read_csv(path, infer_schema_length=None)
+        if frame.height == 0 or frame.width > _WIDEST or path.stem in _NOT_SHOWN:
+            continue
+        lines = tuple(
+            Line(tuple(Cell(shown(x), x) if isinstance(x, float) else Cell(str(x), _number(x)) for x in row))
+            for row in frame.head(_LONGEST).iter_rows()
+        )
+        cut = f" The first {_LONGEST} of {frame.height:,} rows." if frame.height > _LONGEST else ""
+        notes = _notes(path.with_suffix(".json"))
+        title = path.stem.replace("_", " ").replace("-", " ")
+        out.append(Table(f"analysis-{path.stem}", title, (notes + cut).strip(), tuple(frame.columns), lines))
+    return out
+
+
+#: Analysis tables beyond these sizes are files for programs; the page shows their figures.
+_WIDEST, _LONGEST = 14, 60
+_NOT_SHOWN = ("probes", "curves")
+
+
+def _number(value: object) -> float | None:
+    """Whole numbers sort as numbers."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _notes(path: Any) -> str:
+    """The notes that stand beside an analysis table, as text."""
+    from adapcla.records.store import read_json
+
+    told = read_json(path).get("notes", {}) if path.is_file() else {}
+    return " ".join(f"{name}: {value}." for name, value in told.items() if isinstance(value, str | int | float))

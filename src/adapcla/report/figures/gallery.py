@@ -1,0 +1,189 @@
+"""Which pictures a study gets, each with its key, its section and its caption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+from adapcla.records import Cohort
+from adapcla.report.figures import cooccurrence, frequency, privacy, scaffold, scorecard, utility
+from adapcla.report.figures.control import requested_against_achieved
+from adapcla.report.figures.longtail import longtail
+from adapcla.report.study import Study
+from adapcla.scaffold.schedule import SCHEDULES
+
+#: Rows drawn side by side at most; tables have them all.
+MOST_ROWS = 7
+#: Patients behind a heat map at most: enough for its colours.
+MOST_PATIENTS = 20_000
+_SCORECARD = (
+    ("pair_seen", "PairSeen"),
+    ("tail_pair_seen", "TailPairSeen"),
+    ("tail_ctx_jsd", "TailCtxJSD"),
+    ("tail_topk_jac", "TailTopKJac"),
+    ("pair_seen_heldout", "PairSeen, held out"),
+    ("tail_pair_seen_heldout", "TailPairSeen, held out"),
+    ("tail_ctx_jsd_heldout", "TailCtxJSD, held out"),
+    ("tail_topk_jac_heldout", "TailTopKJac, held out"),
+    ("tail_coverage", "tail coverage"),
+    ("prevalence_log_r2", "log prevalence R²"),
+)
+_BARS = (
+    ("tstr_acc", "Acc"),
+    ("tstr_f1", "F1"),
+    ("tstr_auprc", "AUPRC"),
+    ("tstr_natural_auprc", "natural AUPRC"),
+    ("tstr_natural_auroc", "natural AUROC"),
+    ("tstr_next_auprc", "next-visit AUPRC"),
+    ("tstr_next_auroc", "next-visit AUROC"),
+)
+_COPIES = (
+    ("copy_excess", "Exact copies"),
+    ("rare_copy_excess", "Copies with rare codes"),
+    ("near_copy_excess", "Near copies"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure with what the page says of it."""
+
+    key: str
+    section: str
+    title: str
+    caption: str
+    figure: Figure
+    #: Whether it has so many marks that pixels are smaller than shapes.
+    dense: bool = False
+
+
+def pictures(study: Study) -> Iterator[Picture]:
+    """The pictures of a study, in the order of the page."""
+    rows = study.rows[:MOST_ROWS]
+    train = study.part("train")
+    made = {row: some(study.synthetic(row)) for row in rows}
+    caption = "Visits of each code by rank with its strata, codes a visit, visits a patient; training patients."
+    yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
+    card = scorecard_values(study)
+    if any(value is not None for cells in card.values() for value in cells):
+        drawn, caption = scorecard.tail_scorecard(card, [heading for _, heading in _SCORECARD])
+        yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
+    yield from _cohort_pictures(train, made)
+    yield from _curve_pictures(study, rows)
+    yield from _control_pictures(study, train)
+    yield from _analysis_pictures(study)
+
+
+def _cohort_pictures(train: Cohort, made: dict[str, Cohort]) -> Iterator[Picture]:
+    """Pictures of counts."""
+    drawn, caption = frequency.frequency_rank(train, made)
+    yield Picture("frequency-rank", "fidelity", "Frequency and rank by method", caption, drawn)
+    drawn, caption = frequency.frequency_frequency(train, made)
+    yield Picture("frequency-frequency", "fidelity", "Frequency against frequency", caption, drawn, True)
+    drawn, caption = frequency.rank_rank(train, made)
+    yield Picture("rank-rank", "fidelity", "Rank against rank", caption, drawn, True)
+    drawn, caption = cooccurrence.ppmi_heatmaps(some(train), made)
+    yield Picture("ppmi", "tail", "Codes that stand together", caption, drawn, True)
+    drawn, caption = cooccurrence.label_heatmaps(some(train), made)
+    yield Picture("given-label", "tail", "Codes given a label", caption, drawn, True)
+
+
+def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
+    """Pictures of utility, reliability and privacy, as far as these were judged."""
+    bars = {row: [_cell(study, row, metric) for metric, _ in _BARS] for row in rows}
+    if any(cell is not None for cells in bars.values() for cell in cells):
+        best = [_cell(study, "train copy", metric) for metric, _ in _BARS]
+        drawn, caption = utility.downstream_bars(
+            bars, [h for _, h in _BARS], [None if b is None else b[0] for b in best]
+        )
+        yield Picture("downstream", "utility", "Downstream utility", caption, drawn)
+    curves: dict[str, Any] = {row: study.curves(row) for row in rows}
+    reliable = {row: curve["reliability"] for row, curve in curves.items() if curve.get("reliability")}
+    if reliable:
+        drawn, caption = utility.reliability_diagrams(reliable)
+        yield Picture("reliability", "reliability", "Reliability diagrams", caption, drawn)
+    attacked = {row: curve["roc"] for row, curve in curves.items() if curve.get("roc")}
+    if attacked:
+        drawn, caption = privacy.roc_curves(attacked)
+        yield Picture("roc", "privacy", "Membership attacks", caption, drawn)
+    copies = {row: [_cell(study, row, metric) for metric, _ in _COPIES] for row in [*rows, "train copy"]}
+    if any(cell is not None for cells in copies.values() for cell in cells):
+        drawn, caption = privacy.copy_excess(copies, [heading for _, heading in _COPIES])
+        yield Picture("copies", "privacy", "Copies beyond chance", caption, drawn)
+
+
+def _control_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
+    """Requested against achieved prevalence for each steered row and target; schedules beside the analysis."""
+    for row in study.rows:
+        ways = study.ways(row)
+        for target in dict.fromkeys(way["target"] for way in ways):
+            goal = Cohort.open(study.folder / study.about["targets"][target] / "train").prevalence()
+            found = {w["mode"]: Cohort.open(study.folder / w["cohort"]) for w in ways if w["target"] == target}
+            got = {_WAYS[mode]: cohort.prevalence() for mode, cohort in found.items()}
+            n_visits = min(cohort.n_visits for cohort in found.values())
+            drawn = requested_against_achieved(train.prevalence(), goal, got, n_visits)
+            caption = (
+                "Every dot is a code: what was asked for and what came out. Grey: the population that was trained on. "
+                "The band is three standard errors of sampling."
+            )
+            title = f"{row} towards “{target}”: requested and achieved prevalence"
+            yield Picture(f"control-{row}-{target}", "control", title, caption, drawn, True)
+    used = [str(costs["settings"].get("schedule", "none")) for costs in study.costs.values()]
+    drawn, caption = scaffold.schedule_curves(
+        list(dict.fromkeys([*scaffold.NAMED, *(u for u in used if u not in SCHEDULES)]))
+    )
+    yield Picture("schedules", "analysis", "Schedules", caption, drawn)
+
+
+_WAYS = {"none": "not steered", "paper": "paper's rule", "calibrated": "closed loop"}
+
+
+def _analysis_pictures(study: Study) -> Iterator[Picture]:
+    """Pictures that the analyses left are drawn again from their tables by `analysed`."""
+    from adapcla.report.figures.analysed import analysed
+
+    if study.about.get("analysis"):
+        for key, title, caption, drawn in analysed(study.folder / study.about["analysis"]):
+            yield Picture(key, "analysis", title, caption, drawn)
+
+
+def scorecard_values(study: Study) -> dict[str, list[float | None]]:
+    """Normalised scores by row, from the matched stratum where the plain one cannot be normalised; means over fits."""
+    out: dict[str, list[float | None]] = {}
+    table = study.scores
+    for row in study.rows:
+        cells: list[float | None] = []
+        for metric, _ in _SCORECARD:
+            mine = (
+                pl.DataFrame()
+                if table.is_empty()
+                else table.filter((pl.col("row") == row) & (pl.col("metric") == metric))
+            )
+            found = None
+            for stratum in ("all", "matched"):
+                if found is None and not mine.is_empty():
+                    known = mine.filter(pl.col("stratum") == stratum)["normalised"].drop_nulls()
+                    found = float(np.mean(known.to_numpy())) if len(known) else None
+            cells.append(found)
+        out[row] = cells
+    return out
+
+
+def some(cohort: Cohort) -> Cohort:
+    """The first patients of a cohort, at most `MOST_PATIENTS`.
+
+    >>> some(Cohort.of([[["A"]]] * 3)).n_patients
+    3
+    """
+    return cohort if cohort.n_patients <= MOST_PATIENTS else cohort.subset(np.arange(MOST_PATIENTS))
+
+
+def _cell(study: Study, row: str, metric: str) -> tuple[float, float | None, float | None] | None:
+    """A number with its interval."""
+    found = study.measured(row, metric)
+    return None if found is None else (found.value, found.low, found.high)

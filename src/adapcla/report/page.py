@@ -1,0 +1,160 @@
+"""The page: one self-contained HTML file that opens offline, with its tables and figures as files beside it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from adapcla.console import say
+from adapcla.records.store import write_bytes
+from adapcla.report import cards, style
+from adapcla.report.figures import gallery
+from adapcla.report.study import Study
+from adapcla.report.tables import SCORE_TABLES, Table, score_table
+from adapcla.report.verdicts import CANNOT_TELL, HELD, NOT_HELD, not_assessed, verdict_table
+from adapcla.version import __version__
+
+
+@dataclass
+class Section:
+    """A heading with tables and pictures under it."""
+
+    id: str
+    title: str
+    text: str = ""
+    shown: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where a study's tables and figures are put, and the way there from the page."""
+
+    place: Path
+    prefix: str
+
+    def table(self, table: Table | None) -> Iterator[dict[str, Any]]:
+        """The item of a table, written as CSV, Markdown and LaTeX; nothing for none."""
+        if table is not None:
+            table.save(self.place / "tables")
+            names = f"{self.prefix}tables/{table.key}.csv, .md, .tex"
+            yield {"table": table, "files": names}
+
+    def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
+        """The item of a figure, written as SVG and PNG."""
+        stem = self.place / "figures" / drawn.key
+        style.save_both(drawn.figure, stem)
+        suffix = ".png" if drawn.dense else ".svg"
+        kind = "image/png" if drawn.dense else "image/svg+xml"
+        content = base64.b64encode(stem.with_name(stem.name + suffix).read_bytes()).decode()
+        width, height = (round(96 * side) for side in drawn.figure.get_size_inches())
+        image = f"data:{kind};base64,{content}"
+        return {"image": image, "title": drawn.title, "caption": drawn.caption, "width": width, "height": height}
+
+
+def write_page(studies: Sequence[Study], path: str | Path) -> Path:
+    """The page of one or more experiments, written with its tables and figures beside it."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shown = []
+    for study in studies:
+        place = target.parent if len(studies) == 1 else target.parent / study.name
+        prefix = "" if len(studies) == 1 else f"{study.name}/"
+        shown.append(_study(study, Shelf(place, prefix)))
+    title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} experiments"
+    write_bytes(target, rendered(title, shown).encode())
+    return target
+
+
+def rendered(title: str, studies: list[dict[str, Any]]) -> str:
+    """The HTML of a page from what it shows; text is escaped, style and script are the package's own.
+
+    >>> "<script>alert" in rendered("<script>alert(1)</script>", [])
+    False
+    """
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    sheets = files("adapcla.report") / "templates"
+    read = {name: (sheets / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(read["html"])
+    return template.render(
+        title=title, studies=studies, css=Markup(read["css"]), js=Markup(read["js"]), version=__version__
+    )
+
+
+def _study(study: Study, shelf: Shelf) -> dict[str, Any]:
+    """Everything that is shown of an experiment."""
+    anchor = re.sub(r"[^a-z0-9]+", "-", study.name)
+    claims = verdict_table(study)
+    sections = [section for section in _sections(study, shelf, claims) if section.shown]
+    for section in sections:
+        section.id = f"{anchor}-{section.id}"
+    return {
+        "id": anchor,
+        "title": study.title,
+        "summary": study.spec["summary"],
+        "tiles": _tiles(study, claims),
+        "notice": _notice(study),
+        "sections": [vars(section) for section in sections],
+    }
+
+
+def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Section]:
+    """The sections in order; one without items is left out."""
+    tables = {asked.key: score_table(study, asked) for asked in SCORE_TABLES}
+    pictures: dict[str, list[dict[str, Any]]] = {}
+    for drawn in gallery.pictures(study):
+        say(f"figure {drawn.key}")
+        pictures.setdefault(drawn.section, []).append(shelf.picture(drawn))
+
+    def section(name: str, title: str, *some: Table | None, text: str = "") -> Section:
+        items = [item for table in some for item in shelf.table(table)]
+        return Section(name, title, text, items + pictures.get(name, []))
+
+    first = section("verdicts", "Verdicts", claims)
+    unseen = not_assessed(study)
+    if unseen:
+        first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
+    yield first
+    yield section("data", "Data", cards.data_card(study))
+    tails = [tables[key] for key in tables if key.startswith("tail")]
+    yield section("tail", "The tail", *tails)
+    yield section("fidelity", "Fidelity", tables["fidelity"])
+    yield section("utility", "Utility", tables["utility"])
+    yield section("reliability", "Reliability", tables["reliability"])
+    yield section("control", "Control", cards.control_table(study))
+    yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
+    yield section("analysis", "Analysis", *cards.analysis_tables(study))
+    yield section("cost", "Cost", cards.cost_table(study))
+    yield section("settings", "Settings", cards.settings_table(study))
+    yield section("environment", "Environment", cards.environment_table(study))
+
+
+def _tiles(study: Study, claims: Table | None) -> list[dict[str, str]]:
+    """The numbers under the title."""
+    kinds = [line.cells[-1].text for line in claims.lines] if claims else []
+    told = study.prepared["description"]
+    fits = len(study.about["fits"])
+    return [
+        {"value": str(kinds.count(HELD)), "label": "claims held", "kind": "held"},
+        {"value": str(kinds.count(NOT_HELD)), "label": "did not hold", "kind": "did-not-hold"},
+        {"value": str(kinds.count(CANNOT_TELL)), "label": "cannot tell", "kind": ""},
+        {"value": f"{told['patients']:,}", "label": "patients", "kind": ""},
+        {"value": f"{told['codes_present']:,}", "label": "codes", "kind": ""},
+        {"value": str(fits), "label": f"fits of {len(study.rows)} methods", "kind": ""},
+    ]
+
+
+def _notice(study: Study) -> str:
+    """What a reader must know before reading a number."""
+    words = []
+    if study.quick:
+        words.append("This is a quick look: few draws, small classifiers, slow references left out. Not a result.")
+    if len(study.spec["fit"]["seeds"]) < 3:
+        words.append("Fewer than three fits of each method: differences between methods may be luck of training.")
+    return " ".join(words)

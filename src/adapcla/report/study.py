@@ -1,0 +1,220 @@
+"""A finished experiment as the page sees it: what was asked, the scores of every row, and the cohorts behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from adapcla.errors import InputError
+from adapcla.metrics import Scores
+from adapcla.records import Cohort
+from adapcla.records.store import read_json
+
+ABOUT = "study.json"
+#: Columns of the table of scores that hold the references, with how a row of them is called.
+REFERENCES = {"real_test": "real test", "train_copy": "train copy", "marginal": "marginal"}
+
+
+class Measured(NamedTuple):
+    """A number of one row: the mean over fits and draws, what it is uncertain by, and how many there were."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def half(self) -> float | None:
+        """Half of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One experiment in its folder."""
+
+    folder: Path
+    about: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Study:
+        """The experiment in a folder."""
+        place = Path(folder)
+        if not (place / ABOUT).is_file():
+            raise InputError(
+                f"no {ABOUT} there",
+                path=place,
+                expected="the folder of a finished experiment",
+                remedy="run it first: adapcla run experiments/NAME.toml --out DIR",
+            )
+        return cls(place, read_json(place / ABOUT))
+
+    # ---- what was asked -------------------------------------------------------------------------------------
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The resolved specification."""
+        return dict(self.about["spec"])
+
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        return str(self.spec["name"])
+
+    @property
+    def title(self) -> str:
+        """A heading for people."""
+        return str(self.spec["title"] or self.name)
+
+    @property
+    def cohort(self) -> str:
+        """The paper's name of the cohort, or nothing."""
+        return str(self.spec["cohort"])
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows in the order they were asked for."""
+        return list(dict.fromkeys(fit["row"] for fit in self.about["fits"]))
+
+    @property
+    def quick(self) -> bool:
+        """Whether the judgement was a quick look."""
+        return bool(self.spec["evaluate"]["quick"])
+
+    # ---- what was found -------------------------------------------------------------------------------------
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """Every score of every row, with the seeds of its fit and of its draw."""
+        tables = [
+            Scores.open(self.folder / draw["scores"])
+            .table()
+            .with_columns(
+                pl.lit(fit["row"]).alias("row"), pl.lit(fit["seed"]).alias("fit"), pl.lit(draw["draw"]).alias("draw")
+            )
+            for fit in self.about["fits"]
+            for draw in fit["draws"]
+        ]
+        return pl.concat(tables) if tables else pl.DataFrame()
+
+    @cached_property
+    def steered(self) -> pl.DataFrame:
+        """Every score of every steered sample, with its target and mode; empty where nothing was steered."""
+        tables = [
+            Scores.open(self.folder / way["scores"])
+            .table()
+            .with_columns(
+                pl.lit(fit["row"]).alias("row"),
+                pl.lit(fit["seed"]).alias("fit"),
+                pl.lit(1).alias("draw"),
+                pl.lit(way["target"]).alias("target"),
+                pl.lit(way["mode"]).alias("mode"),
+            )
+            for fit in self.about["fits"]
+            for way in fit["toward"]
+        ]
+        return pl.concat(tables) if tables else pl.DataFrame()
+
+    @cached_property
+    def costs(self) -> dict[str, dict[str, Any]]:
+        """What the first fit of each row cost."""
+        out: dict[str, dict[str, Any]] = {}
+        for fit in self.about["fits"]:
+            told = read_json(self.folder / fit["place"] / "stage.json")
+            out.setdefault(fit["row"], {**told.get("costs", {}), "settings": told.get("settings", {})})
+        return out
+
+    @cached_property
+    def prepared(self) -> dict[str, Any]:
+        """The description of the whole cohort and the sizes of its parts."""
+        return read_json(self.folder / self.about["data"] / "stage.json")
+
+    def curves(self, row: str) -> dict[str, Any]:
+        """The curves of a row's first sample."""
+        fit = self._first(row)
+        path = self.folder / fit["draws"][0]["scores"] / "curves.json"
+        return read_json(path) if path.is_file() else {}
+
+    def part(self, name: str) -> Cohort:
+        """A part of the real cohort: train, valid, test or control."""
+        return Cohort.open(self.folder / self.about["data"] / name)
+
+    def synthetic(self, row: str) -> Cohort:
+        """The patients of a row's first sample."""
+        return Cohort.open(self.folder / self._first(row)["draws"][0]["cohort"])
+
+    def ways(self, row: str) -> list[dict[str, Any]]:
+        """The steered samples of a row's first fit: target, mode, place of the cohort and of the scores."""
+        return list(self._first(row)["toward"])
+
+    def _first(self, row: str) -> dict[str, Any]:
+        return next(fit for fit in self.about["fits"] if fit["row"] == row)
+
+    # ---- single numbers -------------------------------------------------------------------------------------
+    def measured(self, row: str, metric: str, stratum: str = "all", **where: str) -> Measured | None:
+        """A number of a row with its interval, from the plain samples or, with target and mode, the steered ones."""
+        table = self.steered if where else self.scores
+        if table.is_empty():
+            return None
+        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & pl.col("value").is_not_null()
+        who = pl.col(next((name for name, title in REFERENCES.items() if title == row), "value"))
+        if who.meta.output_name() == "value":
+            keep = keep & (pl.col("row") == row)
+        for name, value in where.items():
+            keep = keep & (pl.col(name) == value)
+        found = table.filter(keep).select(who.alias("x"), "low", "high", "fit").drop_nulls("x")
+        if found.is_empty():
+            return None
+        return summarised(found, references=who.meta.output_name() != "value")
+
+    def goal(self, metric: str) -> str:
+        """Which way is better."""
+        for table in (self.scores, self.steered):
+            if not table.is_empty():
+                found = table.filter(pl.col("metric") == metric)["goal"]
+                if len(found):
+                    return str(found[0])
+        return "none"
+
+    def reason(self, row: str, metric: str, stratum: str = "all") -> str:
+        """What was said where a number is missing, or of it."""
+        if self.scores.is_empty():
+            return ""
+        keep = (pl.col("row") == row) & (pl.col("metric") == metric) & (pl.col("stratum") == stratum)
+        found = self.scores.filter(keep)["reason"]
+        return str(found[0]) if len(found) else ""
+
+
+def studies_in(folder: str | Path) -> list[Study]:
+    """The experiment in a folder, or those in its folders, by name."""
+    place = Path(folder)
+    if not (place / ABOUT).is_file():
+        inside = sorted(path.parent for path in place.glob(f"*/{ABOUT}"))
+        if inside:
+            return [Study.open(path) for path in inside]
+    return [Study.open(place)]
+
+
+def summarised(found: pl.DataFrame, references: bool = False) -> Measured:
+    """The mean; between fits of several seeds a Student interval, else the score's own interval.
+
+    >>> one = pl.DataFrame({"x": [0.5], "low": [0.4], "high": [0.6], "fit": [1]})
+    >>> summarised(one)
+    Measured(value=0.5, low=0.4, high=0.6, n=1)
+    >>> three = pl.DataFrame({"x": [0.4, 0.5, 0.6], "low": [0.3] * 3, "high": [0.7] * 3, "fit": [1, 2, 3]})
+    >>> found = summarised(three)
+    >>> found.value, found.n, round(found.low, 3)
+    (0.5, 3, 0.252)
+    """
+    from scipy import stats
+
+    means = found.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
+    value, n = float(means.mean()), len(means)
+    if references:
+        return Measured(round(value, 12), None, None, n)
+    if n > 1:
+        half = float(stats.t.ppf(0.975, n - 1) * means.std(ddof=1) / n**0.5)
+        return Measured(round(value, 12), value - half, value + half, n)
+    return Measured(value, found["low"].mean(), found["high"].mean(), n)  # type: ignore[arg-type]

@@ -1,0 +1,301 @@
+"""Tables as data: defined once by metric and stratum, written as HTML rows, CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adapcla.records.store import write_bytes
+from adapcla.report.paper_numbers import paper_number
+from adapcla.report.study import REFERENCES, Measured, Study
+
+_ARROWS = {"up": "↑", "down": "↓", "match": "=", "none": ""}
+
+
+class Cell(NamedTuple):
+    """What a cell shows, what it is sorted by, and what stands small beside it."""
+
+    text: str
+    value: float | None = None
+    note: str = ""
+    best: bool = False
+
+
+class Line(NamedTuple):
+    """A row of a table: its cells, and whether it is a method, a reference or from the paper."""
+
+    cells: tuple[Cell, ...]
+    kind: str = "method"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its heading and a caption that says what to see."""
+
+    key: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    hints: tuple[str, ...] = field(default=())
+
+    def csv(self) -> str:
+        """Comma-separated values: numbers as numbers, the interval as text beside them."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["kind", *(part for name in self.columns for part in (name, f"{name} interval"))])
+        for line in self.lines:
+            shown = [(cell.text if cell.value is None else f"{cell.value:.6g}", cell.note) for cell in line.cells]
+            writer.writerow([line.kind, *(part for pair in shown for part in pair)])
+        return out.getvalue()
+
+    def markdown(self) -> str:
+        """A Markdown table, best values of methods in bold.
+
+        >>> print(Table("t", "T", "C", ("row", "x"), (Line((Cell("a"), Cell("0.5", 0.5, "", True))),)).markdown())
+        | row | x |
+        |---|---|
+        | a | **0.5** |
+        <BLANKLINE>
+        """
+        lines = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
+        for line in self.lines:
+            shown = [f"**{cell.text}**" if cell.best else cell.text for cell in line.cells]
+            noted = [f"{text} {cell.note}".strip() for text, cell in zip(shown, line.cells, strict=True)]
+            lines.append(f"| {' | '.join(noted)} |")
+        return "\n".join(lines) + "\n"
+
+    def latex(self) -> str:
+        """A LaTeX table (package booktabs)."""
+        lines = [f"% {self.title}", f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", "\\toprule"]
+        lines += [" & ".join(_escaped(name) for name in self.columns) + " \\\\", "\\midrule"]
+        for line in self.lines:
+            shown = [f"\\textbf{{{_escaped(c.text)}}}" if c.best else _escaped(c.text) for c in line.cells]
+            lines.append(" & ".join(shown) + " \\\\")
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+    def save(self, folder: Path) -> None:
+        """Write the table in all three forms."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, content in (("csv", self.csv()), ("md", self.markdown()), ("tex", self.latex())):
+            write_bytes(folder / f"{self.key}.{suffix}", content.encode())
+
+
+def _escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    for plain, safe in (
+        ("\\", r"\textbackslash{}"),
+        ("_", r"\_"),
+        ("%", r"\%"),
+        ("&", r"\&"),
+        ("#", r"\#"),
+        ("–", "--"),
+    ):
+        text = text.replace(plain, safe)
+    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$").replace("±", r"$\pm$").replace("−", "$-$")
+
+
+def shown(value: float | None) -> str:
+    """A number with as many digits as a table needs.
+
+    >>> shown(0.123456), shown(None), shown(0.00012), shown(1234.5), shown(0.0)
+    ('0.123', '–', '0.00012', '1,234', '0')
+    """
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"
+
+
+def cell_of(found: Measured | None, reason: str = "") -> Cell:
+    """A measured number as a cell.
+
+    >>> cell_of(Measured(0.5, 0.4, 0.6, 1))
+    Cell(text='0.500', value=0.5, note='[0.400, 0.600]', best=False)
+    """
+    if found is None:
+        return Cell("–", None, reason)
+    note = "" if found.low is None else f"[{shown(found.low)}, {shown(found.high)}]"
+    return Cell(shown(found.value), found.value, note)
+
+
+class Column(NamedTuple):
+    """A score column: metric, stratum, heading."""
+
+    metric: str
+    stratum: str
+    heading: str
+
+
+class ScoreTable(NamedTuple):
+    """The definition of a table of scores."""
+
+    key: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+
+
+def _columns(*triples: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(*triple) for triple in triples)
+
+
+def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
+    """The four tail metrics at one cut."""
+    pairs = stratum if stratum in ("all", "matched", "matched_codes") else "all"
+    return _columns(
+        (f"pair_seen{suffix}", pairs, "PairSeen"),
+        (f"tail_pair_seen{suffix}", stratum, "TailPairSeen"),
+        (f"tail_ctx_jsd{suffix}", stratum, "TailCtxJSD"),
+        (f"tail_topk_jac{suffix}", stratum, "TailTopKJac"),
+        (f"tail_ctx_left_out{suffix}", stratum, "codes left out"),
+    )
+
+
+SCORE_TABLES = (
+    ScoreTable(
+        "tail-plausibility",
+        "Tail plausibility, the paper's cut",
+        "Table 1 of the paper: tail codes are the rarest 20 %. Read each number against the real test row (what other "
+        "real patients score) and the train copy row (what a photocopier scores): above the real test row lies "
+        "memory, not quality.",
+        _tail("rare20"),
+    ),
+    ScoreTable(
+        "tail-plausibility-third",
+        "Tail plausibility, the rarest third",
+        "The same with this project's tail: the rarest third of the codes seen in training.",
+        _tail("all"),
+    ),
+    ScoreTable(
+        "tail-plausibility-matched",
+        "Tail plausibility at equal numbers of codes and tail codes a visit",
+        "Visits of both sides are thinned to the same size first, so that nobody wins by writing less.",
+        _tail("matched_codes"),
+    ),
+    ScoreTable(
+        "tail-plausibility-heldout",
+        "Tail plausibility against held-out patients",
+        "Against pairs of real patients that no method has seen: copying training patients does not help here.",
+        _tail("matched", "_heldout"),
+    ),
+    ScoreTable(
+        "utility",
+        "Downstream utility: train on synthetic, test on real",
+        "Table 2 of the paper, then all test patients at natural prevalence, then the labels of the next visit, which "
+        "are not in the input. The train copy row is the ceiling: classifiers trained on real patients.",
+        _columns(
+            ("tstr_acc", "all", "Acc"),
+            ("tstr_f1", "all", "F1"),
+            ("tstr_auprc", "all", "AUPRC"),
+            ("tstr_auprc", "tail", "AUPRC tail labels"),
+            ("tstr_natural_auprc", "all", "natural AUPRC"),
+            ("tstr_natural_auroc", "all", "natural AUROC"),
+            ("tstr_next_auprc", "all", "next-visit AUPRC"),
+            ("tstr_next_auroc", "all", "next-visit AUROC"),
+        ),
+    ),
+    ScoreTable(
+        "reliability",
+        "Reliability of predicted probabilities",
+        "Calibration of the natural-prevalence classifiers on one and the same real test set, over all labels and over "
+        "the rarest.",
+        _columns(
+            ("ece", "all", "ECE"),
+            ("ece_mass", "all", "ECE equal mass"),
+            ("brier", "all", "Brier"),
+            ("nll", "all", "NLL"),
+            ("ece", "tail", "ECE tail"),
+            ("brier", "tail", "Brier tail"),
+            ("nll", "tail", "NLL tail"),
+        ),
+    ),
+    ScoreTable(
+        "fidelity",
+        "Fidelity: prevalence, lengths, sequences",
+        "How near counts and lengths come to the training patients.",
+        _columns(
+            ("prevalence_log_r2", "all", "log prevalence R²"),
+            ("unigram_r2", "all", "unigram R²"),
+            ("bigram_r2", "all", "bigram R²"),
+            ("tail_mass", "all", "tail mass"),
+            ("tail_coverage", "all", "tail coverage"),
+            ("codes_per_visit_diff", "all", "codes a visit, difference"),
+            ("visits_per_patient_diff", "all", "visits a patient, difference"),
+            ("next_visit_jaccard", "all", "next-visit overlap"),
+        ),
+    ),
+    ScoreTable(
+        "privacy",
+        "Privacy: copies, pairs, membership",
+        "Excess means: more often of training patients than of control patients of the same law. An attack at 0.5 "
+        "guesses. The train copy row shows that the tests find a photocopier.",
+        _columns(
+            ("copy_excess", "all", "exact copies, excess"),
+            ("rare_copy_excess", "all", "rare copies, excess"),
+            ("near_copy_excess", "all", "near copies, excess"),
+            ("unique_pair_gap", "all", "one-patient pairs, gap"),
+            ("membership_auc", "all", "membership AUC"),
+            ("membership_auc", "rare", "membership AUC, rare"),
+            ("membership_likelihood_auc", "all", "with the model, AUC"),
+            ("attribute_residual", "all", "attribute, residual"),
+        ),
+    ),
+)
+
+
+def score_table(study: Study, asked: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
+    """The table of a study; None where none of its scores was asked for."""
+    columns = [c for c in asked.columns if _has(study, c)]
+    if not columns:
+        return None
+    lines = [_line(study, row, columns) for row in rows or study.rows]
+    lines = _with_best(lines, [study.goal(c.metric) for c in columns])
+    lines += [_line(study, title, columns, "reference") for title in REFERENCES.values()]
+    for row in rows or study.rows:
+        told = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
+        if any(number is not None for number in told):
+            lines.append(Line((Cell(f"{row} (paper)"), *(Cell(shown(x), x) for x in told)), "paper"))
+    headings = tuple(f"{c.heading} {_ARROWS[study.goal(c.metric)]}".strip() for c in columns)
+    hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
+    return Table(asked.key, asked.title, asked.caption, ("method", *headings), tuple(lines), hints)
+
+
+def _has(study: Study, column: Column) -> bool:
+    """Whether any row was scored on it."""
+    table = study.scores
+    if table.is_empty():
+        return False
+    return not table.filter((table["metric"] == column.metric) & (table["stratum"] == column.stratum)).is_empty()
+
+
+def _line(study: Study, row: str, columns: Sequence[Column], kind: str = "method") -> Line:
+    """The line of a row."""
+    cells = []
+    for c in columns:
+        found = study.measured(row, c.metric, c.stratum)
+        reason = study.reason(row, c.metric, c.stratum) if kind == "method" and found is None else ""
+        cells.append(cell_of(found, reason))
+    return Line((Cell(row), *cells), kind)
+
+
+def _with_best(lines: list[Line], goals: Sequence[str]) -> list[Line]:
+    """The lines with the best value of each column marked."""
+    marked = [list(line.cells) for line in lines]
+    for place, goal in enumerate(goals, 1):
+        known = [cells[place].value for cells in marked if cells[place].value is not None]
+        if goal not in ("up", "down") or len(known) < 2:
+            continue
+        pick: Callable[..., Any] = max if goal == "up" else min
+        top = pick(known)
+        for cells in marked:
+            if cells[place].value == top:
+                cells[place] = cells[place]._replace(best=True)
+    return [Line(tuple(cells), line.kind) for cells, line in zip(marked, lines, strict=True)]
