@@ -143,3 +143,9 @@ def test_a_signal_checkpoints_and_says_how_to_go_on(
         generator_for("adapcla", **_SMALL).fit(*world, folder=tmp_path)
     assert stopped.value.exit_code == 130
     assert loop_module.Checkpoints(tmp_path).latest() is not None
+
+
+def test_training_leaves_the_processor_as_it_was(world: tuple[Cohort, Cohort]) -> None:
+    """Tiny numbers count as 0 inside the loop only; other code of the process relies on them."""
+    generator_for("adapcla", width=16, layers=1, heads=2, passes=0.1, batch_size=64).fit(*world)
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 0.5) > 0
