@@ -207,13 +207,18 @@ class Plan:
         settings = generator_for(self.rows[asked.method][0], **self.rows[asked.method][1]).settings
         cost = training_seconds(settings, sizes) * (1 + 6 * ("schedules" in asked.parts))
 
-        def analyse() -> None:
-            from adapcla.experiment.analyses import analyse_row
+        def work() -> None:
+            from adapcla.experiment.analyses import Subject, analyse
 
+            method, changes = self.rows[asked.method]
+            runs = {row: self.generator(row, seed) for row in self.rows}
+            draw = self.spec.sample.seeds[0]
+            samples = {row: Cohort.open(self.folder.sample(row, seed, draw)) for row in self.rows}
             with making(self.folder.analysis, key):
-                analyse_row(self, asked)
+                subject = Subject(method, {**changes, "seed": seed}, self.parts, runs, samples, asked.quick)
+                analyse(subject, asked.parts, self.folder.analysis)
 
-        return Step("analyse", ", ".join(asked.parts), self.folder.analysis, key, cost, analyse)
+        return Step("analyse", ", ".join(asked.parts), self.folder.analysis, key, cost, work)
 
     # ---- doing it -------------------------------------------------------------------------------------------
     @property

@@ -199,7 +199,7 @@ def analysis_tables(study: Study) -> list[Table]:
 
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.
 _WIDEST, _LONGEST = 14, 60
-_NOT_SHOWN = ("probes", "curves")
+_NOT_SHOWN = ("probe_curves", "next_visit_calibration")
 
 
 def _number(value: object) -> float | None:

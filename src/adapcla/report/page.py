@@ -46,14 +46,18 @@ class Shelf:
 
     def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
         """The item of a figure, written as SVG and PNG."""
+        item: dict[str, Any] = {"title": drawn.title, "caption": drawn.caption}
         stem = self.place / "figures" / drawn.key
-        style.save_both(drawn.figure, stem)
-        suffix = ".png" if drawn.dense else ".svg"
-        kind = "image/png" if drawn.dense else "image/svg+xml"
+        if isinstance(drawn.figure, Path):
+            for suffix in style.FORMATS:
+                stem.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(stem.with_name(stem.name + suffix), drawn.figure.with_suffix(suffix).read_bytes())
+        else:
+            style.save_both(drawn.figure, stem)
+            item["width"], item["height"] = (round(96 * side) for side in drawn.figure.get_size_inches())
+        suffix, kind = (".png", "image/png") if drawn.dense else (".svg", "image/svg+xml")
         content = base64.b64encode(stem.with_name(stem.name + suffix).read_bytes()).decode()
-        width, height = (round(96 * side) for side in drawn.figure.get_size_inches())
-        image = f"data:{kind};base64,{content}"
-        return {"image": image, "title": drawn.title, "caption": drawn.caption, "width": width, "height": height}
+        return {**item, "image": f"data:{kind};base64,{content}"}
 
 
 def write_page(studies: Sequence[Study], path: str | Path) -> Path:

@@ -49,7 +49,8 @@ def endpoint_deviation(table: pl.DataFrame) -> tuple[Figure, str]:
             (axes[0, 1], "share_internalised", "slope of z_T − z_0 on b"),
         ):
             for number, stratum in enumerate(strata):
-                part = table.filter(pl.col("stratum") == stratum).group_by("schedule", maintain_order=True).mean()
+                mine = table.filter(pl.col("stratum") == stratum)
+                part = mine.group_by("schedule", maintain_order=True).agg(pl.col(column).mean())
                 places = [names.index(name) + 0.18 * (number - 1.5) for name in part["schedule"]]
                 axis.plot(places, part[column], "o", color=PALETTE[number], markersize=4, label=stratum)
             axis.set_xticks(range(len(names)), names, rotation=30, ha="right")

@@ -28,7 +28,8 @@ def next_visit_scores(scores: pl.DataFrame) -> tuple[Figure, str]:
             _grouped_bars(axis, scores.filter(pl.col("measure") == measure), methods, strata)
             axis.set_title(label)
             axis.set_ylabel("share")
-        axes[0, 1].legend(fontsize=7, ncols=2)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), fontsize=8)
     patients = int(scores["patients"][0])
     caption = (
         f"The next visit of all {patients:,} eligible held-out patients, given every visit before it. Left: share of "
@@ -72,7 +73,7 @@ def next_visit_calibration(bins: pl.DataFrame) -> tuple[Figure, str]:
                 axis.plot(
                     part["expected"], part["observed"], "o-", color=colour, markersize=3, linewidth=1, label=method
                 )
-            axis.plot([1e-6, 1], [1e-6, 1], color=FAINT, linewidth=0.8)
+            axis.plot([1e-5, 1], [1e-5, 1], color=FAINT, linewidth=0.8)
             axis.set(xscale="log", yscale="log", xlabel="expected share", ylabel="observed share", title=stratum)
         axes[0, 0].legend(fontsize=7)
     caption = (
@@ -83,12 +84,34 @@ def next_visit_calibration(bins: pl.DataFrame) -> tuple[Figure, str]:
     return figure, caption
 
 
+def neighbour_overlap(table: pl.DataFrame) -> tuple[Figure, str]:
+    """Share of the real top neighbours of tail codes that each method has too, and the caption."""
+    references = table["reference"].unique(maintain_order=True).to_list()
+    with panels(1, len(references), width=4.4, height=0.9 + 0.3 * table["method"].n_unique()) as (figure, axes):
+        for axis, reference in zip(axes[0], references, strict=True):
+            part = table.filter(pl.col("reference") == reference)
+            places = list(range(len(part)))
+            spread = [(part["mean"] - part["low"]).to_list(), (part["high"] - part["mean"]).to_list()]
+            axis.errorbar(part["mean"], places, xerr=spread, fmt="o", color=PALETTE[0], markersize=4, elinewidth=1)
+            axis.set_yticks(places, part["method"].to_list())
+            axis.set_ylim(len(part) - 0.5, -0.5)
+            axis.set_xlim(left=0)
+            axis.set(xlabel="share of the top neighbours", title=f"against {reference}")
+    top = int(table["top"][0])
+    caption = (
+        f"Of the {top} most frequent neighbours of each tail code in reality, the share that are among its {top} most "
+        "frequent ones in what a method wrote; mean over tail codes with 95 % intervals. A code that is never written "
+        "counts 0. Held-out patients show what real people of that number reach."
+    )
+    return figure, caption
+
+
 def example_figure(table: pl.DataFrame, example: int = 0) -> tuple[Figure, str]:
     """One example as the paper's table, a column for each source, and the caption."""
     part = table.filter(pl.col("example") == example)
     sources = part["source"].unique(maintain_order=True).to_list()
     longest = max(len(part.filter(pl.col("source") == source)) for source in sources)
-    with panels(1, 1, width=2.5 * len(sources), height=0.4 + 0.3 * longest) as (figure, axes):
+    with panels(1, 1, width=2.5 * len(sources), height=0.5 + 0.22 * longest) as (figure, axes):
         axis = axes[0, 0]
         axis.set_axis_off()
         axis.set(xlim=(0, len(sources)), ylim=(longest + 0.6, -0.9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from adapcla.records import Cohort
+from adapcla.records.store import read_json
 from adapcla.report.figures import cooccurrence, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.control import requested_against_achieved
 from adapcla.report.figures.longtail import longtail
+from adapcla.report.folder import SUMMARY
 from adapcla.report.study import Study
 from adapcla.scaffold.schedule import SCHEDULES
 
@@ -57,7 +60,8 @@ class Picture:
     section: str
     title: str
     caption: str
-    figure: Figure
+    #: The drawn figure, or the SVG file that holds it.
+    figure: Figure | Path
     #: Whether it has so many marks that pixels are smaller than shapes.
     dense: bool = False
 
@@ -144,12 +148,13 @@ _WAYS = {"none": "not steered", "paper": "paper's rule", "calibrated": "closed l
 
 
 def _analysis_pictures(study: Study) -> Iterator[Picture]:
-    """Pictures that the analyses left are drawn again from their tables by `analysed`."""
-    from adapcla.report.figures.analysed import analysed
-
-    if study.about.get("analysis"):
-        for key, title, caption, drawn in analysed(study.folder / study.about["analysis"]):
-            yield Picture(key, "analysis", title, caption, drawn)
+    """The pictures that the analyses left, with their captions."""
+    if not study.about.get("analysis"):
+        return
+    for summary in sorted((study.folder / study.about["analysis"]).glob(f"*/{SUMMARY}")):
+        for name, caption in read_json(summary).get("captions", {}).items():
+            title = name.replace("_", " ").capitalize()
+            yield Picture(f"analysis-{name}", "analysis", title, caption, summary.parent / f"{name}.svg")
 
 
 def scorecard_values(study: Study) -> dict[str, list[float | None]]:
