@@ -165,7 +165,6 @@ _FAMILIES = (
         "SynTEG (Zhang et al., 2021)",
         family="synteg",
         schedule="none",
-        learning_rate=5e-4,
         passes=60,
         patience=12,
         validations=60,
