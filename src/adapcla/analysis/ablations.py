@@ -99,10 +99,10 @@ def run_ablations(
     for row in rows:
         for seed in seeds:
             scores = _scored(ABLATIONS[row], row, seed, (train, valid, test), patients, changes, folder)
-            out += [{"row": row, "seed": seed, "metric": key, "value": value} for key, value in scores.items()]
+            out += [{"row": row, "seed": seed, "metric": key, "value": value} for key, value in sorted(scores.items())]
     for name, cohort in zip(REFERENCES, (test, train_copy(train, patients, 1)), strict=True):
         scores = tail_scores(train, test, some_patients(cohort, patients, 1))
-        out += [{"row": name, "seed": 0, "metric": key, "value": value} for key, value in scores.items()]
+        out += [{"row": name, "seed": 0, "metric": key, "value": value} for key, value in sorted(scores.items())]
     return pl.DataFrame(out, schema={"row": pl.String, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64})
 
 

@@ -192,7 +192,7 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
         # On a straight stretch the slope is that of the stretch, also at its two ends.
         straight = slope(plan, (low + high) / 2) if len(edges) > 2 or steepest(plan) in (0.0, 1.0) else np.nan
         found = solve_ivp(
-            push, (low, high), errors[-1], "Radau", inside, jac=jacobian, args=(straight,), rtol=1e-8, atol=1e-10
+            push, (low, high), errors[-1], "LSODA", inside, jac=jacobian, args=(straight,), rtol=1e-8, atol=1e-10
         )
         times += inside.tolist()
         errors += list(found.y.T)
@@ -210,15 +210,20 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
 
 
 def bound_table(setting: ExactSetting, schedules: Sequence[str]) -> pl.DataFrame:
-    """One row a schedule: what the error came to, what the bound allowed, and how much of that was used."""
+    """The flow table of one setting under several schedules."""
+    return flow_table([flow(setting, schedule(name)) for name in schedules])
+
+
+def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
+    """One row a flow: what the error came to, what the bound allowed, and how much of that was used."""
     rows = []
-    for name in schedules:
-        run = flow(setting, schedule(name))
+    for run in flows:
+        setting = run.setting
         certain, path = run.certain_curvature, run.path_curvature
         allowed = run.bound(path)
         rows.append(
             {
-                "schedule": name,
+                "schedule": run.plan.name,
                 "horizon": setting.horizon,
                 "codes": len(setting.bias),
                 "speed": run.speed,

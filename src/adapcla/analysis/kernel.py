@@ -111,9 +111,9 @@ def label_kernels(
     """
     function = NextLogits(network, batch, np.asarray(codes, dtype=np.int64))
     wanted = {group: set(parameters_of(function, group)) for group in groups}
-    parameters = parameters_of(function)
-    parameters = {name: p for name, p in parameters.items() if any(name in names for names in wanted.values())}
-    logits, pull = vjp(lambda weights: functional_call(function, weights, ()), parameters)[:2]
+    fixed = parameters_of(function)
+    parameters = {name: fixed[name] for name in fixed if any(name in names for names in wanted.values())}
+    logits, pull = vjp(lambda weights: functional_call(function, {**fixed, **weights}, ()), parameters)[:2]
     size = max(1, sum(p.numel() for p in parameters.values()))
     step = max(1, HELD // (2 * size))
     n = len(codes)

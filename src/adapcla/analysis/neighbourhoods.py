@@ -243,16 +243,8 @@ def _similarities(
     records = records_for(run.settings, cases.histories)
     wanted = np.concatenate([[code], real])
     some = range(min(contexts, cases.histories.n_patients))
-    rows = {
-        group: np.mean(
-            [
-                label_kernels(run.fitted.modules, records.batch(np.array([i])), wanted, (group,))[group].cosine[0, 1:]
-                for i in some
-            ],
-            axis=0,
-        )
-        for group in ("all", "shared")
-    }
+    found = [label_kernels(run.fitted.modules, records.batch(np.array([i])), wanted) for i in some]
+    rows = {group: np.mean([kernels[group].cosine[0, 1:] for kernels in found], axis=0) for group in found[0]}
     return pl.DataFrame(
         [
             {**_named(train, int(other)), **{group: float(values[i]) for group, values in rows.items()}}

@@ -174,7 +174,9 @@ def schedules(
     folder.figure("schedules_endpoint", endpoint_deviation(study.endpoint))
     for row in study.explained.to_dicts():
         if row["measure"] in ("auc", "mean_gain"):
-            folder.facts[f"{row['measure']} explained by {row['by']}"] = round(row["between"], 4)
+            share = row["between"]
+            told = "not defined" if share != share else round(share, 4)
+            folder.facts[f"{row['measure']} explained by {row['by']}"] = told
     _told(folder, as_json)
 
 
@@ -231,7 +233,7 @@ def bound(
     import polars as pl
 
     from adapcla.analysis.identities import centring, prior_shift_gap
-    from adapcla.analysis.internalization import bound_table, flow, planted_setting
+    from adapcla.analysis.internalization import flow, flow_table, planted_setting
     from adapcla.analysis.schedules import FAMILY
     from adapcla.report.figures.bound import bound_against_error
     from adapcla.report.folder import ResultFolder
@@ -241,11 +243,11 @@ def bound(
     lengths = _numbers(horizons, "--horizons")
     law = planted.law(world)
     folder = ResultFolder(out, overwrite)
-    tables = [bound_table(planted_setting(law, codes, length), FAMILY) for length in lengths]
-    table = pl.concat(tables)
+    settings = [planted_setting(law, codes, length) for length in lengths]
+    flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
+    table = pl.concat([flow_table(runs) for runs in flows])
     folder.table("bound", table, norm="K⁻¹", curvature="smallest slope of the sigmoid along the path")
-    longest = planted_setting(law, codes, max(lengths))
-    folder.figure("bound", bound_against_error([flow(longest, schedule(name)) for name in FAMILY]))
+    folder.figure("bound", bound_against_error(flows[lengths.index(max(lengths))]))
     shifted = planted.law(world, population="shifted")
     centred = centring(law.prevalence(patients=400).prevalence)
     folder.facts = {
@@ -284,6 +286,7 @@ def cases(
     from adapcla.analysis.histories import next_visits
     from adapcla.generators.methods import load
     from adapcla.records import Cohort
+    from adapcla.report.case_pages import write_code_page, write_examples, write_neighbours
     from adapcla.report.figures.cases import next_visit_calibration, next_visit_scores
     from adapcla.report.folder import ResultFolder
 
@@ -305,8 +308,11 @@ def cases(
     folder.facts["held-out patients"] = len(held_out.patients)
     shown = (2 if may_show_patients(whole) else 0) if examples is None else examples
     if shown:
-        _write_examples(folder, held_out, loaded, strata, shown, seed, may_show_patients(whole))
-    _write_neighbours(folder, parts, held_out, loaded, patients, code or [], trajectory, seed)
+        write_examples(folder, held_out, loaded, strata, shown, seed, may_show_patients(whole))
+    samples = {name: run.sample(patients or parts.train.n_patients, seed=seed) for name, run in loaded.items()}
+    write_neighbours(folder, parts, samples, seed)
+    for token in code or []:
+        write_code_page(folder, token, parts, samples, loaded, held_out, trajectory)
     _told(folder, as_json)
 
 
@@ -316,50 +322,6 @@ def _named_runs(loaded: list[Any], places: list[Path]) -> dict[str, Any]:
     if len(set(names)) < len(names):
         names = [str(place) for place in places]
     return dict(zip(names, loaded, strict=True))
-
-
-def _write_examples(
-    folder: ResultFolder, held_out: Any, runs: dict[str, Any], strata: Any, n: int, seed: int, made_up: bool
-) -> None:
-    """The examples, in a folder whose name says what it holds if somebody is in it."""
-    from adapcla.analysis.examples import example_markdown, example_table
-    from adapcla.report.figures.cases import example_figure
-    from adapcla.report.style import save_both
-
-    place = "examples" if made_up else "examples-of-real-patients"
-    if not made_up:
-        say(f"warning: {folder.out / place} holds single real patients; never share it")
-    (folder.out / place).mkdir(exist_ok=True)
-    table = example_table(held_out, runs, strata, n, seed)
-    folder.table(f"{place}/examples", table, rule="smallest hash of seed and history; what followed plays no part")
-    folder.text(f"{place}/examples.md", example_markdown(table))
-    for number in range(int(table["example"].n_unique())):
-        figure, caption = example_figure(table, number)
-        save_both(figure, folder.out / place / f"example-{number + 1}")
-        folder.captions["example"] = caption
-
-
-def _write_neighbours(
-    folder: ResultFolder, parts: Split, held_out: Any, runs: dict[str, Any], patients: int, codes: list[str],
-    trajectory: Path | None, seed: int,
-) -> None:  # fmt: skip
-    """Case B: shared neighbours of all tail codes, and a page for each code that was asked for."""
-    from adapcla.analysis.keeping import open_trajectory
-    from adapcla.analysis.neighbourhoods import code_page, overlap_table
-    from adapcla.report.figures.dynamics import code_trend
-
-    samples = {name: run.sample(patients or parts.train.n_patients, seed=seed) for name, run in runs.items()}
-    folder.table("neighbours", overlap_table(parts.train, parts.test, samples, seed=seed))
-    path = None if trajectory is None else open_trajectory(trajectory)[1]
-    one_shot = next(
-        (run for run in runs.values() if getattr(run.settings.architecture, "head", "") == "independent"), None
-    )
-    for token in codes:
-        page = code_page(token, parts.train, parts.test, samples, path, one_shot, held_out)
-        name = f"code-{token.replace('/', '-')}"
-        folder.text(f"{name}.md", page.markdown())
-        if page.trend is not None:
-            folder.figure(name, code_trend(page.trend, f"{token} {page.description}".strip()))
 
 
 @analyse.command("ablations")

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+from adapcla.errors import ExistsError
+from adapcla.report.folder import ResultFolder
+from adapcla.report.style import panels
+
+
+def test_tables_figures_pages_and_a_summary(tmp_path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.table("told", pl.DataFrame({"x": [1]}), how="by hand")
+    with panels() as (figure, _):
+        folder.figure("drawn", (figure, "a caption"))
+    folder.text("deep/page.md", "# A page")
+    folder.facts["found"] = 3
+    folder.close()
+    names = {path.relative_to(folder.out).as_posix() for path in folder.out.rglob("*") if path.is_file()}
+    assert names == {"told.csv", "told.json", "drawn.svg", "drawn.png", "deep/page.md", "summary.json"}
+    assert json.loads((folder.out / "summary.json").read_text()) == {"captions": {"drawn": "a caption"}, "found": 3}
+
+
+def test_a_populated_folder_is_refused_at_once(tmp_path):
+    (tmp_path / "old").write_text("mine")
+    with pytest.raises(ExistsError):
+        ResultFolder(tmp_path)
+    assert ResultFolder(tmp_path, overwrite=True).out == tmp_path
