@@ -62,4 +62,6 @@ def _show(plan: Plan, as_json: bool) -> None:
         return
     for step in plan.steps:
         typer.echo(f"{'done' if step.done else clock(step.seconds):>8}  {step.stage:<9} {step.what}")
+    if plan.spec.data.source != "planted" and not plan.steps[0].done:
+        typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
     typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; then the page: {plan.folder.report}")

@@ -52,6 +52,10 @@ class RunFolder:
         """Patients drawn towards a target, and beside them their scores."""
         return self.fit(row, seed) / "toward" / target / mode
 
+    def reference(self, name: str) -> Path:
+        """Scores of a reference that a quick look leaves out."""
+        return self.root / "references" / name
+
     @property
     def analysis(self) -> Path:
         """Tables and figures of the analyses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.generators.bundle import environment
 from adapcla.generators.methods import generator_for
 from adapcla.generators.neural import NeuralGenerator
+from adapcla.metrics.references import marginal, train_copy
 from adapcla.records import Cohort, Prevalence, store
 from adapcla.version import __version__
 
@@ -39,6 +40,10 @@ class Step:
     def done(self) -> bool:
         """Whether nothing is left to do."""
         return is_done(self.place, self.key)
+
+
+#: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
+REFERENCES = {"train_copy": train_copy, "marginal": marginal}
 
 
 class Plan:
@@ -117,6 +122,11 @@ class Plan:
         for name in self.spec.targets:
             place, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, place, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
+        for name in REFERENCES if self.spec.evaluate.quick else ():
+            seconds = evaluation_seconds(self.spec.evaluate, sizes)
+            key = stages.scores_key(self.data_key, self.spec.evaluate, name, self.spec.sample.patients)
+            place = self.folder.reference(name)
+            yield Step("evaluate", name, place, key, seconds, partial(self._score_reference, name, place, key))
         for row in self.rows:
             for seed in self.spec.fit.seeds:
                 yield from self._row_steps(row, seed, sizes)
@@ -149,6 +159,11 @@ class Plan:
         for name, target in spec.targets.items():
             if row in target.methods:
                 yield from self._target_steps(row, seed, name, target, sizes)
+
+    def _score_reference(self, name: str, place: Path, key: str) -> None:
+        """The scores of a reference in the place of a synthetic cohort."""
+        made = REFERENCES[name](self.parts["train"], self.n_patients, self.spec.evaluate.seed)
+        stages.scored(place, key, name, made, self.parts, self.spec.evaluate, cache=self.folder.cache)
 
     def _score(self, row: str, seed: int, draw: int) -> None:
         """The scores of a sample."""
@@ -266,6 +281,7 @@ class Plan:
             "data": self._below(folder.data),
             "targets": {name: self._below(folder.target(name)) for name in spec.targets},
             "analysis": self._below(folder.analysis) if spec.analyse.parts else None,
+            "references": {n: self._below(folder.reference(n)) for n in REFERENCES if spec.evaluate.quick},
             "fits": fits,
             "environment": environment(),
         }

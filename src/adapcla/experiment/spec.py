@@ -19,7 +19,7 @@ from adapcla.records.store import json_bytes
 SUITES = ("tail", "fidelity", "utility", "reliability", "privacy")
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
 #: Names that folders of a run use themselves.
-RESERVED = ("data", "targets", "analysis", "tables", "figures", "cache")
+RESERVED = ("data", "targets", "analysis", "references", "tables", "figures", "cache")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 

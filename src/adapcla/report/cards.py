@@ -187,7 +187,7 @@ def analysis_tables(study: Study) -> list[Table]:
         if frame.height == 0 or frame.width > _WIDEST or path.stem in _NOT_SHOWN:
             continue
         lines = tuple(
-            Line(tuple(Cell(shown(x), x) if isinstance(x, float) else Cell(str(x), _number(x)) for x in row))
+            Line(tuple(Cell(shown(x), x) if isinstance(x, float) else Cell(_text(x), _number(x)) for x in row))
             for row in frame.head(_LONGEST).iter_rows()
         )
         cut = f" The first {_LONGEST} of {frame.height:,} rows." if frame.height > _LONGEST else ""
@@ -198,8 +198,13 @@ def analysis_tables(study: Study) -> list[Table]:
 
 
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.
-_WIDEST, _LONGEST = 14, 60
+_WIDEST, _LONGEST = 14, 100
 _NOT_SHOWN = ("probe_curves", "next_visit_calibration")
+
+
+def _text(value: object) -> str:
+    """A dash for nothing."""
+    return "–" if value is None else str(value)
 
 
 def _number(value: object) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ class Study:
 
     folder: Path
     about: dict[str, Any]
+    _references: dict[str, Scores] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, folder: str | Path) -> Study:
@@ -166,8 +167,20 @@ class Study:
             keep = keep & (pl.col(name) == value)
         found = table.filter(keep).select(who.alias("x"), "low", "high", "fit").drop_nulls("x")
         if found.is_empty():
-            return None
+            return self._judged_alone(who.meta.output_name(), metric, stratum)
         return summarised(found, references=who.meta.output_name() != "value")
+
+    def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
+        """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
+        if reference not in self.about.get("references", {}):
+            return None
+        if reference not in self._references:
+            self._references[reference] = Scores.open(self.folder / self.about["references"][reference])
+        try:
+            score = self._references[reference][metric, stratum]
+        except KeyError:
+            return None
+        return None if score.value is None else Measured(score.value, score.low, score.high, 1)
 
     def goal(self, metric: str) -> str:
         """Which way is better."""

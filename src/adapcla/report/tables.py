@@ -13,6 +13,8 @@ from adapcla.records.store import write_bytes
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import REFERENCES, Measured, Study
 
+#: Lines from which a table is folded away on the page.
+LONG = 24
 _ARROWS = {"up": "↑", "down": "↓", "match": "=", "none": ""}
 
 
@@ -42,6 +44,16 @@ class Table:
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     hints: tuple[str, ...] = field(default=())
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether each column holds numbers, so that it is set to the right."""
+        return tuple(any(line.cells[i].value is not None for line in self.lines) for i in range(len(self.columns)))
+
+    @property
+    def long(self) -> bool:
+        """Whether the page folds the table away."""
+        return len(self.lines) > LONG
 
     def csv(self) -> str:
         """Comma-separated values: numbers as numbers, the interval as text beside them."""
@@ -121,7 +133,8 @@ def cell_of(found: Measured | None, reason: str = "") -> Cell:
     Cell(text='0.500', value=0.5, note='[0.400, 0.600]', best=False)
     """
     if found is None:
-        return Cell("–", None, reason)
+        # The beginning says what; the whole reason is in the scores' own files.
+        return Cell("–", None, reason.partition(":")[0])
     note = "" if found.low is None else f"[{shown(found.low)}, {shown(found.high)}]"
     return Cell(shown(found.value), found.value, note)
 
