@@ -37,6 +37,12 @@ def evaluate(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller classifiers: a look only.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    generator: Annotated[
+        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds attacks that read the model.")
+    ] = None,
+    references: Annotated[
+        int, typer.Option("--references", help="Reference models trained for these attacks; 0 for likelihood alone.")
+    ] = 4,
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Where scores are kept by content; the user's cache if not given.")
     ] = None,
@@ -56,17 +62,26 @@ def evaluate(
     if gate and "privacy" not in wanted:
         wanted.append("privacy")
     metrics_of(wanted)
+    learned_from, unseen = Cohort.open(train), Cohort.open(test)
+    reserved = None if control is None else Cohort.open(control)
+    evidence = None
+    if generator is not None:
+        from adapcla.generators.membership import evidence as model_evidence
+        from adapcla.generators.methods import load
+
+        evidence = model_evidence(load(generator), learned_from, reserved or unseen, references, seed)
     scores = evaluate(
-        Cohort.open(train),
-        Cohort.open(test),
+        learned_from,
+        unseen,
         Cohort.open(synthetic),
         suites=wanted,
-        control=None if control is None else Cohort.open(control),
+        control=reserved,
         target=None if target is None else read_prevalence(target),
         method=method or synthetic.resolve().name,
         seed=seed,
         quick=quick,
         cache=cache or default_folder(),
+        evidence=evidence,
     )
     scores.save(out, overwrite=overwrite)
     if as_json:

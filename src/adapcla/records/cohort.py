@@ -277,6 +277,30 @@ class Cohort:
             },
         )
 
+    def followed_by(self, other: Cohort) -> Cohort:
+        """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
+
+        >>> Cohort.of([[["A", "B"]]]).followed_by(Cohort.of([[["B"], ["A"]]])).visits_per_patient.tolist()
+        [1, 2]
+        """
+        other = other.on(self.vocabulary)
+        same = {
+            name: Attribute(np.concatenate([a.values, other.attributes[name].values]), a.categories)
+            for name, a in self.attributes.items()
+            if name in other.attributes and other.attributes[name].categories == a.categories
+        }
+        both_have_days = self.days is not None and other.days is not None
+        return replace(
+            self,
+            codes=np.concatenate([self.codes, other.codes]),
+            visit_starts=np.concatenate([self.visit_starts, other.visit_starts[1:] + self.n_entries]),
+            patient_starts=np.concatenate([self.patient_starts, other.patient_starts[1:] + self.n_visits]),
+            days=np.concatenate([self.days, other.days]) if both_have_days else None,  # type: ignore[list-item]
+            labels=None,
+            label_names=(),
+            attributes=same,
+        )
+
     @overload
     def split(self, seed: int = 4) -> Split: ...
     @overload

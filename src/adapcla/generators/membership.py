@@ -1,0 +1,56 @@
+"""What a generator gives away about who trained it: likelihoods for the strongest membership attacks.
+
+The attacks themselves are metrics and know no generator; here are the numbers that they need: how likely each member
+and each control patient is under the model, and under reference models that saw a random half of both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.console import meter
+from adapcla.errors import UsageError
+from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.settings import settings_from
+from adapcla.records import Cohort
+from adapcla.seeds import generator as random_stream
+
+#: Share of a reference model's patients that watch its training.
+_WATCHING = 0.1
+
+
+def evidence(
+    generator: NeuralGenerator, train: Cohort, control: Cohort, references: int = 4, seed: int = 1
+) -> dict[str, NDArray[np.float64] | NDArray[np.bool_]]:
+    """Log-likelihoods of members and controls under the model and under `references` models of its kind.
+
+    Reference models have the settings of the model, other seeds, and a random half of members and controls together.
+    """
+    if references < 0 or references == 1:
+        raise UsageError(
+            f"{references} reference models: expected 0, or at least 2 (4 or more for the likelihood ratio)"
+        )
+    members, controls = train.on(generator.vocabulary_), control.on(generator.vocabulary_)
+    found: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
+        "member_log_likelihood": generator.log_likelihood(members),
+        "control_log_likelihood": generator.log_likelihood(controls),
+    }
+    if not references:
+        return found
+    pool = members.followed_by(controls)
+    scores = np.empty((pool.n_patients, references))
+    included = np.zeros((pool.n_patients, references), dtype=bool)
+    with meter("reference models", references) as bar:
+        for number in range(references):
+            order = random_stream(seed, "reference", number).permutation(pool.n_patients)
+            half = order[: pool.n_patients // 2]
+            watching = max(1, round(_WATCHING * len(half)))
+            settings = settings_from(generator.settings, {"seed": generator.settings.seed + 1000 + number})
+            reference = NeuralGenerator(settings).fit(pool.subset(half[watching:]), pool.subset(half[:watching]))
+            scores[:, number] = reference.log_likelihood(pool)
+            included[half[watching:], number] = True
+            bar.advance(1)
+    n = members.n_patients
+    found |= {"member_references": scores[:n], "control_references": scores[n:]}
+    return found | {"member_included": included[:n], "control_included": included[n:]}
