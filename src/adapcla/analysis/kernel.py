@@ -24,8 +24,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "output": ("head.",),
     "shared": ("table.", "embedding.", "trunk.", "head.table.parts."),
 }
-#: Gradient entries held at once: 256 MB as single precision.
-HELD = 1 << 26
+#: Gradient entries held at once: 512 MB in single precision.
+HELD = 1 << 27
 Parameters = dict[str, Tensor]
 
 
@@ -124,7 +124,7 @@ def label_kernels(
         for columns in chunks[i:]:
             two = one if columns is rows else _pulled(pull, columns, logits)
             for group, names in wanted.items():
-                block = sum((one[name].double() @ two[name].double().t()).numpy() for name in sorted(names))
+                block = sum((one[name] @ two[name].t()).double().numpy() for name in sorted(names))
                 out[group][rows.start : rows.stop, columns.start : columns.stop] = block
                 out[group][columns.start : columns.stop, rows.start : rows.stop] = np.transpose(block)
     return {group: LabelKernel(np.asarray(codes), matrix) for group, matrix in out.items()}
