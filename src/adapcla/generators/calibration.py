@@ -58,7 +58,7 @@ def settle_record_length(generator: NeuralGenerator, train: Cohort) -> float:
         middle = (low_end + high_end) / 2
         too_long = float(torch.sigmoid(chances + middle).mean()) > mean
         low_end, high_end = (low_end, middle) if too_long else (middle, high_end)
-    network.going_on.bias += middle
+    network.going_on.bias.add_(middle)
     return middle
 
 

@@ -6,6 +6,7 @@ May import: records and the ground floor.
 """
 
 from adapcla.metrics.contract import Comparison, Metric, Score, metric
-from adapcla.metrics.evaluation import Scores, evaluate
+from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.scores import Scores
 
 __all__ = ["Comparison", "Metric", "Score", "Scores", "evaluate", "metric"]

@@ -295,7 +295,7 @@ class Cohort:
             codes=np.concatenate([self.codes, other.codes]),
             visit_starts=np.concatenate([self.visit_starts, other.visit_starts[1:] + self.n_entries]),
             patient_starts=np.concatenate([self.patient_starts, other.patient_starts[1:] + self.n_visits]),
-            days=np.concatenate([self.days, other.days]) if both_have_days else None,  # type: ignore[list-item]
+            days=np.concatenate([self.days, other.days]) if both_have_days else None,
             labels=None,
             label_names=(),
             attributes=same,
