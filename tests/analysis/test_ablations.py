@@ -96,3 +96,8 @@ def test_finished_fits_are_not_repeated_and_other_settings_are(world, tmp_path, 
 def test_an_unknown_row_is_refused_before_any_fit(world, tmp_path):
     with pytest.raises(UsageError, match="no ablation is called 'anealed'"):
         run_ablations(*world, ["anealed"], (1,), 10, {}, tmp_path)
+
+
+def test_what_makes_a_row_cannot_be_changed_for_all(world, tmp_path):
+    with pytest.raises(UsageError, match="schedule is what the rows differ in"):
+        run_ablations(*world, ["annealed"], (1,), 10, {"schedule": "fast"}, tmp_path)

@@ -97,3 +97,8 @@ def test_the_planted_setting_starts_centred_and_its_table_tells_no_violation():
     assert table["violated"].to_list() == [False, False]
     assert (table["last_radius"] <= table["bound"]).all()
     assert np.isnan(table["corollary"][1]) and table["speed"].to_list() == [pytest.approx(0.125), 0.0]
+
+
+def test_a_schedule_that_jumps_is_refused():
+    with pytest.raises(UsageError, match="jumps"):
+        flow(random_setting(1, 2, 1.0), Ramp(0.5, 0.5))

@@ -47,3 +47,13 @@ def test_spearman_agrees_with_scipy_and_its_interval_holds_it():
 def test_nothing_is_claimed_of_nothing():
     assert estimate(np.zeros(0)).n == 0
     assert np.isnan(spearman(np.zeros(2), np.zeros(2)).rho)
+
+
+def test_repeating_every_case_within_its_group_tells_nothing_new():
+    draw = np.random.default_rng(5)
+    x, y = draw.normal(size=(2, 40))
+    once = spearman(x, y)
+    thrice = spearman(np.repeat(x, 3), np.repeat(y, 3), groups=np.repeat(np.arange(40), 3))
+    blind = spearman(np.repeat(x, 3), np.repeat(y, 3))
+    assert thrice.high - thrice.low == pytest.approx(once.high - once.low, rel=0.1)
+    assert blind.high - blind.low < 0.75 * (once.high - once.low)

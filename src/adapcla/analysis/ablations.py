@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from adapcla.analysis.probing import NEVER
 from adapcla.console import say
 from adapcla.errors import UsageError
 from adapcla.generators import generator_for
@@ -25,6 +26,11 @@ ANNEALED, CONTROL = "annealed", "no scaffold"
 #: Metrics that speak for the tail, as the paper's table has them.
 TAIL_METRICS = ("tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")
 REFERENCES = ("real test", "train copy")
+#: Settings that make the rows what they are.
+OWN = (
+    "method", "seed", "schedule", "tempering", "permuted", "head", "hierarchy", "bias_at_inference",
+    "bias_at_validation", "first_stage", "starts_from", "positive_weight", "architecture",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,17 @@ def run_ablations(
     changes: dict[str, Any],
     folder: Path,
 ) -> pl.DataFrame:
-    """One row for each ablation, fit seed and metric; finished fits are kept in `folder` and not repeated."""
+    """One row for each ablation, fit seed and metric; finished fits are kept in `folder` and not repeated.
+
+    Every fit takes all of its steps, so that rows differ in nothing but what they are named for; the weights that are
+    sampled are still those of the best validation loss.
+    """
     unknown = [row for row in rows if row not in ABLATIONS]
     if unknown:
         raise UsageError(f"no ablation is called {unknown[0]!r}: expected some of {', '.join(ABLATIONS)}")
+    own = [name for name in changes if name in OWN]
+    if own:
+        raise UsageError(f"{own[0]} is what the rows differ in, so that it cannot be set for all of them")
     folder.mkdir(parents=True, exist_ok=True)
     out = []
     for row in rows:
@@ -118,7 +131,7 @@ def _scored(
     """The scores of one fit, from its file if it was made before under the same settings."""
     train, valid, test = parts
     # What makes a row comes last: a common change must not undo it.
-    generator = generator_for(ablation.method, **{"seed": seed, **changes, **ablation.changes})
+    generator = generator_for(ablation.method, **{"patience": NEVER, "seed": seed, **changes, **ablation.changes})
     asked = {"settings": generator.settings.fingerprint(), "train": train.fingerprint, "test": test.fingerprint}
     asked["patients"] = str(patients)
     path = folder / f"{row.replace(' ', '-')}-seed{seed}.json"

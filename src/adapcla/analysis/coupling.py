@@ -13,7 +13,7 @@ from torch import nn
 from adapcla.analysis.histories import records_for
 from adapcla.analysis.kernel import label_kernels
 from adapcla.analysis.probes import ProbeKind, ProbeSet
-from adapcla.analysis.statistics import group_means, spearman
+from adapcla.analysis.statistics import Correlation, group_means, spearman
 from adapcla.analysis.trajectories import Trajectory, require_one_shot
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.training.plan import Moment
@@ -132,7 +132,7 @@ def correlation_table(
                 part = table.filter((pl.col("group") == group) & (pl.col("context") < n))
                 if kind is not None:
                     part = part.filter(pl.col("kind") == kind)
-                found = spearman(part[x].to_numpy(), part[y].to_numpy(), seed)
+                found = spearman(part[x].to_numpy(), part[y].to_numpy(), seed, part["context"].to_numpy())
                 spread = _spread(part[x].to_numpy())
                 rows.append(
                     {
@@ -143,7 +143,7 @@ def correlation_table(
                         "kind": kind or "all",
                         **found._asdict(),
                         "spread_of_x": spread,
-                        "verdict": verdict(found.rho, found.p, found.n),
+                        "verdict": verdict(found),
                     }
                 )
     return pl.DataFrame(rows)
@@ -154,16 +154,18 @@ def _spread(values: NDArray[np.float64]) -> float:
     return float(values.std() / abs(values.mean())) if len(values) and values.mean() != 0 else float("nan")
 
 
-def verdict(rho: float, p: float, n: int) -> str:
-    """A correlation in words that claim no more than it shows.
+def verdict(found: Correlation) -> str:
+    """A correlation in words that claim no more than it shows: p and the interval over contexts must agree.
 
-    >>> verdict(0.3, 0.11, 30), verdict(0.5, 0.001, 100), verdict(1.0, 0.0, 4), verdict(float("nan"), 1.0, 30)
-    ('not shown', 'as the theory says', 'too few to say', 'cannot be asked')
+    >>> verdict(Correlation(0.3, 0.11, -0.1, 0.6, 30)), verdict(Correlation(0.5, 0.001, 0.3, 0.6, 100))
+    ('not shown', 'as the theory says')
+    >>> verdict(Correlation(1.0, 0.0, 1.0, 1.0, 4)), verdict(spearman(np.ones(30), np.arange(30.0)))
+    ('too few to say', 'cannot be asked')
     """
-    if n < FEWEST:
+    if found.n < FEWEST:
         return "too few to say"
-    if np.isnan(rho):
+    if np.isnan(found.rho):
         return "cannot be asked"
-    if p >= SIGNIFICANT:
+    if found.p >= SIGNIFICANT or found.low <= 0 <= found.high:
         return "not shown"
-    return "as the theory says" if rho > 0 else "contrary to the theory"
+    return "as the theory says" if found.rho > 0 else "contrary to the theory"

@@ -24,7 +24,7 @@ from scipy.special import expit
 from adapcla.analysis.schedules import corners, slope, steepest
 from adapcla.errors import UsageError
 from adapcla.records import Hierarchy
-from adapcla.scaffold import Schedule, schedule
+from adapcla.scaffold import Ramp, Schedule, schedule
 from adapcla.scaffold.steering import logit
 from adapcla.sources.planted import Law
 
@@ -174,6 +174,8 @@ def _curvature(logits: Array) -> Array:
 
 def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
     """The error along the flow, integrated piece by piece between the corners of the schedule."""
+    if not np.isfinite(steepest(plan)):
+        raise UsageError(f"schedule {plan.name} jumps: the bound needs one that falls at a finite speed")
     target = expit(setting.optimum)
 
     def push(progress: float, error: Array, steep: float) -> Array:
@@ -190,7 +192,7 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
     for low, high in itertools.pairwise(edges.tolist()):
         inside = wanted[(wanted > low) & (wanted <= high)]
         # On a straight stretch the slope is that of the stretch, also at its two ends.
-        straight = slope(plan, (low + high) / 2) if len(edges) > 2 or steepest(plan) in (0.0, 1.0) else np.nan
+        straight = slope(plan, (low + high) / 2) if isinstance(plan, Ramp) else np.nan
         found = solve_ivp(
             push, (low, high), errors[-1], "LSODA", inside, jac=jacobian, args=(straight,), rtol=1e-8, atol=1e-10
         )

@@ -93,8 +93,10 @@ def paired(first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 
     return Paired(told.mean, told.low, told.high, p if len(gap) else np.nan, told.n)
 
 
-def spearman(x: NDArray[np.float64], y: NDArray[np.float64], seed: int = 1) -> Correlation:
-    """The rank correlation of two columns.
+def spearman(
+    x: NDArray[np.float64], y: NDArray[np.float64], seed: int = 1, groups: NDArray[np.int64] | None = None
+) -> Correlation:
+    """The rank correlation of two columns; the interval resamples whole groups, the p takes cases as independent.
 
     >>> spearman(np.arange(20.0), np.arange(20.0) ** 3).rho
     1.0
@@ -105,10 +107,23 @@ def spearman(x: NDArray[np.float64], y: NDArray[np.float64], seed: int = 1) -> C
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Correlation(np.nan, np.nan, np.nan, np.nan, len(x))
     found = stats.spearmanr(x, y)
-    chosen = generator(seed, "spearman").integers(0, len(x), size=(DRAWS, len(x)))
-    ranks = (stats.rankdata(side[chosen], axis=1) for side in (x, y))
-    first, second = (side - side.mean(axis=1, keepdims=True) for side in ranks)
-    with np.errstate(invalid="ignore"):
-        drawn = (first * second).sum(1) / np.sqrt((first**2).sum(1) * (second**2).sum(1))
+    _, which = np.unique(np.arange(len(x)) if groups is None else groups, return_inverse=True)
+    members = [np.flatnonzero(which == group) for group in range(which.max() + 1)]
+    random = generator(seed, "spearman")
+    drawn = []
+    for _ in range(DRAWS):
+        rows = np.concatenate([members[group] for group in random.integers(0, len(members), len(members))])
+        drawn.append(_rank_correlation(x[rows], y[rows]))
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Correlation(float(round(found.statistic, 12)), float(found.pvalue), float(low), float(high), len(x))
+
+
+def _rank_correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Pearson's correlation of the ranks; NaN where one side does not vary.
+
+    >>> _rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([3.0, 2.0, 1.0]))
+    -1.0
+    """
+    one, two = (stats.rankdata(side) - (len(side) + 1) / 2 for side in (x, y))
+    size = np.sqrt((one @ one) * (two @ two))
+    return float(one @ two / size) if size > 0 else float("nan")
