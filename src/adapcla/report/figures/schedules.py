@@ -50,11 +50,11 @@ def _against_free_share(axis: Axes, table: pl.DataFrame, label: str) -> None:
         part = table.filter(mask)
         if len(part):
             axis.scatter(part["free_share"], part["mean"], color=colour, s=24, label=name, zorder=3)
-    # Neighbours on the axis take turns above and below, so that their names do not meet.
+    # Neighbours on the axis take turns on the right and on the left, so that their names do not meet.
     for number, row in enumerate(table.sort("free_share", "schedule").to_dicts()):
         name, at = row["schedule"].removeprefix("ramp:"), (row["free_share"], row["mean"])
-        beside = (4, 5 if number % 2 else -11)
-        axis.annotate(name, at, xytext=beside, textcoords="offset points", fontsize=7, color=FAINT)
+        side, place = ("right", (-6, -3)) if number % 2 else ("left", (6, -3))
+        axis.annotate(name, at, xytext=place, ha=side, textcoords="offset points", fontsize=7, color=FAINT)
     axis.margins(x=0.18, y=0.15)
     axis.set(xlabel="share of training without scaffold, ∫(1 − α)", ylabel=label)
     axis.legend(fontsize=7.5)
