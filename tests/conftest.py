@@ -47,6 +47,38 @@ def shared_data() -> Path:
     return wanted
 
 
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished experiment, tiny and quick; made once for all workers."""
+    import fcntl
+
+    from adapcla.experiment.plan import Plan
+    from adapcla.experiment.spec import spec_from
+
+    base = tmp_path_factory.getbasetemp()
+    # Workers of one test session share the folder above their own.
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    world = {"patients": 260, "codes": 60, "seed": 1}
+    settings = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 32}
+    shifted = {"source": "planted", "planted": {**world, "seed": 2, "population": "shifted"}}
+    spec = spec_from(
+        {
+            "name": "tiny",
+            "title": "A tiny experiment",
+            "real": False,
+            "data": {"source": "planted", "planted": world},
+            "split": {"control": 0.2},
+            "fit": {"methods": ["adapcla", "adapcla-no-scaffold"], "settings": settings},
+            "evaluate": {"quick": True},
+            "targets": {"shifted": {"data": shifted, "modes": ["none", "paper"]}},
+            "analyse": {"parts": ["bound"], "quick": True},
+        }
+    )
+    with (base / "finished-run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Plan(spec, base / "finished").run().parent
+
+
 @pytest.fixture
 def tiny() -> Cohort:
     """Three patients, five visits, four codes: small enough to count by eye.

@@ -52,9 +52,11 @@ class Plan:
     def __init__(self, spec: Spec, out: str | Path, beside: str | Path = ".") -> None:
         self.spec, self.beside = spec, Path(beside)
         self.folder = RunFolder(Path(out) / spec.name)
-        self.rows = {
-            name: (method, known_settings(method, settings)) for name, (method, settings) in spec.rows().items()
-        }
+        asked = spec.rows()
+        for method, _ in asked.values():
+            # A row that does not exist is named before its settings are looked at.
+            generator_for(method)
+        self.rows = {name: (method, known_settings(method, settings)) for name, (method, settings) in asked.items()}
         self._check()
         self.steps = tuple(self._steps())
 

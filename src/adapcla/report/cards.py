@@ -198,7 +198,7 @@ def analysis_tables(study: Study) -> list[Table]:
 
 
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.
-_WIDEST, _LONGEST = 14, 100
+_WIDEST, _LONGEST = 20, 100
 _NOT_SHOWN = ("probe_curves", "next_visit_calibration")
 
 

@@ -158,7 +158,7 @@ def _notice(study: Study) -> str:
     """What a reader must know before reading a number."""
     words = []
     if study.quick:
-        words.append("This is a quick look: few draws, small classifiers, slow references left out. Not a result.")
+        words.append("This is a quick look: few draws and small classifiers. Not a result.")
     if len(study.spec["fit"]["seeds"]) < 3:
         words.append("Fewer than three fits of each method: differences between methods may be luck of training.")
     return " ".join(words)

@@ -77,7 +77,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     if any(value is not None for cells in card.values() for value in cells):
         drawn, caption = scorecard.tail_scorecard(card, [heading for _, heading in _SCORECARD])
         yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
-    yield from _cohort_pictures(train, made)
+    yield from _cohort_pictures(train, {"real (test)": study.part("test"), **made})
     yield from _curve_pictures(study, rows)
     yield from _control_pictures(study, train)
     yield from _analysis_pictures(study)

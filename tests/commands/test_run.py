@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from adapcla.cli import app
+
+TOML = """
+name = "small"
+[data]
+planted = { patients = 60, codes = 60 }
+[fit]
+methods = ["marginal"]
+[evaluate]
+suites = ["tail"]
+"""
+
+
+@pytest.fixture
+def toml(tmp_path):
+    (tmp_path / "small.toml").write_text(TOML)
+    return tmp_path / "small.toml"
+
+
+def test_the_last_line_is_the_place_of_the_page(toml, tmp_path):
+    ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--resume"])
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.strip().splitlines()[-1] == str(tmp_path / "out" / "small" / "report.html")
+    again = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--json"])
+    assert json.loads(again.stdout.splitlines()[-1])["experiment"] == "small"
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(toml, tmp_path):
+    ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--dry-run"])
+    assert ran.exit_code == 0 and not (tmp_path / "out").exists()
+    assert [line.split()[2] for line in ran.stdout.splitlines()[:4]] == ["prepare", "train", "sample", "evaluate"]
+    told = json.loads(CliRunner().invoke(app, ["run", str(toml), "--dry-run", "--json"]).stdout)
+    assert [step["stage"] for step in told["steps"]] == ["prepare", "train", "sample", "evaluate"]
+
+
+def test_a_wrong_key_ends_with_code_2_and_the_nearest_name(toml):
+    arguments = ["run", str(toml), "--set", "fit.metods=[]"]
+    ran = subprocess.run([sys.executable, "-m", "adapcla.cli", *arguments], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2 and "did you mean 'fit.methods'" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_absent_data_ends_with_code_3(tmp_path, repository, monkeypatch):
+    monkeypatch.setenv("ADAPCLA_DATA", str(tmp_path))
+    arguments = ["run", str(repository / "experiments" / "mimic3.toml"), "--out", str(tmp_path / "out")]
+    ran = subprocess.run([sys.executable, "-m", "adapcla.cli", *arguments], capture_output=True, text=True, check=False)
+    assert ran.returncode == 3 and "--set data.path=" in ran.stderr
+
+
+def test_resume_and_overwrite_exclude_each_other(toml):
+    ran = CliRunner().invoke(app, ["run", str(toml), "--resume", "--overwrite"])
+    assert ran.exit_code != 0 and "exclude" in str(ran.exception)
+
+
+def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(shared_data, repository, tmp_path):
+    """The public demo tables stand in for the full ones: one method, one pass."""
+    changes = [
+        f"data.path={shared_data / 'mimic3_demo'}",
+        'fit.methods=["adapcla"]',
+        "fit.seeds=[1]",
+        'fit.settings={"passes": 1, "width": 16, "layers": 1, "heads": 2, "batch_size": 16}',
+        'evaluate.suites=["tail"]',
+        "analyse.parts=[]",
+    ]
+    arguments = [part for change in changes for part in ("--set", change)]
+    toml = repository / "experiments" / "mimic3.toml"
+    ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path), *arguments])
+    assert ran.exit_code == 0, ran.output
+    assert "adapcla (paper)" in (tmp_path / "mimic3" / "report.html").read_text(encoding="utf-8")

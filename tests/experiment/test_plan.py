@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from adapcla.errors import UsageError
+from adapcla.experiment.folder import stamp
+from adapcla.experiment.plan import Plan
+from adapcla.experiment.spec import spec_from
+from adapcla.records.store import read_json
+
+SMALL = {
+    "name": "small",
+    "data": {"planted": {"patients": 60, "codes": 60}},
+    "fit": {
+        "methods": ["adapcla", "marginal"],
+        "settings": {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32},
+    },
+    "evaluate": {"suites": ["tail"]},
+}
+
+
+def stamps(root):
+    return {path.relative_to(root).as_posix(): path.stat().st_mtime_ns for path in root.rglob("stage.json")}
+
+
+def test_running_twice_does_nothing_and_one_changed_setting_redoes_what_depends_on_it(tmp_path):
+    page = Plan(spec_from(SMALL), tmp_path).run()
+    root = page.parent
+    assert page == tmp_path / "small" / "report.html" and page.is_file()
+    before = stamps(root)
+    assert Plan(spec_from(SMALL), tmp_path).run() == page
+    assert stamps(root) == before
+
+    Plan(spec_from(SMALL, {"evaluate.seed": 2}), tmp_path).run()
+    after = stamps(root)
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {"stage.json", "adapcla/seed1/scores/seed1/stage.json", "marginal/seed1/scores/seed1/stage.json"}
+
+
+def test_a_title_changes_the_page_and_nothing_else(tmp_path):
+    content = {**SMALL, "fit": {"methods": ["marginal"]}}
+    root = Plan(spec_from(content), tmp_path).run().parent
+    before = stamps(root)
+    page = Plan(spec_from(content, {"title": "Another title"}), tmp_path).run()
+    assert {name for name, at in stamps(root).items() if before.get(name) != at} == {"stage.json"}
+    assert "Another title" in page.read_text(encoding="utf-8")
+
+
+def test_the_steps_come_in_order_with_what_they_need():
+    steps = Plan(spec_from(SMALL), "nowhere").steps
+    assert [step.stage for step in steps] == ["prepare", *["train", "sample", "evaluate"] * 2]
+    assert not any(step.done for step in steps) and all(step.seconds > 0 for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"fit.methods": ["adapkla"]}, "did you mean 'adapcla'"),
+        ({"fit.settings": {"widht": 3}}, "did you mean 'width'"),
+        ({"analyse.parts": ["probes"], "analyse.method": "lstm"}, "'lstm' is to be steered or analysed"),
+        ({"targets.x": {"data": {}, "methods": ["halo"]}}, "'halo' is to be steered"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_done(tmp_path, changes, told):
+    with pytest.raises(UsageError, match=told):
+        Plan(spec_from({**SMALL, "fit": dict(SMALL["fit"])}, changes), tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+def test_forgetting_does_everything_again(tmp_path):
+    content = {**SMALL, "fit": {"methods": ["marginal"]}}
+    plan = Plan(spec_from(content), tmp_path)
+    plan.run()
+    assert all(step.done for step in plan.steps)
+    plan.forget()
+    assert not any(step.done for step in plan.steps)
+
+
+def test_a_finished_run_says_where_everything_lies(finished_run):
+    about = read_json(finished_run / "study.json")
+    for fit in about["fits"]:
+        for way in [*fit["draws"], *fit["toward"]]:
+            assert (finished_run / way["cohort"]).is_dir() and (finished_run / way["scores"]).is_dir()
+    assert stamp(finished_run / about["data"])["description"]["patients"] == 260
+    assert set(about["references"]) == {"train_copy", "marginal"}

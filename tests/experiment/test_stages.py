@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from adapcla.errors import UsageError
+from adapcla.experiment import stages
+from adapcla.experiment.spec import DataSpec, EvaluateSpec, PlantedSpec, SplitSpec
+from adapcla.metrics import Scores
+from adapcla.records import Attribute, Cohort
+
+PLANTED = DataSpec(planted=PlantedSpec(patients=60, codes=60))
+SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    cohort = Cohort.of(
+        [[["A", "B"]], [["A"]], [["B", "C"]], [["A"], ["A"]]],
+        attributes={"sex": Attribute(np.array([0, 1, 0, -1], dtype=np.int16), ("F", "M"))},
+    )
+    cohort.save(tmp_path / "cohort")
+    return tmp_path / "cohort"
+
+
+def test_patients_are_chosen_by_attribute(saved):
+    data = DataSpec(source="cohort", path=str(saved), where={"sex": ["F"]})
+    assert list(stages.read_data(data, saved).patients()) == [[["A", "B"]], [["B", "C"]]]
+
+
+def test_rare_codes_are_left_out_and_counted(saved):
+    cohort = stages.read_data(DataSpec(source="cohort", path=str(saved), min_patients=2), saved)
+    assert cohort.vocabulary.tokens == ("A", "B") and cohort.card["dropped"]["entries of codes left out"] == 1
+
+
+def test_some_patients_are_the_same_ones_every_time(saved):
+    data = DataSpec(source="cohort", path=str(saved), patients=2)
+    one, two = (stages.read_data(data, saved) for _ in range(2))
+    assert one.n_patients == 2 and one.fingerprint == two.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"where": {"age": ["9"]}}, "expected one of sex"), ({"where": {"sex": ["X"]}}, "expected some of F, M")],
+)
+def test_an_unknown_attribute_or_category_is_named(saved, change, told):
+    with pytest.raises(UsageError, match=told):
+        stages.read_data(DataSpec(source="cohort", path=str(saved), **change), saved)
+
+
+def test_an_unknown_option_of_a_source_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("patient_id,visit_id,dx\n1,1,A\n")
+    with pytest.raises(UsageError, match=r"data\.options\.code:"):
+        stages.read_data(DataSpec(source="table", path=str(tmp_path / "t.csv"), options={"code": "dx"}), tmp_path)
+
+
+def test_the_key_of_data_sees_a_changed_file_and_a_changed_split(saved):
+    data = DataSpec(source="cohort", path=str(saved))
+    before = stages.data_key(data, SplitSpec(), saved)
+    assert stages.data_key(data, SplitSpec(seed=5), saved) != before
+    (saved / "card.json").write_text("{}")
+    assert stages.data_key(data, SplitSpec(), saved) != before
+
+
+def test_preparing_twice_reads_once(tmp_path, monkeypatch):
+    parts = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path, tmp_path / "data", "k")
+    assert set(parts) == {"train", "valid", "test", "control"}
+    monkeypatch.setattr(stages, "read_data", lambda *_: pytest.fail("read again"))
+    again = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path, tmp_path / "data", "k")
+    assert again["train"].fingerprint == parts["train"].fingerprint
+
+
+def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    train, valid = parts["train"], parts["valid"]
+    one = stages.trained(tmp_path / "fit", "a", "adapcla", SMALL, 1, train, valid)
+    same = stages.trained(tmp_path / "fit", "a", "adapcla", SMALL, 1, train, valid)
+    assert same.settings == one.settings
+    other = stages.trained(tmp_path / "fit", "b", "adapcla", {**SMALL, "width": 32}, 1, train, valid)
+    assert other.settings.architecture.width == 32
+    assert stages.stamp(tmp_path / "fit")["costs"]["parameters"] > 0
+
+
+def test_a_sample_and_its_scores_are_made_once(tmp_path, monkeypatch):
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
+    made = stages.sampled(tmp_path / "s", "s1", generator, 30, 1)
+    assert made.n_patients == 30
+    assert stages.sampled(tmp_path / "s", "s2", generator, 20, 1).n_patients == 20
+    asked = EvaluateSpec(suites=("tail",), quick=True)
+    scores = stages.scored(tmp_path / "c", "c1", "marginal", made, parts, asked)
+    monkeypatch.setattr(stages, "evaluate", lambda *_, **__: pytest.fail("scored again"))
+    again = stages.scored(tmp_path / "c", "c1", "marginal", made, parts, asked)
+    assert isinstance(again, Scores) and again.values() == scores.values()
+    assert stages.seconds_of(tmp_path / "c") is not None

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from adapcla.records import Cohort
+from adapcla.report.figures import gallery
+from adapcla.report.study import Study
+
+WANTED = {
+    "long-tail", "scorecard", "frequency-rank", "frequency-frequency", "rank-rank", "ppmi", "given-label", "downstream",
+    "reliability", "roc", "copies", "control-adapcla-shifted", "schedules", "analysis-bound",
+}  # fmt: skip
+
+
+def test_a_study_gets_every_picture_once_with_a_caption_that_says_what_to_see(finished_run):
+    found = list(gallery.pictures(Study.open(finished_run)))
+    assert len(found) == len(WANTED)
+    assert {drawn.key for drawn in found} == WANTED
+    assert all(len(drawn.caption) > 60 for drawn in found)
+    assert all(not isinstance(drawn.figure, Path) or drawn.figure.is_file() for drawn in found)
+
+
+def test_the_scorecard_takes_the_matched_score_where_the_plain_one_has_no_scale(finished_run):
+    values = gallery.scorecard_values(Study.open(finished_run))
+    assert list(values) == ["adapcla", "adapcla-no-scaffold"]
+    assert len({len(cells) for cells in values.values()}) == 1
+
+
+def test_heat_maps_look_at_the_first_patients_only(monkeypatch):
+    monkeypatch.setattr(gallery, "MOST_PATIENTS", 2)
+    assert gallery.some(Cohort.of([[["A"]], [["B"]], [["C"]]])).n_visits == 2

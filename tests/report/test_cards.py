@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import polars as pl
+
+from adapcla.report import cards
+from adapcla.report.study import Study
+
+
+def texts(table):
+    return {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.lines}
+
+
+def test_the_data_card_has_the_sizes_of_the_whole_and_of_every_part(finished_run):
+    card = texts(cards.data_card(Study.open(finished_run)))
+    assert card["patients"] == ["260"] and card["source"] == ["planted"]
+    assert list(card)[-4:] == ["train part", "valid part", "test part", "control part"]
+
+
+def test_control_shows_every_way_of_steering(finished_run):
+    table = cards.control_table(Study.open(finished_run))
+    assert [line.cells[2].text for line in table.lines] == ["not steered", "paper's rule"]
+    assert all(line.cells[3].value is not None for line in table.lines)
+
+
+def test_the_papers_transfer_rows_need_the_papers_cohorts(finished_run):
+    study = Study.open(finished_run)
+    study.about["spec"]["cohort"] = "MIMIC-IV to MIMIC-III"
+    paper = [line for line in cards.control_table(study).lines if "(paper)" in line.cells[0].text]
+    assert [line.cells[-1].text for line in paper] == ["0.565", "0.445", "0.603", "0.895", "0.922"]
+
+
+def test_the_gate_judges_every_row(finished_run):
+    table = cards.gate_table(Study.open(finished_run))
+    assert [line.cells[0].text for line in table.lines] == ["adapcla", "adapcla-no-scaffold"]
+    assert all(line.cells[1].text in ("passed", "failed") for line in table.lines)
+
+
+def test_costs_settings_and_environment(finished_run):
+    study = Study.open(finished_run)
+    cost = cards.cost_table(study)
+    assert all(line.cells[1].value > 100 for line in cost.lines)
+    settings = texts(cards.settings_table(study))
+    assert settings["schedule"] == ["base", "none"] and settings["architecture.width"] == ["16", "16"]
+    assert "torch" in texts(cards.environment_table(study))
+
+
+def test_analysis_tables_are_shown_with_their_notes(finished_run):
+    found = {table.key: table for table in cards.analysis_tables(Study.open(finished_run))}
+    assert "analysis-bound" in found and "norm: inverse kernel." in found["analysis-bound"].caption
+
+
+def test_long_analysis_tables_are_cut_and_say_so(finished_run, tmp_path):
+    pl.DataFrame({"x": list(range(500))}).write_csv(tmp_path / "many.csv")
+    study = Study(tmp_path, {**Study.open(finished_run).about, "analysis": "."})
+    (table,) = cards.analysis_tables(study)
+    assert len(table.lines) == 100 and "of 500 rows" in table.caption

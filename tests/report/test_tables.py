@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import csv
+import io
+
+from adapcla.report.study import Measured, Study
+from adapcla.report.tables import LONG, SCORE_TABLES, Cell, Line, Table, cell_of, score_table, shown
+
+TABLE = Table(
+    "t",
+    "A title",
+    "A caption",
+    ("method", "x ↑"),
+    (Line((Cell("a_b"), Cell("0.500", 0.5, "[0.4, 0.6]", True))), Line((Cell("real test"), Cell("–")), "reference")),
+)
+
+
+def test_the_three_forms_hold_the_same_numbers(tmp_path):
+    TABLE.save(tmp_path)
+    rows = list(csv.reader(io.StringIO((tmp_path / "t.csv").read_text())))
+    assert rows == [
+        ["kind", "method", "method interval", "x ↑", "x ↑ interval"],
+        ["method", "a_b", "", "0.5", "[0.4, 0.6]"],
+        ["reference", "real test", "", "–", ""],
+    ]
+    assert "| a_b | **0.500** [0.4, 0.6] |" in (tmp_path / "t.md").read_text()
+    latex = (tmp_path / "t.tex").read_text()
+    assert r"a\_b & \textbf{0.500} \\" in latex and r"x $\uparrow$" in latex
+
+
+def test_columns_of_numbers_and_long_tables_are_known():
+    assert TABLE.numeric == (False, True)
+    assert not TABLE.long
+    assert Table("t", "", "", ("a",), (Line((Cell("x"),)),) * (LONG + 1)).long
+
+
+def test_cells():
+    assert cell_of(None, "insufficient data: 3 of 50") == Cell("–", None, "insufficient data")
+    assert cell_of(Measured(0.5, None, None, 3)).note == ""
+    assert [shown(x) for x in (0.0123, 0.00123, 12345.0, -0.5)] == ["0.012", "0.0012", "12,345", "-0.500"]
+
+
+def test_every_table_of_scores_shows_the_three_references(finished_run):
+    study = Study.open(finished_run)
+    found = [score_table(study, asked) for asked in SCORE_TABLES]
+    assert all(table is not None for table in found)
+    for table in found:
+        kinds = {line.cells[0].text: line for line in table.lines}
+        assert {"adapcla", "adapcla-no-scaffold", "real test", "train copy", "marginal"} <= set(kinds)
+        assert kinds["train copy"].kind == "reference"
+        # Real patients trained on are the ceiling of every suite, so that row is never empty.
+        assert any(cell.value is not None for cell in kinds["train copy"].cells)
+
+
+def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
+    known = set(Study.open(finished_run).scores["metric"].unique())
+    wanted = {column.metric for asked in SCORE_TABLES for column in asked.columns}
+    assert wanted <= known
+
+
+def test_the_best_method_is_marked_by_the_goal(finished_run):
+    study = Study.open(finished_run)
+    table = score_table(study, next(t for t in SCORE_TABLES if t.key == "reliability"))
+    column = [line.cells[1] for line in table.lines if line.kind == "method"]
+    best = min(column, key=lambda cell: cell.value)
+    assert best.best and sum(cell.best for cell in column) >= 1
+
+
+def test_the_papers_rows_stand_beside_ours_on_its_own_cohort_only(finished_run):
+    study = Study.open(finished_run)
+    asked = SCORE_TABLES[0]
+    assert not any(line.kind == "paper" for line in score_table(study, asked).lines)
+    study.about["spec"]["cohort"] = "MIMIC-III"
+    paper = [line for line in score_table(study, asked).lines if line.kind == "paper"]
+    assert [line.cells[0].text for line in paper] == ["adapcla (paper)"]
+    assert paper[0].cells[2].text == "0.111"

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from adapcla.report.study import Measured, Study
+from adapcla.report.verdicts import (
+    CANNOT_TELL,
+    CLAIMS,
+    HELD,
+    NOT_HELD,
+    decided,
+    difference,
+    not_assessed,
+    verdict_table,
+    verdicts,
+)
+
+
+def test_lower_is_better_where_the_goal_is_down():
+    """0.2 against 0.5 on a loss is a gain of 0.3; half-widths 0.03 and 0.04 make 0.05."""
+    gain = difference(Measured(0.2, 0.17, 0.23, 1), Measured(0.5, 0.46, 0.54, 1), "down")
+    assert gain.value == pytest.approx(0.3)
+    assert (gain.low, gain.high) == (pytest.approx(0.25), pytest.approx(0.35))
+    assert decided(gain) == HELD
+
+
+def test_without_an_interval_nothing_is_decided():
+    assert decided(difference(Measured(0.9, None, None, 1), Measured(0.1, 0.0, 0.2, 1), "up")) == CANNOT_TELL
+
+
+@pytest.mark.parametrize(("low", "high", "told"), [(0.1, 0.2, HELD), (-0.2, -0.1, NOT_HELD), (0.0, 0.1, CANNOT_TELL)])
+def test_the_interval_decides(low, high, told):
+    assert decided(Measured((low + high) / 2, low, high, 3)) == told
+
+
+def test_a_study_says_what_it_can_and_names_what_it_did_not_look_at(finished_run):
+    study = Study.open(finished_run)
+    found = verdicts(study)
+    claims = [one.claim for one in found]
+    assert any("same network and budget without it" in claim for claim in claims)
+    assert any("nearer to the population “shifted”" in claim for claim in claims)
+    assert any("does not copy rare training patients" in claim for claim in claims)
+    assert all(one.verdict in (HELD, NOT_HELD, CANNOT_TELL) for one in found)
+    unseen = not_assessed(study)
+    assert any("needs halo" in claim for claim in unseen)
+    assert len(unseen) + sum(1 for c in CLAIMS if {c.row, c.other} <= set(study.rows)) == len(CLAIMS)
+
+
+def test_the_verdict_is_the_last_column(finished_run):
+    table = verdict_table(Study.open(finished_run))
+    assert table.columns[-1] == "verdict"
+    assert {line.cells[-1].text for line in table.lines} <= {HELD, NOT_HELD, CANNOT_TELL}
