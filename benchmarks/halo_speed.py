@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--codes", type=int, default=6869)
     parser.add_argument("--width", type=int, default=768)
-    parser.add_argument("--dense-patients", type=int, default=8)
+    parser.add_argument("--dense-patients", type=int, default=48)
     parser.add_argument("--patients", type=int, default=256)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
