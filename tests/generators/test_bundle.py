@@ -83,3 +83,50 @@ def test_a_populated_folder_is_not_overwritten_by_accident(plain: NeuralGenerato
     with pytest.raises(ExistsError, match="--overwrite"):
         plain.save(tmp_path / "model")
     plain.save(tmp_path / "model", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 1 << 22), ("layers", 1 << 40), ("context", 1 << 40), ("heads", 7), ("family", [])]
+)
+def test_sizes_that_the_weights_do_not_have_are_refused_before_anything_is_allocated(
+    name: str, value: object, plain: NeuralGenerator, tmp_path: Path
+) -> None:
+    """A width of 4 million would need 64 TB, 10^12 layers a day: both must be told from the file's own header."""
+    folder = plain.save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["settings"]["architecture"][name] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    with pytest.raises(InputError, match="to do"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("longest", 0),
+        ("visit_sizes", [-1]),
+        ("n_visits", "many"),
+        ("attributes", {"names": [], "categories": [], "combinations": [], "counts": []}),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_named(
+    name: str, value: object, plain: NeuralGenerator, tmp_path: Path
+) -> None:
+    folder = plain.save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config[name] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    with pytest.raises(InputError, match=r"config\.json"):
+        load(folder)
+
+
+def test_weights_that_are_no_numbers_are_refused(plain: NeuralGenerator, tmp_path: Path) -> None:
+    folder = plain.save(tmp_path / "model")
+    content = bytearray((folder / "weights.safetensors").read_bytes())
+    content[-4:] = np.float32("nan").tobytes()
+    (folder / "weights.safetensors").write_bytes(bytes(content))
+    write_manifest(folder)
+    with pytest.raises(InputError, match="not finite"):
+        load(folder)

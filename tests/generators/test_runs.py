@@ -55,3 +55,26 @@ def test_another_setting_or_other_data_is_refused(parts: Split, tmp_path: Path) 
         )
     with pytest.raises(ExistsError, match="other training data"):
         train_run(generator_for("adapcla", **_SMALL), parts.test, parts.valid, tmp_path / "run", resume=True)
+
+
+def test_a_run_that_was_killed_before_it_said_what_it_is_can_be_resumed(parts: Split, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").touch()
+    (tmp_path / "run" / f".asked.json.{'0' * 32}.tmp").write_text("half")
+    train_run(generator_for("adapcla", **_SMALL), parts.train, parts.valid, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "model").is_dir()
+    assert not list((tmp_path / "run").glob("*.tmp"))
+
+
+def test_an_overwriting_second_process_does_not_touch_a_run_in_use(parts: Split, tmp_path: Path) -> None:
+    """The lock is another process's: nothing of its run may be gone when the second one is refused."""
+    import fcntl
+    import os
+
+    train_run(generator_for("adapcla", **_SMALL), parts.train, parts.valid, tmp_path / "run")
+    handle = os.open(tmp_path / "run" / ".lock", os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(ExistsError, match="in use"):
+        train_run(generator_for("adapcla", **_SMALL), parts.train, parts.valid, tmp_path / "run", overwrite=True)
+    os.close(handle)
+    assert load(tmp_path / "run").method == "adapcla"

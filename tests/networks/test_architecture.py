@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from adapcla.networks.architecture import Architecture, visit_network
+from adapcla.networks.architecture import Architecture, GptArchitecture, SyntegArchitecture, visit_network
 from adapcla.networks.contract import Shape
 from adapcla.networks.heads import BlockwiseHead, IndependentHead
 from adapcla.networks.layers import CausalTrunk, RecurrentTrunk
@@ -46,3 +46,13 @@ def test_the_output_bias_is_the_log_odds_of_the_prevalence(tiny: Cohort) -> None
 def test_an_unknown_setting_is_an_error() -> None:
     with pytest.raises(ValidationError, match="widht"):
         Architecture(widht=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("kind", [Architecture, GptArchitecture, SyntegArchitecture])
+def test_a_width_that_the_heads_cannot_share_is_refused(kind: type) -> None:
+    with pytest.raises(ValueError, match="7 heads"):
+        kind(width=16, heads=7)
+
+
+def test_a_recurrent_trunk_has_no_heads_to_share_with() -> None:
+    assert Architecture(trunk="lstm", width=17).width == 17

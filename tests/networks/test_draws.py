@@ -83,3 +83,14 @@ def test_categories_come_at_their_rates() -> None:
     n = 10_000
     drawn = categorical(torch.log(torch.tensor([[0.2, 0.5, 0.3]])).expand(n, 3), _noise(n), channel=1)
     assert stats.chisquare(np.bincount(drawn, minlength=3), n * np.array([0.2, 0.5, 0.3])).pvalue > 1e-4
+
+
+def test_a_logit_beyond_all_measure_is_a_certain_code_and_not_an_endless_loop() -> None:
+    """Of logits 10^30 and −30 the first always comes out, the second never in three draws."""
+    who, codes = bernoulli_codes(torch.tensor([[1e30, -30.0]] * 3), None, _noise(3), channel=0)
+    assert who.tolist() == [0, 1, 2] and codes.tolist() == [0, 0, 0]
+
+
+def test_a_network_that_makes_every_code_certain_is_called_damaged() -> None:
+    with pytest.raises(AdapclaError, match="certain"):
+        bernoulli_codes(torch.full((1, 3_000), 1e30), None, _noise(1), channel=0)

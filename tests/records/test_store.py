@@ -407,3 +407,38 @@ def test_a_mapped_cohort_can_be_saved_over_itself(tmp_path):
     replace(cohort, card={"source": "again"}).save(tmp_path / "c", overwrite=True)
     assert Cohort.open(tmp_path / "c").fingerprint == print_before
     assert list(cohort.subset([999]).patients()) == [[["A", "B"], ["A", "B"]]]
+
+
+# ---- killed in the middle ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("point", "found"), [("write", b"old"), ("fsync", b"old"), ("rename", b"old"), ("folder", b"new")]
+)
+def test_a_process_killed_inside_a_write_leaves_the_old_or_the_new(tmp_path, point, found):
+    import subprocess
+    import sys
+
+    (tmp_path / "x").write_bytes(b"old")
+    code = (
+        "import sys, pathlib; from adapcla.records import store; store.write_bytes(pathlib.Path(sys.argv[1]), b'new')"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "x")],
+        env=os.environ | {"ADAPCLA_CRASH_AT": f"{point}:1"},
+        check=False,
+    )
+    assert ended.returncode == -9
+    assert (tmp_path / "x").read_bytes() == found
+    store.sweep(tmp_path / "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_folder_that_was_moved_aside_comes_back(tiny, tmp_path):
+    """Killed between the two renames of a replacement: the old folder is there under another name only."""
+    folder = tiny.save(tmp_path / "c")
+    before = content(folder)
+    folder.rename(tmp_path / f".c.{'0' * 32}.old")
+    (tmp_path / f".c.{'1' * 32}.tmp").mkdir()
+    (tmp_path / ".c.notes.tmp").write_text("somebody else's")
+    store.sweep(folder)
+    assert content(folder) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".c.notes.tmp", "c"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensors_as_bytes
 
@@ -121,9 +121,12 @@ def read(folder: Path) -> tuple[Settings, Fitted]:
         shape = Shape(int(raw["n_codes"]), int(raw["context"]), tuple(raw["attributes"]), bool(raw["with_days"]))
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
-    except (KeyError, TypeError, ValueError) as error:
+        _demand_sense(law, shape, visit_sizes, n_visits, longest)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError) as error:
         raise InputError(
-            f"a setting is missing or wrong ({error})", path=place / CONFIG, remedy="make it again"
+            f"a setting is missing or wrong ({type(error).__name__}: {error})",
+            path=place / CONFIG,
+            remedy="make it again",
         ) from None
     vocabulary = Vocabulary(read_vocabulary(place / VOCABULARY))
     share = _prior(place / PRIOR)
@@ -135,10 +138,53 @@ def read(folder: Path) -> tuple[Settings, Fitted]:
             remedy="make the model again",
         )
     prevalence = Prevalence(vocabulary, share, n_visits)
+    _demand_fit(settings, shape, prevalence, place / WEIGHTS)
     network = network_for(settings, shape, prevalence)
     _fill(network, place / WEIGHTS)
     network.eval()  # type: ignore[attr-defined]
     return settings, Fitted(network, prevalence, law, shape, visit_sizes, longest, facts)
+
+
+def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:
+    """Raise where numbers contradict each other in a way that sampling would stumble over."""
+    n_categories = np.array([len(categories) for categories in law.categories], dtype=np.int64)
+    if law.names and (len(law.counts) == 0 or law.counts.min() < 0 or law.counts.sum() == 0):
+        raise ValueError("attribute combinations without patients")
+    if len(n_categories) != len(law.names) or len(shape.attributes) != len(law.names):
+        raise ValueError("attributes without categories")
+    if tuple(shape.attributes) != tuple(n_categories.tolist()):
+        raise ValueError("another number of categories than the network has")
+    if law.combinations.size and (law.combinations.min() < 0 or (law.combinations.max(axis=0) > n_categories).any()):
+        raise ValueError("an attribute category that does not exist")
+    if visit_sizes.ndim != 1 or (visit_sizes < 0).any() or longest < 1:
+        raise ValueError("numbers of codes or visits below zero")
+    if n_visits is not None and (not isinstance(n_visits, int) or n_visits < 0):
+        raise ValueError("a number of visits that is none")
+
+
+def _demand_fit(settings: Settings, shape: Shape, prevalence: Prevalence, path: Path) -> None:
+    """Raise unless the file holds the weights of these settings, by names and shapes, before anything is allocated."""
+    try:
+        with safe_open(path, framework="pt") as stream:
+            found = {name: tuple(stream.get_slice(name).get_shape()) for name in stream.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
+        ) from None
+    # A network of more layers than there are tensors need not be built to know that it does not fit.
+    expected: dict[str, tuple[int, ...]] = {}
+    if getattr(settings.architecture, "layers", 0) <= len(found):
+        try:
+            with torch.device("meta"):
+                modules: Any = network_for(settings, shape, prevalence)
+            expected = {name: tuple(value.shape) for name, value in modules.state_dict().items()}
+        except Exception:  # whatever a network says about sizes that make no network
+            expected = {}
+    if expected != found:
+        wrong = sorted(set(expected.items()) ^ set(found.items()))[0]
+        raise InputError(
+            f"weights do not fit the settings, first at {wrong[0]!r}", path=path, remedy="make the model again"
+        )
 
 
 def _prior(path: Path) -> np.ndarray:
@@ -152,20 +198,16 @@ def _prior(path: Path) -> np.ndarray:
 
 
 def _fill(network: Any, path: Path) -> None:
-    """Load weights whose names and shapes are exactly the network's."""
+    """Load weights whose types are the network's and whose numbers are numbers."""
     try:
         weights = load_tensors(path.read_bytes())
     except (SafetensorError, ValueError, KeyError, OverflowError) as error:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
-    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in weights.items()}
-    if expected != found:
-        wrong = sorted(set(expected.items()) ^ set(found.items()))[0]
-        raise InputError(
-            f"weights do not fit the settings, first at {wrong[0]!r}", path=path, remedy="make the model again"
-        )
+    for name, value in network.state_dict().items():
+        if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
+            raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
     network.load_state_dict(weights)
 
 

@@ -85,6 +85,6 @@ def _family(changes: dict[str, Any]) -> str | None:
     """The family of networks that the changes ask for, if they do."""
     nested = changes.get("architecture")
     family = changes.get("family", nested.get("family") if isinstance(nested, dict) else None)
-    if family is not None and family not in FAMILIES:
+    if family is not None and (not isinstance(family, str) or family not in FAMILIES):
         raise UsageError(f"family {family!r}: expected one of {', '.join(FAMILIES)}")
     return family

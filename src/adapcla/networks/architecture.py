@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from adapcla.networks.contract import Shape
@@ -28,6 +28,13 @@ class Seen(BaseModel):
     context: int = Field(48, ge=2, description="Longest history, in visits; later visits are cut and counted.")
     use_days: bool = Field(True, description="Learn and draw the days between visits where the cohort has them.")
     use_attributes: bool = Field(True, description="Condition on static attributes where the cohort has them.")
+
+    @model_validator(mode="after")
+    def _whole_heads(self) -> Seen:
+        heads = getattr(self, "heads", 1) if getattr(self, "trunk", "") != "lstm" else 1
+        if self.width % heads:
+            raise ValueError(f"a width of {self.width} cannot be shared by {heads} heads: expected a multiple")
+        return self
 
 
 class Architecture(Seen):

@@ -19,6 +19,10 @@ from adapcla.errors import AdapclaError
 from adapcla.seeds import keyed_uniform
 
 _ARRIVALS = 16
+#: A code of this hazard is missed once in 10^17 draws; larger ones would only take longer.
+_CERTAIN = 40.0
+#: Sum of hazards, close to the number of codes, beyond which a visit is none.
+_MOST = 100_000.0
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,12 @@ def bernoulli_codes(
     Pairs are sorted by patient, then code. −∞ logits never come out; any other non-finite logit is an error.
     """
     hazard = F.softplus(logits).double()  # (rows, V)
-    line = torch.cumsum(hazard, dim=1)
-    totals = line[:, -1].numpy()
-    if not np.isfinite(totals).all():
+    if not torch.isfinite(hazard).all():
         raise AdapclaError("the network gave logits that are not finite; the model is damaged: load another checkpoint")
+    line = torch.cumsum(hazard.clamp_(max=_CERTAIN), dim=1)
+    totals = line[:, -1].numpy()
+    if (totals > _MOST).any():
+        raise AdapclaError("the network makes nearly every code certain; the model is damaged: load another checkpoint")
     rows = np.arange(len(totals)) if row_of_patient is None else row_of_patient.numpy()
     if len(rows) != len(noise.patients):
         raise ValueError(f"{len(noise.patients)} patients for {len(rows)} rows")

@@ -61,7 +61,7 @@ class GptNetwork(nn.Module):
         code_of_rank, initial = ranked(prevalence)
         share = torch.sigmoid(initial)
         # One separator for each visit beside the codes; the end takes about a third of what follows a separator.
-        ends = torch.stack([torch.ones(()), share.sum() * 0.5])
+        ends = torch.stack([share.new_ones(()), share.sum() * 0.5])
         self.bias = nn.Parameter(torch.log(torch.cat([share, ends])))
         self.gap_head = nn.Linear(width, N_BUCKETS) if shape.with_days else None
         self.steerable = True

@@ -155,7 +155,8 @@ class BlockwiseHead(Remembering):
         self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.1)
         self.to_state = nn.Parameter(torch.randn(width, hidden) * hidden**-0.5)
         self.dropout = nn.Dropout(dropout)
-        number = torch.repeat_interleave(torch.arange(len(self.sizes)), torch.tensor(self.sizes))
+        blocks, sizes = torch.arange(len(self.sizes)), torch.tensor(self.sizes)
+        number = torch.repeat_interleave(blocks, sizes, output_size=len(initial_logits))
         self.block_of_code: Tensor
         self.register_buffer("block_of_code", number, persistent=False)
 
