@@ -1,4 +1,4 @@
-"""HALO's head against a dense restatement of the reference, in one run on one thread: `python benchmarks/halo_speed.py`.
+"""HALO's head against a dense restatement of the reference, in one run: `python benchmarks/halo_speed.py`.
 
 The restatement computes what the reference computes: 48 rows a patient whether they exist or not, multi-hot visits,
 the mask multiplied into the weights at every call, and when sampling one call of the whole head for each distinct
@@ -47,6 +47,7 @@ class DenseHead(torch.nn.Module):
         self.register_buffer("mask", torch.tril(torch.ones(size, size)))
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Logits of rows [history, visit]."""
         hidden = torch.relu(F.linear(rows, self.mask * self.first.weight, self.first.bias))
         return F.linear(hidden, self.mask * self.second.weight, self.second.bias)[:, self.width - 1 : -1]
 
