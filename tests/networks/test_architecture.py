@@ -56,3 +56,10 @@ def test_a_width_that_the_heads_cannot_share_is_refused(kind: type) -> None:
 
 def test_a_recurrent_trunk_has_no_heads_to_share_with() -> None:
     assert Architecture(trunk="lstm", width=17).width == 17
+
+
+def test_credibility_follows_the_counts(tiny: Cohort) -> None:
+    """Counts 3, 3, 1, 1 with half belief at 3 visits: 1/2, 1/2, 1/4, 1/4; off by default."""
+    table = _built(tiny, credibility=3.0).table
+    assert table.credibility[:, 0].tolist() == pytest.approx([0.5, 0.5, 0.25, 0.25])
+    assert _built(tiny).table.credibility is None

@@ -104,3 +104,12 @@ def test_a_table_is_forgotten_when_training_goes_on() -> None:
         table().sum().backward()
         optimiser.step()
     assert not torch.allclose(seen[0], seen[1])
+
+
+def test_a_rare_code_is_believed_less_than_its_family() -> None:
+    """Own parts of 1 believed by 0.1 and 0.9, family part of 2: vectors 2.1 and 2.9."""
+    table = CodeTable(2, 1, (torch.tensor([0, 0]),), credibility=torch.tensor([0.1, 0.9]))
+    with torch.no_grad():
+        table.own.fill_(1.0)
+        table.parts[0].fill_(2.0)
+    torch.testing.assert_close(table(), torch.tensor([[2.1], [2.9]]))

@@ -26,6 +26,9 @@ class Seen(BaseModel):
     width: int = Field(256, ge=8, description="Width of a visit's state.")
     dropout: float = Field(0.1, ge=0, lt=1)
     context: int = Field(48, ge=2, description="Longest history, in visits; later visits are cut and counted.")
+    credibility: float = Field(
+        0.0, ge=0, description="Visits at which a code's own vector is believed by half; 0 believes it at once."
+    )
     use_days: bool = Field(True, description="Learn and draw the days between visits where the cohort has them.")
     use_attributes: bool = Field(True, description="Condition on static attributes where the cohort has them.")
 
@@ -127,11 +130,17 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
     """
     code_of_rank, initial = ranked(prevalence)
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
+    belief = _belief(prevalence, code_of_rank, architecture.credibility)
     width = architecture.width
-    table = CodeTable(shape.n_codes, width, families)
+    table = CodeTable(shape.n_codes, width, families, credibility=belief)
     embedding = VisitEmbedding(width, architecture.context, shape.attributes, shape.with_days)
     return VisitNetwork(
-        table, embedding, _trunk(architecture), _head(architecture, shape, initial, families), code_of_rank, width
+        table,
+        embedding,
+        _trunk(architecture),
+        _head(architecture, shape, initial, families, belief),
+        code_of_rank,
+        width,
     )
 
 
@@ -149,10 +158,24 @@ def _trunk(architecture: Architecture) -> nn.Module:
     return CausalTrunk(architecture.width, architecture.layers, architecture.heads, architecture.dropout)
 
 
-def _head(architecture: Architecture, shape: Shape, initial: Tensor, families: tuple[Tensor, ...]) -> Head:
-    output = CodeTable(shape.n_codes, architecture.width, families)
+def _belief(prevalence: Prevalence, code_of_rank: Tensor, half: float) -> Tensor | None:
+    """How much the own vector of each code is believed, in rank order: n / (n + half)."""
+    if not half:
+        return None
+    visits = torch.from_numpy(np.nan_to_num(prevalence.share) * (prevalence.n_visits or 1))[code_of_rank]
+    return (visits / (visits + half)).float()
+
+
+def _head(
+    architecture: Architecture,
+    shape: Shape,
+    initial: Tensor,
+    families: tuple[Tensor, ...],
+    belief: Tensor | None,
+) -> Head:
+    output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
     if architecture.head == "blockwise":
-        within = CodeTable(shape.n_codes, architecture.hidden, families, scale=0.1)
+        within = CodeTable(shape.n_codes, architecture.hidden, families, scale=0.1, credibility=belief)
         return BlockwiseHead(
             output, within, initial, architecture.width, architecture.hidden, architecture.blocks, architecture.dropout
         )

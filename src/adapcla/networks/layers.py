@@ -43,12 +43,22 @@ class Remembering(nn.Module):
 class CodeTable(Remembering):
     """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
 
-    Rare codes have seen little, so most of their vector is what their family learned.
+    Rare codes have seen little, so most of their vector is what their family learned. `credibility` (codes,) scales
+    the own part: a code that was seen n times is believed n / (n + k), as actuaries do with small risk groups.
     """
 
-    def __init__(self, n_codes: int, width: int, families: tuple[Tensor, ...] = (), scale: float = 0.02) -> None:
+    def __init__(
+        self,
+        n_codes: int,
+        width: int,
+        families: tuple[Tensor, ...] = (),
+        scale: float = 0.02,
+        credibility: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.own = nn.Parameter(torch.randn(n_codes, width) * scale)
+        self.credibility: Tensor | None
+        self.register_buffer("credibility", None if credibility is None else credibility.clone()[:, None])
         self.family_of: list[str] = []
         self.parts = nn.ParameterList()
         for level, members in enumerate(families):
@@ -58,10 +68,10 @@ class CodeTable(Remembering):
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""
-        return self.remembered(self._made) if self.family_of else self.own
+        return self.own if self.credibility is None and not self.family_of else self.remembered(self._made)
 
     def _made(self) -> Tensor:
-        table: Tensor = self.own
+        table: Tensor = self.own if self.credibility is None else self.own * self.credibility
         for name, part in zip(self.family_of, self.parts, strict=True):
             table = table + F.embedding(getattr(self, name), part)
         return table
