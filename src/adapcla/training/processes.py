@@ -87,4 +87,7 @@ def processes() -> Processes:
     from accelerate import PartialState
 
     state = PartialState(cpu=not torch.cuda.is_available())
+    if state.process_index:
+        # One bar and one log are enough.
+        os.environ["ADAPCLA_QUIET"] = "1"
     return Processes(state.process_index, state.num_processes)
