@@ -56,7 +56,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from adapcla.experiment.spec import spec_from
 
     base = tmp_path_factory.getbasetemp()
-    # Workers of one test session share the folder above their own.
+    # Workers that run side by side share the folder above their own.
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     world = {"patients": 260, "codes": 60, "seed": 1}
     settings = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 32}

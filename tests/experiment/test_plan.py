@@ -83,3 +83,15 @@ def test_a_finished_run_says_where_everything_lies(finished_run):
             assert (finished_run / way["cohort"]).is_dir() and (finished_run / way["scores"]).is_dir()
     assert stamp(finished_run / about["data"])["description"]["patients"] == 260
     assert set(about["references"]) == {"train_copy", "marginal"}
+
+
+def test_another_judge_scores_steered_samples_again_without_drawing_them_again(tmp_path):
+    shifted = {"planted": {"patients": 60, "codes": 60, "seed": 2, "population": "shifted"}}
+    content = {**SMALL, "fit": {"methods": ["marginal"]}}
+    content["targets"] = {"shifted": {"data": shifted, "methods": ["marginal"], "modes": ["paper"]}}
+    root = Plan(spec_from(content), tmp_path).run().parent
+    before = stamps(root)
+    Plan(spec_from(content, {"evaluate.seed": 2}), tmp_path).run()
+    changed = {name for name, at in stamps(root).items() if before[name] != at}
+    toward = "marginal/seed1/toward/shifted/paper"
+    assert f"{toward}/scores/stage.json" in changed and f"{toward}/sample/stage.json" not in changed

@@ -54,3 +54,11 @@ def test_long_analysis_tables_are_cut_and_say_so(finished_run, tmp_path):
     study = Study(tmp_path, {**Study.open(finished_run).about, "analysis": "."})
     (table,) = cards.analysis_tables(study)
     assert len(table.lines) == 100 and "of 500 rows" in table.caption
+
+
+def test_the_papers_analyses_stand_beside_those_of_its_own_cohorts_only(finished_run):
+    study = Study.open(finished_run)
+    assert cards.paper_analysis_tables(study) == []
+    study.about["spec"]["cohort"] = "MIMIC-IV"
+    schedules, probes = cards.paper_analysis_tables(study)
+    assert texts(schedules)["fast"] == ["1.040", "101.400", "0.401"] and len(probes.lines) == 6

@@ -4,7 +4,7 @@ import csv
 import io
 
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import LONG, SCORE_TABLES, Cell, Line, Table, cell_of, score_table, shown
+from adapcla.report.tables import LONG, SCORE_TABLES, Cell, Line, Table, ablation_table, cell_of, score_table, shown
 
 TABLE = Table(
     "t",
@@ -74,3 +74,11 @@ def test_the_papers_rows_stand_beside_ours_on_its_own_cohort_only(finished_run):
     paper = [line for line in score_table(study, asked).lines if line.kind == "paper"]
     assert [line.cells[0].text for line in paper] == ["adapcla (paper)"]
     assert paper[0].cells[2].text == "0.111"
+
+
+def test_the_ablation_table_needs_a_static_row(finished_run):
+    study = Study.open(finished_run)
+    assert ablation_table(study) is None
+    study.about["fits"].append({**study.about["fits"][0], "row": "static-pcla"})
+    names = [line.cells[0].text for line in ablation_table(study).lines]
+    assert names[:3] == ["static-pcla", "adapcla-no-scaffold", "adapcla"]

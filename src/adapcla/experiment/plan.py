@@ -21,6 +21,7 @@ from adapcla.generators.methods import generator_for
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.metrics.references import marginal, train_copy
 from adapcla.records import Cohort, Prevalence, store
+from adapcla.scaffold import Steering
 from adapcla.version import __version__
 
 
@@ -185,35 +186,47 @@ class Plan:
         """Sample towards a target by each mode, and judge against the target's own patients."""
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
         for mode in target.modes:
-            place = self.folder.steered(row, seed, name, mode)
-            key = self.steered_key(row, seed, name, mode)
+            place = self.folder.steered(row, seed, name, mode) / "scores"
+            key = stages.scores_key(self.steered_key(row, seed, name, mode), self._asked_of_steered, "target")
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)
+            cost += evaluation_seconds(self._asked_of_steered, sizes)
+            work = partial(self._steer, row, seed, name, mode, key)
+            yield Step("steer", f"{row} seed {seed} to {name}, {mode}", place, key, cost, work)
 
-            def steer(place: Path = place, key: str = key, mode: str = mode) -> None:
-                self._steer(row, seed, name, mode, place, key)
+    @property
+    def _asked_of_steered(self) -> EvaluateSpec:
+        """What is judged of a steered sample: the suites that speak of populations."""
+        asked = self.spec.evaluate
+        suites = tuple(suite for suite in asked.suites if suite in ("tail", "fidelity", "utility"))
+        return asked.model_copy(update={"suites": suites})
 
-            yield Step("steer", f"{row} seed {seed} to {name}, {mode}", place / "sample", key, cost, steer)
+    def _steer(self, row: str, seed: int, name: str, mode: str, of_scores: str) -> None:
+        """Patients towards a target, and their scores against the target's own patients."""
+        target, parts = self.spec.targets[name], self.target_parts(name)
+        place, wanted = self.folder.steered(row, seed, name, mode), parts["train"].prevalence()
+        key = self.steered_key(row, seed, name, mode)
+        if is_done(place / "sample", key):
+            made = Cohort.open(place / "sample")
+        else:
+            generator = self.generator(row, seed)
+            steering = self._steering(generator, target, wanted, mode, seed)
+            made = stages.sampled(place / "sample", key, generator, self.n_patients, 1, steering)
+        asked, cache = self._asked_of_steered, self.folder.cache
+        stages.scored(place / "scores", of_scores, row, made, parts, asked, target=wanted, cache=cache)
 
-    def _steer(self, row: str, seed: int, name: str, mode: str, place: Path, key: str) -> None:
-        """Patients towards a target, and their scores against it."""
+    def _steering(
+        self, generator: NeuralGenerator, target: TargetSpec, wanted: Prevalence, mode: str, seed: int
+    ) -> Steering | None:
+        """The shift of a mode; None where nothing is steered."""
         from adapcla.generators.control import closed_loop
 
-        target, parts = self.spec.targets[name], self.target_parts(name)
-        wanted = parts["train"].prevalence()
-        generator = self.generator(row, seed)
-        steering = None
-        if mode != "none":
-            told = wanted.suppressed(target.min_cell) if target.min_cell else wanted
-            steering = generator.steer(_below_one(told), target.strength)
-            if mode == "calibrated":
-                steering = closed_loop(generator, steering, seed, pilot=min(20_000, 4 * self.n_patients))
-        made = stages.sampled(place / "sample", key_of(key, "sample"), generator, self.n_patients, 1, steering)
-        suites = tuple(suite for suite in self.spec.evaluate.suites if suite in ("tail", "fidelity", "utility"))
-        asked = EvaluateSpec(suites=suites, quick=self.spec.evaluate.quick, seed=self.spec.evaluate.seed)
-        of_scores = stages.scores_key(key, asked, "target")
-        stages.scored(place / "scores", of_scores, row, made, parts, asked, target=wanted, cache=self.folder.cache)
-        with making(place / "sample", key, target=name, mode=mode):
-            pass
+        if mode == "none":
+            return None
+        told = wanted.suppressed(target.min_cell) if target.min_cell else wanted
+        steering = generator.steer(_below_one(told), target.strength)
+        if mode == "paper":
+            return steering
+        return closed_loop(generator, steering, seed, pilot=min(20_000, 4 * self.n_patients))
 
     def _analysis_step(self, sizes: Sizes) -> Step:
         """All analyses that were asked for."""

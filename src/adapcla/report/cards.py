@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adapcla.metrics.contract import Score
-from adapcla.report.paper_numbers import TRANSFER, paper_number
+from adapcla.report.paper_numbers import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
 from adapcla.report.study import Study
 from adapcla.report.tables import Cell, Line, Table, cell_of, shown
 
@@ -195,6 +195,25 @@ def analysis_tables(study: Study) -> list[Table]:
         title = path.stem.replace("_", " ").replace("-", " ")
         out.append(Table(f"analysis-{path.stem}", title, (notes + cut).strip(), tuple(frame.columns), lines))
     return out
+
+
+def paper_analysis_tables(study: Study) -> list[Table]:
+    """What the paper reports of schedules and probes, for the analyses of its own cohorts."""
+    if study.cohort not in (III, IV) or not study.about.get("analysis"):
+        return []
+    schedules = tuple(
+        Line((Cell(name), *(Cell(shown(x), x) for x in told)), "paper") for name, told in SCHEDULES.items()
+    )
+    probes = tuple(
+        Line((Cell(str(n), float(n)), Cell(kind), *(Cell(shown(x), x) for x in told)), "paper")
+        for (n, kind), told in PROBES.items()
+    )
+    caption = "The paper's own numbers, to be read beside the tables above."
+    gains = ("schedule", "final gain", "AUC", "normalised AUC")
+    return [
+        Table("paper-schedules", "Schedules in the paper", caption, gains, schedules),
+        Table("paper-probes", "Probes in the paper", caption, ("contexts", "kind", "AUC", "final gain"), probes),
+    ]
 
 
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.

@@ -15,7 +15,7 @@ from adapcla.records.store import write_bytes
 from adapcla.report import cards, style
 from adapcla.report.figures import gallery
 from adapcla.report.study import Study
-from adapcla.report.tables import SCORE_TABLES, Table, score_table
+from adapcla.report.tables import SCORE_TABLES, Table, ablation_table, score_table
 from adapcla.report.verdicts import CANNOT_TELL, HELD, NOT_HELD, not_assessed, verdict_table
 from adapcla.version import __version__
 
@@ -127,13 +127,13 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     yield first
     yield section("data", "Data", cards.data_card(study))
     tails = [tables[key] for key in tables if key.startswith("tail")]
-    yield section("tail", "The tail", *tails)
+    yield section("tail", "The tail", *tails, ablation_table(study))
     yield section("fidelity", "Fidelity", tables["fidelity"])
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
     yield section("control", "Control", cards.control_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
-    yield section("analysis", "Analysis", *cards.analysis_tables(study))
+    yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
     yield section("cost", "Cost", cards.cost_table(study))
     yield section("settings", "Settings", cards.settings_table(study))
     yield section("environment", "Environment", cards.environment_table(study))

@@ -264,6 +264,23 @@ SCORE_TABLES = (
 )
 
 
+#: The rows of the paper's Table 3a, with the control that it lacks.
+_ABLATED = ("halo", "static-pcla", "static-pcla-train-only", "adapcla-no-scaffold", "adapcla")
+_ABLATION = ScoreTable(
+    "ablation",
+    "Dependence or internalisation",
+    "Table 3a of the paper: a bias that stays, the same weights without it, and a bias that was annealed away; and the "
+    "control that the paper lacks, the same network and steps without any bias.",
+    _tail("rare20"),
+)
+
+
+def ablation_table(study: Study) -> Table | None:
+    """The paper's Table 3a; None where no static row was run."""
+    rows = [row for row in _ABLATED if row in study.rows]
+    return score_table(study, _ABLATION, rows) if any(row.startswith("static") for row in rows) else None
+
+
 def score_table(study: Study, asked: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
     """The table of a study; None where none of its scores was asked for."""
     columns = [c for c in asked.columns if _has(study, c)]

@@ -73,7 +73,7 @@ def frequency_frequency(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figu
             axis.plot([0, top], [0, top], color=INK, linewidth=0.8)
             axis.set_xscale("symlog", linthresh=least)
             axis.set_yscale("symlog", linthresh=least)
-            axis.set_title(f"{name}: {100 * (got[real > 0] == 0).mean():.0f} % never written")
+            axis.set_title(f"{name}: {100 * (got[real > 0] == 0).mean():.0f} % never written", fontsize=8.5)
             axis.set(xlabel="real share of visits", ylabel="generated share")
             _few_ticks(axis, least)
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
@@ -100,7 +100,7 @@ def rank_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
             axis.plot([1, len(real)], [1, len(real)], color=INK, linewidth=0.8)
             axis.scatter(real, rank, s=5, alpha=0.4, color=PALETTE[0], linewidths=0, rasterized=True)
             rho = stats.spearmanr(real, rank).statistic if np.ptp(rank) > 0 and len(real) > 1 else float("nan")
-            axis.set_title(f"{name}: Spearman {rho:.3f}")
+            axis.set_title(f"{name}: Spearman {rho:.3f}", fontsize=8.5)
             axis.set(xlabel="real rank", ylabel="generated rank")
     caption = (
         "Ranks of all codes, 1 the most frequent; equal counts share a rank. The cloud widens where counts are small."

@@ -1,0 +1,167 @@
+"""What this machine offers, and whether the whole way from patients to a sample works on it; without a network."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adapcla.errors import AdapclaError
+from adapcla.version import __version__
+
+#: What an extra brings, by the module that shows it is there.
+EXTRAS = {"codes": "simple_icd_10_cm", "fhir": "fhir", "dp": "opacus", "ui": "streamlit"}
+_PACKAGES = (
+    "torch", "accelerate", "numpy", "scipy", "polars", "pyarrow", "duckdb", "pydantic", "safetensors", "scikit-learn",
+    "matplotlib", "typer", "rich", "meds",
+)  # fmt: skip
+_GB = 1e9
+#: Below this much, small cohorts already meet the limit.
+_LITTLE_MEMORY, _LITTLE_DISK = 2.0, 1.0
+_TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 1, "threads": 1}
+
+
+class Check(NamedTuple):
+    """One step of the self-test."""
+
+    name: str
+    passed: bool
+    seconds: float
+    found: str
+
+
+def examined(folder: Path) -> dict[str, Any]:
+    """Versions, processors, memory, disk and extras, as one JSON object."""
+    import torch
+
+    memory, disk = memory_gb(), shutil.disk_usage(folder).free / _GB
+    threads, cores = torch.get_num_threads(), usable_cores()
+    warnings = []
+    if threads > cores:
+        warnings.append(f"{threads} threads for {cores} processors: set OMP_NUM_THREADS={cores}")
+    if memory is not None and memory < _LITTLE_MEMORY:
+        warnings.append(f"{memory:.1f} GB of memory are free: a large cohort may need more")
+    if disk < _LITTLE_DISK:
+        warnings.append(f"{disk:.1f} GB are free where you work: checkpoints and samples may not fit")
+    return {
+        "adapcla": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "packages": {name: version_of(name) for name in _PACKAGES},
+        "extras": {extra: util.find_spec(module) is not None for extra, module in EXTRAS.items()},
+        "processors": cores,
+        "threads": threads,
+        "memory available GB": None if memory is None else round(memory, 1),
+        "disk free GB": round(disk, 1),
+        "device": "cpu",
+        "warnings": warnings,
+    }
+
+
+def version_of(package: str) -> str | None:
+    """The installed version of a package, or None.
+
+    >>> version_of("no-such-package") is None
+    True
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def usable_cores() -> int:
+    """Processors that this process may use.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_gb() -> float | None:
+    """Memory that is available now, in GB; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(found.split()[1]) * 1024 / _GB
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def self_test() -> list[Check]:
+    """Patients made up, a tiny model trained, saved, opened, sampled and damaged: what each step came to."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        return [
+            _checked("make up patients and keep them", lambda: _keeps_patients(place)),
+            _checked("train, stop and go on", lambda: _resumes(place)),
+            _checked("open the model and draw patients", lambda: _draws_again(place)),
+            _checked("notice a flipped bit", lambda: _notices(place)),
+        ]
+
+
+def _checked(name: str, work: Callable[[], str]) -> Check:
+    began = time.monotonic()
+    try:
+        found, passed = work(), True
+    except Exception as error:  # whatever goes wrong on this machine is what the test is there to tell
+        found, passed = f"{type(error).__name__}: {error}", False
+    return Check(name, passed, round(time.monotonic() - began, 2), found)
+
+
+def _demand(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise AdapclaError(otherwise)
+
+
+def _keeps_patients(place: Path) -> str:
+    from adapcla.records import Cohort
+    from adapcla.sources import planted
+
+    made = planted.simulate(patients=300, codes=60, seed=1)
+    kept = Cohort.open(made.save(place / "cohort"))
+    _demand(kept.fingerprint == made.fingerprint, "the patients on disk are others than those in memory")
+    return f"{kept.n_patients} patients, {kept.n_visits} visits"
+
+
+def _resumes(place: Path) -> str:
+    from adapcla.generators import generator_for
+    from adapcla.generators.runs import train_run
+    from adapcla.records import Cohort
+
+    train, valid, _ = Cohort.open(place / "cohort").split(seed=4)
+    for name, resume in (("one", False), ("two", False), ("two", True)):
+        train_run(generator_for("adapcla", **_TINY), train, valid, place / name, resume=resume)
+    one, two = ((place / name / "model" / "weights.safetensors").read_bytes() for name in ("one", "two"))
+    _demand(one == two, "the same run gave other weights the second time")
+    return "the same weights twice"
+
+
+def _draws_again(place: Path) -> str:
+    from adapcla.generators import load
+
+    first, second = (load(place / name).sample(300, seed=1) for name in ("one", "two"))
+    _demand(first.fingerprint == second.fingerprint, "the same model and seed gave other patients")
+    _demand(first.fingerprint == load(place / "one").sample(300, seed=1, batch_size=17).fingerprint, "a batch mattered")
+    return f"{first.n_patients} patients, the same each time"
+
+
+def _notices(place: Path) -> str:
+    from adapcla.generators import load
+
+    path = place / "one" / "model" / "weights.safetensors"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    try:
+        load(place / "one")
+    except AdapclaError:
+        return "refused"
+    raise AdapclaError("a damaged model was opened")
