@@ -34,6 +34,7 @@ VERBS = (
     "evaluate",
     "compare",
     "analyse",
+    "doctor",
 )
 
 #: Boxes and colours would more than double the time that `--help` takes.

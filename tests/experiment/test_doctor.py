@@ -14,7 +14,8 @@ from adapcla.version import __version__
 
 def test_it_names_versions_and_room(tmp_path: Path) -> None:
     found = doctor.examined(tmp_path)
-    assert found["adapcla"] == __version__ and found["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert found["adapcla"] == __version__
+    assert found["packages"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert found["processors"] >= 1 and found["disk free GB"] >= 0
     assert set(found["extras"]) == {"codes", "fhir", "dp", "ui"}
 

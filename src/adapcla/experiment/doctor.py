@@ -101,7 +101,7 @@ def self_test() -> list[Check]:
         place = Path(folder)
         return [
             _checked("make up patients and keep them", lambda: _keeps_patients(place)),
-            _checked("train, stop and go on", lambda: _resumes(place)),
+            _checked("train the same model twice", lambda: _resumes(place)),
             _checked("open the model and draw patients", lambda: _draws_again(place)),
             _checked("notice a flipped bit", lambda: _notices(place)),
         ]
@@ -141,7 +141,7 @@ def _resumes(place: Path) -> str:
         train_run(generator_for("adapcla", **_TINY), train, valid, place / name, resume=resume)
     one, two = ((place / name / "model" / "weights.safetensors").read_bytes() for name in ("one", "two"))
     _demand(one == two, "the same run gave other weights the second time")
-    return "the same weights twice"
+    return "the same weights"
 
 
 def _draws_again(place: Path) -> str:
