@@ -79,7 +79,7 @@ def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> l
     n_bands = len(BAND_EDGES) + 1
     inside = band >= 0
     goal = np.bincount(band[inside], train.visit_counts[inside] / train.n_visits, minlength=n_bands)
-    pilot = min(max(train.n_patients, 5_000), 40_000)
+    pilot = min(max(2 * train.n_patients, 1_000), 20_000)
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):

@@ -66,7 +66,9 @@ _OURS_AND_ABLATIONS = (
         _OURS,
         head="blockwise",
         hierarchy=True,
+        dropout=0.2,
         schedule="none",
+        calibration_rounds=3,
     ),
     _row(
         "static-pcla",
