@@ -51,6 +51,19 @@ def run(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are composed but not rendered: one test renders them, and that is enough."""
+
+    def empty(_: object, stem: Path) -> None:
+        for ending in ("svg", "png"):
+            path = Path(f"{stem}.{ending}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    monkeypatch.setattr("adapcla.report.folder.save_both", empty)
+
+
 def test_probes_then_the_same_again_from_what_was_saved(world, tmp_path):
     told = json.loads(call("probes", world, "--out", tmp_path / "a", "--contexts", "4,8", "--json", *SETTINGS))
     assert told["contexts"] >= 1
@@ -67,6 +80,7 @@ def test_probes_then_the_same_again_from_what_was_saved(world, tmp_path):
     assert first.equals(again)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_kernel(world, tmp_path):
     call("kernel", world, "--out", tmp_path / "k", "--contexts", "3,6", *SETTINGS)
     table = pl.read_csv(tmp_path / "k" / "kernel_correlations.csv")
@@ -74,6 +88,7 @@ def test_kernel(world, tmp_path):
     assert "context" not in pl.read_csv(tmp_path / "k" / "kernel_similarity.csv").columns
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_schedules(world, tmp_path):
     names = "fast;slow;none"
     call("schedules", world, "--out", tmp_path / "s", "--schedules", names, "--contexts", "5", *SETTINGS)
@@ -81,6 +96,7 @@ def test_schedules(world, tmp_path):
     assert {"schedules.png", "schedules_endpoint.png"} <= {path.name for path in (tmp_path / "s").iterdir()}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_bound(tmp_path):
     told = json.loads(
         call("bound", "--out", tmp_path / "b", "--codes", "6", "--world", "120", "--horizons", "20", "--json")
@@ -90,6 +106,7 @@ def test_bound(tmp_path):
     assert told["scaffold off centre by"] < 1e-9
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_cases_of_a_made_up_world_may_show_patients(world, run, tmp_path):
     token = Cohort.open(world).vocabulary.tokens[3]
     call("cases", world, run, "--out", tmp_path / "c", "--patients", "60", "--code", token)
@@ -99,6 +116,7 @@ def test_cases_of_a_made_up_world_may_show_patients(world, run, tmp_path):
     assert {"adapcla", "truth", "last visit again"} == set(pl.read_csv(tmp_path / "c" / "next_visit.csv")["method"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_cases_of_other_data_show_nobody(world, run, tmp_path):
     from dataclasses import replace
 
@@ -108,6 +126,7 @@ def test_cases_of_other_data_show_nobody(world, run, tmp_path):
     assert not list((tmp_path / "none").rglob("*example*"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ablations_can_be_resumed(world, tmp_path):
     rows = "annealed,no scaffold"
     asked = (

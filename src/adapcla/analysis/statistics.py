@@ -11,8 +11,8 @@ from scipy import stats
 from adapcla.metrics.intervals import LEVEL, bootstrap_sums
 from adapcla.seeds import generator
 
-#: Bootstrap draws of an interval.
-DRAWS = 1000
+#: Bootstrap draws of an interval, and of one that needs new ranks each time.
+DRAWS, RANK_DRAWS = 1000, 300
 
 
 class Estimate(NamedTuple):
@@ -111,7 +111,7 @@ def spearman(
     members = [np.flatnonzero(which == group) for group in range(which.max() + 1)]
     random = generator(seed, "spearman")
     drawn = []
-    for _ in range(DRAWS):
+    for _ in range(RANK_DRAWS):
         rows = np.concatenate([members[group] for group in random.integers(0, len(members), len(members))])
         drawn.append(_rank_correlation(x[rows], y[rows]))
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
