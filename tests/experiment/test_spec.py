@@ -39,6 +39,12 @@ def test_a_setting_of_the_command_line_wins():
     assert (spec.data.path, spec.fit.seeds) == ("/y", (7,))
 
 
+def test_changes_leave_what_they_were_given_alone():
+    content = {"name": "a", "evaluate": {"seed": 1}}
+    spec_from(content, {"evaluate.seed": 2})
+    assert content == {"name": "a", "evaluate": {"seed": 1}}
+
+
 def test_a_setting_inside_a_number_is_refused():
     with pytest.raises(UsageError, match="not a group"):
         spec_from({"name": "a"}, {"name.x": 1})

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import tomllib
+from copy import deepcopy
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -209,6 +210,7 @@ def spec_from(content: dict[str, Any], changes: dict[str, Any] | None = None, pl
     ...
     adapcla.errors.UsageError: specification: no setting is called 'splitt'; did you mean 'split'?
     """
+    content = deepcopy(content)
     for dotted, value in (changes or {}).items():
         _put(content, dotted.split("."), value)
     try:

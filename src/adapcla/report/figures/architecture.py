@@ -47,8 +47,8 @@ _ARROWS = (
 def architecture() -> tuple[Figure, str]:
     """The picture of the method, and its caption.
 
-    >>> len(architecture()[0].axes)
-    2
+    >>> len(architecture()[0].axes[0].patches)
+    10
     """
     with panels(1, 1, width=10.4, height=5.0) as (figure, axes):
         axis = axes[0, 0]
