@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import fcntl
+
 import pytest
 
-from adapcla.errors import UsageError
+from adapcla.errors import ExistsError, UsageError
 from adapcla.experiment.folder import stamp
 from adapcla.experiment.plan import Plan
 from adapcla.experiment.spec import spec_from
@@ -74,6 +76,15 @@ def test_forgetting_does_everything_again(tmp_path):
     assert all(step.done for step in plan.steps)
     plan.forget()
     assert not any(step.done for step in plan.steps)
+
+
+def test_a_second_process_is_refused_while_the_first_works(tmp_path):
+    plan = Plan(spec_from({**SMALL, "fit": {"methods": ["marginal"]}}), tmp_path)
+    plan.folder.root.mkdir(parents=True)
+    with (plan.folder.root / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ExistsError, match="in use by another process"):
+            plan.run()
 
 
 def test_a_finished_run_says_where_everything_lies(finished_run):

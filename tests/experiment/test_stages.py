@@ -81,6 +81,14 @@ def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
     assert stages.stamp(tmp_path / "fit")["costs"]["parameters"] > 0
 
 
+def test_a_torn_record_of_what_was_asked_is_begun_again(tmp_path):
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    (tmp_path / "fit").mkdir()
+    (tmp_path / "fit" / "asked.json").write_text("{")
+    fitted = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
+    assert fitted.method == "marginal" and stages.is_done(tmp_path / "fit", "a")
+
+
 def test_a_sample_and_its_scores_are_made_once(tmp_path, monkeypatch):
     parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
     generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])

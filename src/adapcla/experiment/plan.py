@@ -12,7 +12,7 @@ from typing import Any
 from adapcla.console import say
 from adapcla.errors import UsageError
 from adapcla.experiment import stages
-from adapcla.experiment.compare import known_settings
+from adapcla.experiment.compare import forget_peak_memory, known_settings
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
 from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
@@ -22,6 +22,7 @@ from adapcla.generators.neural import NeuralGenerator
 from adapcla.metrics.references import marginal, train_copy
 from adapcla.records import Cohort, Prevalence, store
 from adapcla.scaffold import Steering
+from adapcla.training.checkpoint import only_one
 from adapcla.version import __version__
 
 
@@ -111,6 +112,8 @@ class Plan:
         """A fitted row."""
         method, settings = self.rows[row]
         place, key = self.folder.fit(row, seed), self.fit_key(row, seed)
+        if not is_done(place, key):
+            forget_peak_memory()
         return stages.trained(place, key, method, settings, seed, self.parts["train"], self.parts["valid"])
 
     @property
@@ -258,12 +261,16 @@ class Plan:
         return key_of([step.key for step in self.steps], words, __version__)
 
     def run(self) -> Path:
-        """The page, after everything that is not done yet was done."""
-        self.folder.root.mkdir(parents=True, exist_ok=True)
-        for number, step in enumerate(self.steps, 1):
-            if not step.done:
-                say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
-                step.work()
+        """The page, after everything that is not done yet was done; a second process is refused meanwhile."""
+        with only_one(self.folder.root):
+            for number, step in enumerate(self.steps, 1):
+                if not step.done:
+                    say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
+                    step.work()
+            return self._page()
+
+    def _page(self) -> Path:
+        """The page, written unless it is there already."""
         if is_done(self.folder.root, self.report_key) and self.folder.report.is_file():
             say("nothing to do: everything is there already")
             return self.folder.report

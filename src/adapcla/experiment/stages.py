@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from adapcla.console import say
-from adapcla.errors import ExistsError, UsageError
+from adapcla.errors import InputError, UsageError
 from adapcla.experiment.curves import curves_of
 from adapcla.experiment.folder import is_done, making, stamp
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
 from adapcla.generators.methods import generator_for
 from adapcla.generators.neural import NeuralGenerator
-from adapcla.generators.runs import OUTCOME, train_run
+from adapcla.generators.runs import ASKED, OUTCOME, train_run
 from adapcla.generators.writing import write_sample
 from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
@@ -129,14 +129,23 @@ def trained(
         return NeuralGenerator.load(place)
     with making(place, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
         say(f"train {place}")
-        try:
-            train_run(generator, train, valid, place, resume=True)
-        except ExistsError:
-            # Begun with other settings: what is there is stale.
-            train_run(generator, train, valid, place, overwrite=True)
+        stale = _begun_otherwise(place, generator, train, valid)
+        train_run(generator, train, valid, place, resume=not stale, overwrite=stale)
         found = store.read_json(place / OUTCOME)
         facts["costs"] = {name: found.get(name) for name in COSTS}
     return NeuralGenerator.load(place)
+
+
+def _begun_otherwise(place: Path, generator: NeuralGenerator, train: Cohort, valid: Cohort) -> bool:
+    """Whether the folder holds something that this fit cannot go on with."""
+    if not (place / ASKED).is_file():
+        return place.exists()
+    try:
+        before = store.read_json(place / ASKED)
+    except InputError:
+        return True
+    now = {"fingerprint": generator.settings.fingerprint(), "train": train.fingerprint, "valid": valid.fingerprint}
+    return any(before.get(name) != value for name, value in now.items())
 
 
 def sampled(
