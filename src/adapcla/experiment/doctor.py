@@ -86,13 +86,11 @@ def usable_cores() -> int:
 
 
 def memory_gb() -> float | None:
-    """Memory that is available now, in GB; None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(found.split()[1]) * 1024 / _GB
-    except (OSError, StopIteration, ValueError):
-        return None
+    """Memory that this process may still take, in GB; None where the system does not say."""
+    from adapcla.generators.room import available_bytes
+
+    found = available_bytes()
+    return None if found is None else found / _GB
 
 
 def self_test() -> list[Check]:

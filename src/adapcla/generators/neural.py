@@ -17,6 +17,7 @@ from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.contract import Continuation, SampleRule, Target
 from adapcla.generators.families import network_for, plan_for
 from adapcla.generators.fitted import Fitted
+from adapcla.generators.room import demand_room
 from adapcla.generators.sampling import BLOCK, AttributeLaw, Rolled, as_cohort, blocks, joined
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.generators.targets import target_prevalence
@@ -118,6 +119,7 @@ class NeuralGenerator:
             settings.architecture.use_days and train.days is not None,
         )
         prevalence = train.prevalence()
+        demand_room(settings, shape, prevalence)
         torch.manual_seed(stream_key(settings.seed, "weights") % (1 << 63))
         network = network_for(settings, shape, prevalence)
         if settings.starts_from:
