@@ -65,10 +65,10 @@ def write_page(studies: Sequence[Study], path: str | Path) -> Path:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     shown = []
-    for study in studies:
-        place = target.parent if len(studies) == 1 else target.parent / study.name
-        prefix = "" if len(studies) == 1 else f"{study.name}/"
-        shown.append(_study(study, Shelf(place, prefix)))
+    for study, name in zip(studies, told_apart([study.name for study in studies]), strict=True):
+        place = target.parent if len(studies) == 1 else target.parent / name
+        prefix = "" if len(studies) == 1 else f"{name}/"
+        shown.append(_study(study, name, Shelf(place, prefix)))
     title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} experiments"
     write_bytes(target, rendered(title, shown).encode())
     return target
@@ -91,9 +91,18 @@ def rendered(title: str, studies: list[dict[str, Any]]) -> str:
     )
 
 
-def _study(study: Study, shelf: Shelf) -> dict[str, Any]:
+def told_apart(names: Sequence[str]) -> list[str]:
+    """The names, with a number where one comes again.
+
+    >>> told_apart(["demo", "chile", "demo"])
+    ['demo', 'chile', 'demo-2']
+    """
+    return [name if name not in names[:i] else f"{name}-{names[:i].count(name) + 1}" for i, name in enumerate(names)]
+
+
+def _study(study: Study, name: str, shelf: Shelf) -> dict[str, Any]:
     """Everything that is shown of an experiment."""
-    anchor = re.sub(r"[^a-z0-9]+", "-", study.name)
+    anchor = re.sub(r"[^a-z0-9]+", "-", name)
     claims = verdict_table(study)
     sections = [section for section in _sections(study, shelf, claims) if section.shown]
     for section in sections:
