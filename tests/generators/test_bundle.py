@@ -108,6 +108,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused_before_anything_is_alloc
         ("visit_sizes", [-1]),
         ("n_visits", "many"),
         ("attributes", {"names": [], "categories": [], "combinations": [], "counts": []}),
+        ("attributes", {"names": [["sex"]], "categories": [["F"]], "combinations": [[1]], "counts": [1]}),
     ],
 )
 def test_numbers_that_contradict_each_other_are_named(
@@ -129,4 +130,17 @@ def test_weights_that_are_no_numbers_are_refused(plain: NeuralGenerator, tmp_pat
     (folder / "weights.safetensors").write_bytes(bytes(content))
     write_manifest(folder)
     with pytest.raises(InputError, match="not finite"):
+        load(folder)
+
+
+def test_an_order_of_codes_that_is_none_is_refused(plain: NeuralGenerator, tmp_path: Path) -> None:
+    """The first rank's code is replaced by one that does not exist."""
+    from safetensors.torch import load_file, save_file
+
+    folder = plain.save(tmp_path / "model")
+    weights = load_file(folder / "weights.safetensors")
+    weights["code_of_rank"][0] = 10**12
+    save_file(weights, folder / "weights.safetensors")
+    write_manifest(folder)
+    with pytest.raises(InputError, match="order"):
         load(folder)

@@ -147,6 +147,8 @@ def read(folder: Path) -> tuple[Settings, Fitted]:
 
 def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:
     """Raise where numbers contradict each other in a way that sampling would stumble over."""
+    if not all(isinstance(text, str) for text in (*law.names, *(c for part in law.categories for c in part))):
+        raise ValueError("an attribute or category whose name is no text")
     n_categories = np.array([len(categories) for categories in law.categories], dtype=np.int64)
     if law.names and (len(law.counts) == 0 or law.counts.min() < 0 or law.counts.sum() == 0):
         raise ValueError("attribute combinations without patients")
@@ -208,7 +210,18 @@ def _fill(network: Any, path: Path) -> None:
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
+        if name.endswith(("code_of_rank", "rank_of_code")) and not _is_order(weights[name]):
+            raise InputError(f"{name!r} does not order the codes", path=path, remedy="make the model again")
     network.load_state_dict(weights)
+
+
+def _is_order(positions: torch.Tensor) -> bool:
+    """Whether each position from 0 on occurs once.
+
+    >>> _is_order(torch.tensor([2, 0, 1])), _is_order(torch.tensor([2, 0, 0]))
+    (True, False)
+    """
+    return torch.equal(torch.sort(positions).values, torch.arange(len(positions)))
 
 
 def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
