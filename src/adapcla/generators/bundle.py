@@ -207,21 +207,23 @@ def _fill(network: Any, path: Path) -> None:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
+    copies = getattr(network, "holds_patients", False)
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
-        if name.endswith(("code_of_rank", "rank_of_code")) and not _is_order(weights[name]):
+        # Orders of codes and their families: the same positions as the vocabulary gives, in any order.
+        if value.dtype == torch.int64 and not copies and not _same_members(weights[name], value):
             raise InputError(f"{name!r} does not order the codes", path=path, remedy="make the model again")
     network.load_state_dict(weights)
 
 
-def _is_order(positions: torch.Tensor) -> bool:
-    """Whether each position from 0 on occurs once.
+def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two lists of positions hold the same ones equally often.
 
-    >>> _is_order(torch.tensor([2, 0, 1])), _is_order(torch.tensor([2, 0, 0]))
+    >>> _same_members(torch.tensor([2, 0, 1]), torch.arange(3)), _same_members(torch.tensor([2, 0, 0]), torch.arange(3))
     (True, False)
     """
-    return torch.equal(torch.sort(positions).values, torch.arange(len(positions)))
+    return torch.equal(torch.sort(one.reshape(-1)).values, torch.sort(other.reshape(-1)).values)
 
 
 def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
