@@ -225,10 +225,10 @@ def disk_full(bench: Bench, points: int) -> dict[str, object]:
 
 
 # ---- all together -----------------------------------------------------------------------------------------
-def measured(root: Path, quick: bool, workers: int) -> dict[str, object]:
+def measured(root: Path, quick: bool, workers: int, seed: int) -> dict[str, object]:
     """Everything, as one JSON object."""
     began = time.monotonic()
-    bench, whole = prepared(root)
+    bench, whole = prepared(root, seed)
     draws = bench.draws
     n_runs, n_points, n_samples, n_evaluations, n_disks = (4, 1, 3, 2, 2) if quick else (50, 6, 50, 20, 20)
     jobs: list[Callable[[], bool]] = []
@@ -266,9 +266,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few of each kind")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     parser.add_argument("--workers", type=int, default=2, help="commands at once")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measured(Path(folder), arguments.quick, arguments.workers)
+        result = measured(Path(folder), arguments.quick, arguments.workers, arguments.seed)
     print(json.dumps(result))
     if result["failures"]:
         sys.exit("something did not come back as it was")

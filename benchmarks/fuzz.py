@@ -22,6 +22,7 @@ from typing import Any
 # The mutations of text, and the small data sets, are those of the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from tests.sources import fuzz as tables
 
 from adapcla.errors import AdapclaError
@@ -240,6 +241,26 @@ def table_outcome(seed: int) -> tuple[str, str]:
     return ("done" if result == "cohort" else result), "table"
 
 
+def pickle_workflow(root: Path, flips: int = 200) -> dict[str, object]:
+    """The like tests on weights kept as a pickle, as scripts of the field keep them: flips seen, payload run or not."""
+    import pickle
+
+    weights = np.random.default_rng(1).normal(size=20_000).astype(np.float32)
+    content = pickle.dumps({"weights": weights})
+    begin = content.index(weights.tobytes())
+    draws, undetected = random.Random(1), 0
+    for _ in range(flips):
+        damaged = bytearray(content)
+        # Inside the numbers only: a flip in the program around them may run anything.
+        damaged[draws.randrange(begin, begin + weights.nbytes)] ^= 1 << draws.randrange(8)
+        found = pickle.loads(bytes(damaged))["weights"]
+        undetected += not np.array_equal(found, weights, equal_nan=True)
+    trace = root / "pickle-trace"
+    pickle.loads(pickle.dumps(Payload(trace)))
+    share = round(weights.nbytes / len(content), 4)
+    return {"flips": flips, "undetected": undetected, "share_of_file": share, "executed": int(trace.exists())}
+
+
 def measured(root: Path, files: int, seconds: float) -> dict[str, object]:
     """So many files of each kind, or as many as the time allows."""
     models = Models(root)
@@ -266,7 +287,8 @@ def measured(root: Path, files: int, seconds: float) -> dict[str, object]:
     return {
         "files": counts.total(), "tracebacks": len(bad), "hangs": hangs, "flips": flips,
         "undetected_flips": undetected, "executed": int(models.trace.exists()),
-        "outcomes": dict(sorted(counts.items())), "bad": bad[:20], "seconds": round(time.monotonic() - began),
+        "outcomes": dict(sorted(counts.items())), "pickle_workflow": pickle_workflow(root),
+        "bad": bad[:20], "seconds": round(time.monotonic() - began),
     }  # fmt: skip
 
 
