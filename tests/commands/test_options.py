@@ -22,3 +22,12 @@ def test_assignments_read_numbers_words_and_lists() -> None:
 def test_numpy_numbers_are_plain_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     emit({"n": np.int64(3), "x": np.float64(0.5)})
     assert json.loads(capsys.readouterr().out) == {"n": 3, "x": 0.5}
+
+
+def test_of_several_processes_only_the_first_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        emit({"rank": rank})
+    assert capsys.readouterr().out == '{"rank": "0"}\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,9 @@ Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed."
 
 
 def emit(content: dict[str, Any]) -> None:
-    """Print one JSON object as the last line of stdout."""
+    """Print one JSON object as the last line of stdout; of several processes that a launcher started, one prints."""
+    if os.environ.get("RANK", "0") != "0":
+        return
     sys.stdout.write(json.dumps(content, ensure_ascii=False, default=_plain) + "\n")
 
 
