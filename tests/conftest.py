@@ -32,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("behaviour") is None)
 
 
+@pytest.fixture(autouse=True)
+def fresh_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `--quiet` or `--debug` of one test set in the environment is not there for the next."""
+    for name in ("ADAPCLA_QUIET", "ADAPCLA_DEBUG"):
+        monkeypatch.setenv(name, "")
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the repository."""
