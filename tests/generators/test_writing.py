@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,28 @@ def test_a_populated_folder_is_refused(plain: NeuralGenerator, tmp_path: Path) -
     write_sample(plain, 5, 1, tmp_path / "s")
     with pytest.raises(ExistsError):
         write_sample(plain, 6, 1, tmp_path / "s")
+
+
+def test_a_sample_that_another_process_writes_is_left_alone(plain: NeuralGenerator, tmp_path: Path) -> None:
+    (tmp_path / ".s.unfinished").mkdir()
+    with (tmp_path / ".s.unfinished" / ".lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(ExistsError, match="in use"):
+            write_sample(plain, 5, 1, tmp_path / "s")
+    assert write_sample(plain, 5, 1, tmp_path / "s").n_patients <= 5
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_shards_of_another_sample_are_not_mixed_in(
+    plain: NeuralGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample of seed 5 is stopped before its assembly; seed 6 goes to the same folder with --resume."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(writing, "_assemble", stop)
+        write_sample(plain, 2 * BLOCK, 5, tmp_path / "s")
+    made = write_sample(plain, BLOCK, 6, tmp_path / "s", resume=True)
+    assert made.fingerprint == plain.sample(BLOCK, seed=6).fingerprint

@@ -78,3 +78,21 @@ def test_a_second_process_is_refused_and_a_dead_one_is_not_in_the_way(tmp_path: 
     holder.join()
     with only_one(tmp_path):
         pass
+
+
+def test_a_process_that_holds_a_folder_may_ask_again(tmp_path: Path) -> None:
+    with only_one(tmp_path), only_one(tmp_path):
+        pass
+    with only_one(tmp_path):
+        pass
+
+
+def test_what_a_killed_process_left_half_written_is_removed_by_the_next_save(tmp_path: Path) -> None:
+    checkpoints = _saved(tmp_path, 1)
+    (tmp_path / "checkpoints" / ".step-000000002.safetensors.0.tmp").write_bytes(b"half")
+    (tmp_path / "checkpoints" / "step-000000002.safetensors").write_bytes(b"complete, but nothing points at it")
+    assert checkpoints.latest()[1] == {"step": 1}  # type: ignore[index]
+    _saved(tmp_path, 3)
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {
+        "LATEST.json", "step-000000001.safetensors", "step-000000003.safetensors",
+    }  # fmt: skip

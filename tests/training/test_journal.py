@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pytest
+
+from adapcla.errors import ExistsError
 from adapcla.training.journal import Journal
 
 
@@ -26,3 +30,12 @@ def test_without_a_file_it_only_remembers() -> None:
     journal.write(kind="a")
     journal.resume(3)
     assert journal.of_kind("a") == [{"kind": "a"}] and journal.of_kind("b") == []
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(ExistsError, match="bytes are needed"):
+        Journal(tmp_path / "journal.jsonl").write(kind="step", step=1)

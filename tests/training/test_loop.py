@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from adapcla.errors import AdapclaError, InterruptedRun
+from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.generators import generator_for
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -149,3 +149,8 @@ def test_training_leaves_the_processor_as_it_was(world: tuple[Cohort, Cohort]) -
     """Tiny numbers count as 0 inside the loop only; other code of the process relies on them."""
     generator_for("adapcla", width=16, layers=1, heads=2, passes=0.1, batch_size=64).fit(*world)
     assert float(torch.tensor(1e-310, dtype=torch.float64) * 0.5) > 0
+
+
+def test_a_device_that_would_be_ignored_is_refused(world: tuple[Cohort, Cohort]) -> None:
+    with pytest.raises(UsageError, match="cuda"):
+        generator_for("adapcla", device="cuda", **_SMALL).fit(*world)
