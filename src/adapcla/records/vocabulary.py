@@ -20,11 +20,15 @@ CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
 DOMAINS = ("diagnosis", "procedure", "drug", "other")
 
 
+#: The revision that a system's name speaks of, where a source says nothing finer.
+REVISIONS = {"ICD9CM": "9", "ICD9PROC": "9", "ICD10": "10", "ICD10CM": "10", "ICD10PCS": "10"}
+
+
 class Code(NamedTuple):
     """One code: the token used everywhere, and what is known about it.
 
-    >>> Code.of("4019", system="ICD9CM").token
-    'ICD9CM/4019'
+    >>> Code.of("4019", system="ICD9CM")[:4]
+    ('ICD9CM/4019', 'ICD9CM', '9', '4019')
     """
 
     token: str
@@ -39,7 +43,8 @@ class Code(NamedTuple):
         cls, code: str, system: str = "", version: str = "", description: str = "", domain: str = "diagnosis"
     ) -> Code:
         """A code whose token is `system/code`, or the bare code where the system is unknown."""
-        return cls(f"{system}/{code}" if system else code, system, version, code, description, domain)
+        token = f"{system}/{code}" if system else code
+        return cls(token, system, version or REVISIONS.get(system, ""), code, description, domain)
 
 
 @dataclass(frozen=True, eq=False)
