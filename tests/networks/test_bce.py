@@ -18,10 +18,15 @@ def _dense(states, weight, bias, visit_rows, target, positive_weight):  # type: 
     )
 
 
-@given(seed=st.integers(0, 10_000), chunk=st.sampled_from([3, 17, 1 << 20]), weight=st.sampled_from([1.0, 1.5]))
-def test_value_and_gradients_agree_with_the_dense_loss(seed: int, chunk: int, weight: float) -> None:
+@given(
+    seed=st.integers(0, 10_000),
+    tile=st.sampled_from([(64, 2), (640, 3), (1 << 18, 2048)]),
+    weight=st.sampled_from([1.0, 1.5]),
+)
+def test_value_and_gradients_agree_with_the_dense_loss(seed: int, tile: tuple[int, int], weight: float) -> None:
+    """Tiles of 2 or 3 rows and 64 or 213 codes, or one of everything; some rows predict no visit, some several."""
     torch.manual_seed(seed)
-    n_rows, n_codes, width, n_visits = 5, 7, 4, 9
+    n_rows, n_codes, width, n_visits = 5, 150, 4, 9
     visit_rows = torch.randint(0, n_rows, (n_visits,))
     target = (torch.rand(n_visits, n_codes) < 0.3).float()
     visit, code = target.nonzero(as_tuple=True)
@@ -29,11 +34,12 @@ def test_value_and_gradients_agree_with_the_dense_loss(seed: int, chunk: int, we
     sparse_parts = [p.clone().requires_grad_() for p in parts]
     dense_parts = [p.clone().requires_grad_() for p in parts]
     targets = bce.sparse_targets(visit_rows[visit], code, visit_rows, n_rows)
-    before, bce.CHUNK_ELEMENTS = bce.CHUNK_ELEMENTS, chunk
+    before = bce.TILE_ELEMENTS, bce.TILE_ROWS
+    bce.TILE_ELEMENTS, bce.TILE_ROWS = tile
     try:
         sparse = bce.sparse_bce(*sparse_parts, targets, weight)
     finally:
-        bce.CHUNK_ELEMENTS = before
+        bce.TILE_ELEMENTS, bce.TILE_ROWS = before
     dense = _dense(*dense_parts, visit_rows, target, weight)
     (2 * sparse).backward()
     (2 * dense).backward()
@@ -51,3 +57,21 @@ def test_nll_of_each_visit_sums_to_the_loss() -> None:
     nll = bce.sparse_nll(states, weight, bias, visit_rows, visit_of_entry, codes)
     assert nll.shape == (4,)
     assert float(nll.sum()) == pytest.approx(float(bce.sparse_bce(states, weight, bias, targets)), rel=1e-5)
+
+
+@pytest.mark.parametrize("largest", [-3.0, 3.99, 4.01, 60.0])
+@pytest.mark.parametrize("n_codes", [1, 7, 8, 1003])
+def test_sums_of_softplus_are_right_for_mild_and_for_extreme_logits(largest: float, n_codes: int) -> None:
+    """On both sides of the border between logarithms of products and the plain way."""
+    torch.manual_seed(3)
+    logits = torch.randn(4, n_codes) * 3 - 8
+    logits[0], logits[1, 0] = largest, largest
+    logits.clamp_(max=largest)
+    wanted, chance = F.softplus(logits.double()).sum(1), torch.sigmoid(logits)
+    torch.testing.assert_close(bce.softplus_sums_(logits).double(), wanted, rtol=2e-6, atol=5e-6)
+    torch.testing.assert_close(logits, chance)
+
+
+def test_logits_that_are_not_finite_are_not_hidden() -> None:
+    assert not torch.isfinite(bce.softplus_sums_(torch.tensor([[0.0, torch.nan]]))).all()
+    assert not torch.isfinite(bce.softplus_sums_(torch.tensor([[0.0, torch.inf]]))).all()

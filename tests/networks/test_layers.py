@@ -5,10 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from adapcla.networks.batch import Batch, Records
-from adapcla.networks.layers import GAP_EDGES, CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding, gap_bucket
+from adapcla.networks.batch import Batch, Records, packed
+from adapcla.networks.layers import (
+    GAP_EDGES,
+    CausalLayer,
+    CausalTrunk,
+    CodeTable,
+    Dropout,
+    RecurrentTrunk,
+    VisitEmbedding,
+    gap_bucket,
+)
 from adapcla.records import Cohort
 
 
@@ -33,6 +43,57 @@ def test_stepping_with_a_cache_gives_the_packed_states(kind: str, batch: Batch) 
         for step in range(group.rows.shape[1]):
             states, cache = trunk.step(rows[group.rows[:, step]], cache)  # type: ignore[operator]
             torch.testing.assert_close(states, whole[group.rows[:, step]], rtol=1e-4, atol=1e-5)
+
+
+def _one_by_one(layer: CausalLayer, rows: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """A layer over exact groups of equal length, as the definition says: no line is shared, nothing is padded."""
+    projected = layer.query_key_value(layer.attention_norm(rows))
+    out = [projected[: batch.n_starts, 2 * rows.shape[1] :]]
+    places = [torch.arange(batch.n_starts)]
+    for group in batch.groups:
+        members, steps = group.rows.shape
+        query, key, value = projected[group.rows].view(members, steps, 3, layer.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        out.append(mixed[:, :, 1:].transpose(1, 2).reshape(-1, rows.shape[1]))
+        places.append(group.rows[:, 1:].reshape(-1))
+    return layer._rest(rows, torch.cat(out)[torch.argsort(torch.cat(places))])
+
+
+@pytest.mark.parametrize("longest", [5, 14, 15, 60])
+def test_attention_on_lines_is_attention_over_exact_lengths(longest: int) -> None:
+    """Values and all gradients, with shared lines, lines of one record each, and three start rows."""
+    torch.manual_seed(longest)
+    lengths = np.random.default_rng(longest).integers(1, longest + 1, 40)
+    n_visits, nothing = int(lengths.sum()), np.zeros(int(lengths.sum()), np.int64)
+    batch = packed(np.zeros(n_visits, np.int32), nothing + 1, lengths, np.arange(40)[:, None] % 3, nothing)
+    layer = CausalLayer(16, 4, 0.0)
+    rows = torch.randn(batch.n_starts + n_visits, 16, requires_grad=True)
+    pull = torch.randn(rows.shape)
+    found = []
+    for way in (layer(rows, batch), _one_by_one(layer, rows, batch)):
+        slopes = torch.autograd.grad((way * pull).sum(), [rows, *layer.parameters()])
+        found.append((way, *slopes))
+    for mine, wanted in zip(*found, strict=True):
+        torch.testing.assert_close(mine, wanted, rtol=1e-5, atol=1e-4 if mine is not found[0][0] else 1e-5)
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+    """A million ones at 0.1: 10 % ± 0.15 % (five standard errors) are 0, the others 1 / 0.9; the seed decides."""
+    drop = Dropout(0.1)
+    ones = torch.ones(1000, 1001)
+    torch.manual_seed(5)
+    once = drop(ones)
+    torch.manual_seed(5)
+    assert torch.equal(once, drop(ones))
+    assert not torch.equal(once, drop(ones))
+    gone = once == 0
+    assert float(gone.float().mean()) == pytest.approx(0.1, abs=0.0015)
+    torch.testing.assert_close(once[~gone], torch.full((int((~gone).sum()),), 1 / 0.9), rtol=1e-4, atol=0)
+    for phase in range(4):  # four elements come from one draw: none of the four may be favoured
+        assert float(gone.view(-1)[phase::4].float().mean()) == pytest.approx(0.1, abs=0.003)
+    both = (gone.view(-1)[:-1] & gone.view(-1)[1:]).float().mean()
+    assert float(both) == pytest.approx(0.01, abs=0.0006)
+    assert drop.eval()(ones) is ones
 
 
 @pytest.mark.parametrize("kind", ["causal", "recurrent"])

@@ -28,8 +28,7 @@ def test_a_stream_is_codes_and_separators_patient_by_patient():
     assert stream.place.tolist() == [0, 1, 2, 0, 1, 0, 1]
     assert stream.row_before.tolist() == [0, 1, 2, 3, 4, 0, 6]
     assert stream.last_row.tolist() == [5, 7]
-    assert [group.rows.tolist() for group in stream.groups] == [[[0, 1, 2, 3, 4, 5], [0, 6, 7, 8, 8, 8]]]
-    assert stream.padded
+    assert stream.attention.lines[0].rows[0, :9].tolist() == [0, 1, 2, 3, 4, 5, 0, 6, 7]
 
 
 def test_going_on_from_a_cache_gives_the_states_of_the_packed_pass():
@@ -37,10 +36,10 @@ def test_going_on_from_a_cache_gives_the_states_of_the_packed_pass():
     torch.manual_seed(2)
     trunk = TokenTrunk(16, layers=2, heads=4, dropout=0.0).eval()
     stream = stream_of(two_patients(), 9, torch.arange(4))
-    rows = torch.randn(9, 16)
+    rows = torch.randn(8, 16)
     with torch.no_grad():
         whole = trunk(rows, stream)
-        first, second = stream.groups[0].rows
+        first, second = torch.arange(6), torch.tensor([0, 6, 7])
         states, cache = trunk.extend(rows[torch.stack([first[:2], second[:2]])], None)
         assert torch.allclose(states[:, 1], whole[[1, 6]], atol=1e-5)
         cache.lengths = torch.tensor([2, 2])

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from adapcla.networks.lines import AttentionLines, attention_lines
 from adapcla.records import Cohort
 from adapcla.records.cohort import ranges, starts_of
 
@@ -42,12 +43,24 @@ class Batch:
     gap: Tensor  # (visits,) days since the visit before, 0 for a first visit
     start_of_patient: Tensor  # (patients,) start row of each patient
     start_attributes: Tensor  # (starts, attributes) category + 1, 0 for unknown
-    groups: tuple[LengthGroup, ...]
+    attention: AttentionLines
 
     @property
     def n_visits(self) -> int:
         """Number of visits in the batch."""
         return int(self.offsets.shape[0])
+
+    @property
+    def groups(self) -> tuple[LengthGroup, ...]:
+        """Patients by their exact number of visits, for readers that cannot pass over padding; the shortest first."""
+        lengths = torch.bincount(self.patient_of_visit, minlength=self.n_patients)
+        first_row = self.n_starts + torch.cumsum(lengths, 0) - lengths
+        groups = []
+        for length in torch.unique(lengths).tolist():
+            members = (lengths == length).nonzero()[:, 0]
+            visits = first_row[members][:, None] + torch.arange(length)
+            groups.append(LengthGroup(torch.cat([self.start_of_patient[members][:, None], visits], dim=1)))
+        return tuple(groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +118,6 @@ def packed(
     patient_of_visit = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(n_visits) - first_visit[patient_of_visit]
     row_before = np.where(position == 0, start_of_patient[patient_of_visit], n_starts + np.arange(n_visits) - 1)
-    groups = []
-    for length in np.unique(lengths):
-        members = np.flatnonzero(lengths == length)
-        rows = np.empty((len(members), length + 1), dtype=np.int64)
-        rows[:, 0] = start_of_patient[members]
-        rows[:, 1:] = n_starts + first_visit[members][:, None] + np.arange(length)
-        groups.append(LengthGroup(torch.from_numpy(rows)))
     return Batch(
         n_patients=len(lengths),
         n_starts=n_starts,
@@ -125,5 +131,5 @@ def packed(
         gap=torch.from_numpy(gap),
         start_of_patient=torch.from_numpy(start_of_patient.astype(np.int64)),
         start_attributes=torch.from_numpy(starts.astype(np.int64).reshape(n_starts, attributes.shape[1])),
-        groups=tuple(groups),
+        attention=attention_lines(lengths, start_of_patient, n_starts),
     )

@@ -1,11 +1,12 @@
 """Binary cross-entropy over a wide vocabulary with sparse targets, without a dense target or a stored logit.
 
-Σ_c softplus(z_c) − Σ_{c in visit} z_c, computed in row chunks; the gradient is formed in the same pass, so that the
-rows × codes matrix exists for one chunk at a time only.
+Σ_c softplus(z_c) − Σ_{c in visit} z_c, computed in tiles of rows × codes; the gradient is formed in the same pass, so
+that one tile of logits exists at a time, small enough to stay in the processor's cache between the products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -14,21 +15,108 @@ from torch import Tensor
 
 #: Logits held at once; bounds the memory of a chunk at 64 MB.
 CHUNK_ELEMENTS = 1 << 24
+#: Logits of a tile, 1 MB, and its most rows.
+TILE_ELEMENTS, TILE_ROWS = 1 << 18, 2048
+#: Logits up to which 1 − chance loses no more than its last digits to rounding.
+_MILD = 4.0
 
 
 class SparseTargets(NamedTuple):
-    """Which codes are present, as (row, code) pairs sorted by row, and how often each row counts."""
+    """Which codes are present, as (row, code) pairs, and how often each row counts."""
 
-    rows: Tensor  # (entries,) ascending
+    rows: Tensor  # (entries,)
     codes: Tensor  # (entries,)
     multiplicity: Tensor  # (rows,) number of visits that a row predicts
 
 
 def sparse_targets(rows: Tensor, codes: Tensor, visit_rows: Tensor, n_rows: int) -> SparseTargets:
-    """Targets from unsorted pairs and the row that predicts each visit."""
-    order = torch.argsort(rows, stable=True)
-    counts = torch.bincount(visit_rows, minlength=n_rows).to(torch.float32)
-    return SparseTargets(rows[order], codes[order], counts)
+    """Targets from pairs and the row that predicts each visit."""
+    return SparseTargets(rows, codes, torch.bincount(visit_rows, minlength=n_rows).to(torch.float32))
+
+
+def softplus_sums_(logits: Tensor) -> Tensor:
+    """Σ softplus of each row (rows,), as −Σ log(1 − chance); the logits become chances in place.
+
+    A logarithm of a product of eight is an eighth of the logarithms. 1 − chance is rounded by 3e-8 at most, in either
+    direction, which is what a sum in single precision is rounded by anyway.
+
+    >>> logits = torch.tensor([[0.0, 0.0]])
+    >>> [round(float(x), 4) for x in (softplus_sums_(logits)[0], logits[0, 0])]  # 2 ln 2, and a half
+    [1.3863, 0.5]
+    """
+    n = logits.shape[1]
+    if not (n and float(logits.max()) < _MILD):
+        sums = F.softplus(logits).sum(1)
+        logits.sigmoid_()
+        return sums
+    absent = 1 - logits.sigmoid_()
+    part = n // 8
+    product = absent[:, : 4 * part] * absent[:, 4 * part : 8 * part]
+    product = product[:, : 2 * part] * product[:, 2 * part :]
+    product = product[:, :part] * product[:, part:]
+    return -(product.log_().sum(1) + absent[:, 8 * part :].log().sum(1))
+
+
+class _Tile(NamedTuple):
+    """A rectangle of rows × codes and its present entries, numbered from its corner."""
+
+    rows: slice
+    codes: slice
+    entry_rows: Tensor
+    entry_codes: Tensor
+
+
+def _tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[_Tile]:
+    """Tiles that cover everything, row band by row band."""
+    tall = min(n_rows, TILE_ROWS)
+    wide = min(n_codes, max(64, TILE_ELEMENTS // max(tall, 1)))
+    if tall == n_rows and wide == n_codes:
+        yield _Tile(slice(0, n_rows), slice(0, n_codes), targets.rows, targets.codes)
+        return
+    a_band = -(-n_codes // wide)
+    number = (targets.rows // tall) * a_band + targets.codes // wide
+    order = torch.argsort(number, stable=True)
+    n_tiles = -(-n_rows // tall) * a_band
+    edges = torch.searchsorted(number[order], torch.arange(n_tiles + 1)).tolist()
+    rows, codes = targets.rows[order], targets.codes[order]
+    for tile in range(n_tiles):
+        low, left = tile // a_band * tall, tile % a_band * wide
+        mine = slice(edges[tile], edges[tile + 1])
+        yield _Tile(
+            slice(low, min(low + tall, n_rows)), slice(left, min(left + wide, n_codes)),
+            rows[mine] - low, codes[mine] - left,
+        )  # fmt: skip
+
+
+def _value_and_slopes(
+    states: Tensor, weight: Tensor, bias: Tensor, targets: SparseTargets, positive_weight: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The summed loss, and its derivatives by states, weight and bias."""
+    total = torch.zeros((), dtype=torch.float64)
+    d_states, d_weight, d_bias = torch.empty_like(states), torch.empty_like(weight), torch.empty_like(bias)
+    scratch = states.new_empty(0)
+    for tile in _tiles(targets, len(states), len(weight)):
+        part, table, times = states[tile.rows], weight[tile.codes], targets.multiplicity[tile.rows]
+        if scratch.numel() < len(part) * len(table):
+            scratch = states.new_empty(len(part) * len(table))
+        logits = scratch[: len(part) * len(table)].view(len(part), len(table))
+        torch.addmm(bias[tile.codes], part, table.t(), out=logits)
+        positives = logits[tile.entry_rows, tile.entry_codes]
+        total += (softplus_sums_(logits) @ times).double() - positives.sum().double()
+        residual = logits.mul_(times[:, None])
+        pull = torch.full_like(positives, -1.0)
+        if positive_weight != 1.0:
+            total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
+            pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
+        residual.index_put_((tile.entry_rows, tile.entry_codes), pull, accumulate=True)
+        # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
+        d_states[tile.rows].addmm_(residual, table, beta=float(tile.codes.start > 0))
+        d_weight[tile.codes].addmm_(residual.t(), part, beta=float(tile.rows.start > 0))
+        if tile.rows.start:
+            d_bias[tile.codes] += residual.sum(0)
+        else:
+            torch.sum(residual, 0, out=d_bias[tile.codes])
+    return total, d_states, d_weight, d_bias
 
 
 class _SparseBCE(torch.autograd.Function):
@@ -41,30 +129,15 @@ class _SparseBCE(torch.autograd.Function):
         targets: SparseTargets,
         positive_weight: float,
     ) -> Tensor:
-        n_rows, n_codes = states.shape[0], weight.shape[0]
-        step = max(1, CHUNK_ELEMENTS // max(n_codes, 1))
-        total = torch.zeros((), dtype=torch.float64)
-        d_states, d_weight, d_bias = torch.empty_like(states), None, None
-        edges = torch.searchsorted(targets.rows, torch.arange(0, n_rows + step, step)).tolist()
-        for number, low in enumerate(range(0, n_rows, step)):
-            high = min(low + step, n_rows)
-            part = states[low:high]
-            rows = targets.rows[edges[number] : edges[number + 1]] - low
-            codes = targets.codes[edges[number] : edges[number + 1]]
-            times = targets.multiplicity[low:high]
-            logits = torch.addmm(bias, part, weight.t())  # (rows, V)
-            positives = logits[rows, codes]
-            total += (F.softplus(logits).sum(1) @ times).double() - positives.sum().double()
-            residual = logits.sigmoid_().mul_(times[:, None])
-            pull = torch.full_like(positives, -1.0)
-            if positive_weight != 1.0:
-                total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
-                pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
-            residual.index_put_((rows, codes), pull, accumulate=True)
-            torch.mm(residual, weight, out=d_states[low:high])
-            # Most losses fit one chunk: a first product saves filling a vocabulary-wide table with zeros.
-            d_weight = residual.t() @ part if d_weight is None else d_weight.addmm_(residual.t(), part)
-            d_bias = residual.sum(0) if d_bias is None else d_bias.add_(residual.sum(0))
+        used = targets.multiplicity.nonzero()[:, 0]
+        whole = len(used) == len(states)
+        if not whole:  # the last visit of a record predicts none: its row has no codes to ask about
+            place = torch.zeros(len(states), dtype=torch.int64)
+            place[used] = torch.arange(len(used))
+            targets = SparseTargets(place[targets.rows], targets.codes, targets.multiplicity[used])
+        asked = states if whole else states[used]
+        total, d_asked, d_weight, d_bias = _value_and_slopes(asked, weight, bias, targets, positive_weight)
+        d_states = d_asked if whole else torch.zeros_like(states).index_copy_(0, used, d_asked)
         ctx.save_for_backward(d_states, d_weight, d_bias)
         return total.to(states.dtype)
 
@@ -93,12 +166,12 @@ def sparse_nll(
     states: Tensor, weight: Tensor, bias: Tensor, visit_rows: Tensor, visit_of_entry: Tensor, codes: Tensor
 ) -> Tensor:
     """The negative log-likelihood of each visit (visits,), in nats; `codes` and `visit_of_entry` list its entries."""
-    n_rows, n_codes = states.shape[0], weight.shape[0]
-    step = max(1, CHUNK_ELEMENTS // max(n_codes, 1))
-    base = torch.empty(n_rows, dtype=torch.float64)
-    for low in range(0, n_rows, step):
-        logits = torch.addmm(bias, states[low : low + step], weight.t())
-        base[low : low + step] = F.softplus(logits).sum(1).double()
-    out = base[visit_rows]
+    used, row_of_visit = torch.unique(visit_rows, return_inverse=True)
+    asked, tall = states[used], max(1, TILE_ELEMENTS // max(len(weight), 1))
+    base = torch.empty(len(used), dtype=torch.float64)
+    for low in range(0, len(used), tall):
+        logits = torch.addmm(bias, asked[low : low + tall], weight.t())
+        base[low : low + tall] = F.softplus(logits).sum(1).double()
+    out = base[row_of_visit]
     entry_logits = (states[visit_rows[visit_of_entry]] * weight[codes]).sum(1) + bias[codes]
     return out.index_add_(0, visit_of_entry, -entry_logits.double())

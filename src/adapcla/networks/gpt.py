@@ -88,8 +88,6 @@ class GptNetwork(nn.Module):
             closing = (stream.tokens == self.n_codes)[:, None]
             rows = rows + closing * self.embedding.gap(gap_bucket(batch.gap[stream.visit]))
         parts = [self.embedding.starts(batch.start_attributes), self.embedding.norm(rows)]
-        if stream.padded:
-            parts.append(torch.zeros(1, rows.shape[1]))
         states: Tensor = self.trunk(torch.cat(parts), stream)
         return states
 

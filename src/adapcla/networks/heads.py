@@ -17,7 +17,7 @@ from adapcla.errors import UsageError
 from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
-from adapcla.networks.layers import CodeTable, Remembering
+from adapcla.networks.layers import CodeTable, Dropout, Remembering
 
 
 class Visits(Protocol):
@@ -154,7 +154,7 @@ class BlockwiseHead(Remembering):
         self.from_history = nn.Linear(width, hidden)
         self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.1)
         self.to_state = nn.Parameter(torch.randn(width, hidden) * hidden**-0.5)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         blocks, sizes = torch.arange(len(self.sizes)), torch.tensor(self.sizes)
         number = torch.repeat_interleave(blocks, sizes, output_size=len(initial_logits))
         self.block_of_code: Tensor

@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Batch, LengthGroup
+from adapcla.networks.batch import Batch
 from adapcla.networks.layers import CausalLayer, CausalTrunk
+from adapcla.networks.lines import AttentionLines, attention_lines
 
-#: Streams are padded to multiples of this many tokens, so that few groups of equal length remain.
-_ROUNDING = 16
+#: Tokens that a new cache has room for.
+_ROOM = 64
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The tokens of a batch: start rows first, then each patient's tokens in order, then one row for padding."""
+    """The tokens of a batch: start rows first, then each patient's tokens in order."""
 
     n_starts: int
     tokens: Tensor  # (tokens,) codes in rank order, the separator is the number of codes
@@ -28,8 +27,7 @@ class Stream:
     place: Tensor  # (tokens,) place inside the visit
     row_before: Tensor  # (tokens,) the row that predicts each token
     last_row: Tensor  # (patients,) the row of each patient's last separator
-    groups: tuple[LengthGroup, ...]
-    padded: bool
+    attention: AttentionLines
 
 
 def stream_of(batch: Batch, separator: int, order: Tensor) -> Stream:
@@ -51,24 +49,8 @@ def stream_of(batch: Batch, separator: int, order: Tensor) -> Stream:
     last_visit = (batch.continues == 0).nonzero()[:, 0]
     last_row = batch.n_starts + mark_at[last_visit]
     lengths = torch.bincount(batch.patient_of_visit[visit], minlength=batch.n_patients).numpy()
-    groups, padded = _groups(batch, lengths, batch.n_starts + len(tokens))
-    return Stream(batch.n_starts, tokens, visit, place, row_before, last_row, groups, padded)
-
-
-def _groups(batch: Batch, lengths: NDArray[np.int64], spare: int) -> tuple[tuple[LengthGroup, ...], bool]:
-    """Patients of about equal length, padded at the end with the spare row, which nobody before it can see."""
-    first = batch.n_starts + np.cumsum(lengths) - lengths
-    rounded = -(-lengths // _ROUNDING) * _ROUNDING
-    groups, padded = [], False
-    for size in np.unique(rounded):
-        members = np.flatnonzero(rounded == size)
-        longest = int(lengths[members].max())
-        steps = np.arange(longest)
-        rows = np.where(steps < lengths[members][:, None], first[members][:, None] + steps, spare)
-        padded |= bool((rows == spare).any())
-        starts = batch.start_of_patient.numpy()[members][:, None]
-        groups.append(LengthGroup(torch.from_numpy(np.concatenate([starts, rows], axis=1))))
-    return tuple(groups), padded
+    attention = attention_lines(lengths, batch.start_of_patient.numpy(), batch.n_starts)
+    return Stream(batch.n_starts, tokens, visit, place, row_before, last_row, attention)
 
 
 class TokenCache:
@@ -136,7 +118,7 @@ class TokenTrunk(CausalTrunk):
         """States of new tokens (patients, new, width) after those in the cache, whose lengths do not change yet."""
         n, new, width = rows.shape
         if cache is None:
-            shape = (n, 4 * _ROUNDING, self.heads, width // self.heads)
+            shape = (n, _ROOM, self.heads, width // self.heads)
             empty = [torch.zeros(shape) for _ in range(2 * len(self.layers))]
             cache = TokenCache(empty[: len(self.layers)], empty[len(self.layers) :], torch.zeros(n, dtype=torch.int64))
         cache.make_room(new)
