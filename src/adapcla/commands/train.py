@@ -9,6 +9,7 @@ import typer
 
 from adapcla.commands.options import AsJson, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
+from adapcla.errors import UsageError
 
 #: Codes held by fewer patients stay out of a shareable model.
 MIN_SUPPORT = 11
@@ -32,6 +33,14 @@ def train(
     setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any other setting.")] = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="No small counts, no code of < 11 patients.")] = False,
     min_support: Annotated[int, typer.Option("--min-support", help="Leave out codes of fewer patients.")] = 0,
+    dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="With --dp: ε of everything; 8 if left out.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="With --dp: δ; 1/(10 patients) if left out.")] = None,
+    prior: Annotated[
+        Path | None, typer.Option("--prior", help="With --dp: public table code,prevalence; nothing is counted then.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run ended.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -43,6 +52,11 @@ def train(
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
     changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
+    if dp:
+        asked = {"epsilon": epsilon, "delta": delta, "prior": None if prior is None else str(prior)}
+        given = {name: value for name, value in asked.items() if value is not None}
+        changes["privacy"] = {**(changes.get("privacy") or {}), **given}
+    _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
     generator = generator_for(method, **changes)
     whole = Cohort.open(cohort)
     if valid is None:
@@ -56,9 +70,23 @@ def train(
         say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
     facts = fitted.fitted.facts if fitted.outcome_ is None else outcome(fitted)
+    spent = facts.get("privacy")
+    if spent is not None:
+        say(f"ε = {spent['epsilon']:g} at δ = {spent['delta']:g}; what that covers is in {out / 'model' / 'README.md'}")
     if as_json:
         emit({"run": str(out), "method": method, **facts})
     else:
         loss = facts["validation loss a visit"]
         told = "" if loss is None else f", validation loss {loss:.4f} a visit"
         say(f"{out}: {method}{told}; next: adapcla sample {out} --patients 1000 --out …")
+
+
+def _refuse_mixed(dp: bool, by_counts: bool, amounts: bool) -> None:
+    """Raise on options that contradict each other."""
+    if amounts and not dp:
+        raise UsageError("--epsilon, --delta and --prior belong to private training\nto do: add --dp")
+    if dp and by_counts:
+        raise UsageError(
+            "--dp with --shareable or --min-support: leaving codes out by their counts reads patients beyond ε\n"
+            "to do: leave it out; name the codes to keep by a public table, --prior FILE"
+        )

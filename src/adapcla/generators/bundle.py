@@ -20,6 +20,7 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
 from adapcla.records import Prevalence, Vocabulary
 from adapcla.records.store import (
+    MANIFEST,
     fresh_folder,
     json_bytes,
     no_space_named,
@@ -44,12 +45,14 @@ MIN_CELL = 11
 
 def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
     """Write a fitted generator; `shareable` suppresses counts of 1 to 10 in the prior."""
-    if shareable and settings.bias_at_inference:
+    private = settings.privacy is not None
+    if shareable and settings.bias_at_inference and not private:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
     if shareable and getattr(fitted.network, "holds_patients", False):
         raise UsageError(f"{settings.method} is a copy of its patients, so that it cannot be made shareable")
-    prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable else fitted.prevalence
-    law = _shared(fitted.law) if shareable else fitted.law
+    # A private model holds no exact count that could be suppressed.
+    prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable and not private else fitted.prevalence
+    law = _shared(fitted.law) if shareable and not private else fitted.law
     weights = {name: value.contiguous() for name, value in fitted.modules.state_dict().items()}
     for name, value in weights.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -80,6 +83,9 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
         np.save(place / PRIOR, prevalence.share, allow_pickle=False)
         (place / CARD).write_text(model_card(settings, fitted, shareable), encoding="utf-8")
         write_manifest(place)
+        if private:
+            spent = {name: fitted.facts["privacy"][name] for name in ("epsilon", "delta", "unit", "parts")}
+            (place / MANIFEST).write_bytes(json_bytes({**read_json(place / MANIFEST), "privacy": spent}))
     return folder
 
 
@@ -247,14 +253,40 @@ def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
         "",
         "## Settings",
         *(f"- {name}: {value}" for name, value in settings.model_dump().items() if not isinstance(value, dict)),
+        *(f"- privacy.{name}: {value}" for name, value in (settings.model_dump().get("privacy") or {}).items()),
         *(f"- architecture.{name}: {value}" for name, value in settings.architecture.model_dump().items()),
         *(f"- budget.{name}: {value}" for name, value in settings.budget.model_dump().items()),
         "",
         "## Privacy",
-        "- not DP: trained without differential privacy",
-        f"- prior: {_SUPPRESSED if shareable else _EXACT}",
+        *_privacy_lines(facts.get("privacy"), shareable),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _privacy_lines(spent: dict[str, Any] | None, shareable: bool) -> list[str]:
+    """What the card says about privacy.
+
+    >>> _privacy_lines(None, shareable=True)[0]
+    '- not DP: trained without differential privacy'
+    """
+    if spent is None:
+        return [
+            "- not DP: trained without differential privacy",
+            f"- prior: {_SUPPRESSED if shareable else _EXACT}",
+        ]
+    return [
+        f"- DP: ε = {spent['epsilon']:g} at δ = {spent['delta']:g} for everything in this folder; "
+        f"unit: {spent['unit']} ({spent['accountant']})",
+        *(
+            f"- spent by {name}: ε = {part['epsilon']:g} at δ = {part['delta']:g}, noise {part['noise multiplier']:g} "
+            f"times the bound, each patient with a chance of {part['sampling rate']:g} in {part['steps']} steps"
+            for name, part in spent["parts"].items()
+        ),
+        f"- prior: {spent['prior']}",
+        f"- bound on a patient's gradient: {spent['gradient bound']:g}; noise {spent['noise']}",
+        *(f"- switched off: {what}" for what in spent["switched off"]),
+        *(f"- not covered: {what}" for what in spent["not covered"]),
+    ]
 
 
 _SHOWN = (

@@ -17,6 +17,7 @@ from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.contract import Continuation, SampleRule, Target
 from adapcla.generators.families import network_for, plan_for
 from adapcla.generators.fitted import Fitted
+from adapcla.generators.protected import Protection, refuse_unprotectable
 from adapcla.generators.room import demand_room
 from adapcla.generators.sampling import BLOCK, AttributeLaw, Rolled, as_cohort, blocks, joined
 from adapcla.generators.settings import Settings, settings_from
@@ -39,6 +40,8 @@ class NeuralGenerator:
 
     def __init__(self, settings: Settings | None = None, **changes: Any) -> None:
         self.settings = settings_from(settings or Settings(), changes)
+        refuse_unprotectable(self.settings)
+        self._protection: Protection | None = None
         self.fitted_: Fitted | None = None
         self.outcome_: Outcome | None = None
 
@@ -80,10 +83,13 @@ class NeuralGenerator:
     ) -> NeuralGenerator:
         """The generator, fitted; with a folder, training leaves checkpoints and a journal there and can be resumed."""
         valid = valid.on(train.vocabulary)
+        place = None if folder is None else Path(folder)
+        guard = self._protection = Protection.begin(self.settings, train, valid, place, resume)
+        if guard is not None:
+            train, valid = guard.train, guard.valid
         self.fitted_ = self._untrained(train)
         plan = plan_for(self.settings, self.fitted_.network, self.scaffold_bias())
         context = self.settings.architecture.context
-        place = None if folder is None else Path(folder)
         loop = Loop(
             plan,
             Records(self._seen(train), context),
@@ -92,12 +98,16 @@ class NeuralGenerator:
             self.settings.seed,
             place,
             observers,
+            None if guard is None else guard.step(),
         )
         if place is None:
             self.outcome_ = loop.run()
         else:
             with only_one(place):
                 self.outcome_ = loop.run(resume=resume)
+        if guard is not None:
+            self.fitted_.facts = guard.facts(self._facts(train, valid))
+            return self
         settle_record_length(self, train)
         self.fitted_.facts |= self._facts(train, valid)
         if self.settings.calibration_rounds:
@@ -118,7 +128,10 @@ class NeuralGenerator:
             tuple(len(c) for c in law.categories),
             settings.architecture.use_days and train.days is not None,
         )
+        guard = self._protection
         prevalence = train.prevalence()
+        if guard is not None:
+            prevalence, law = guard.counted(seen)
         demand_room(settings, shape, prevalence)
         torch.manual_seed(stream_key(settings.seed, "weights") % (1 << 63))
         network = network_for(settings, shape, prevalence)
@@ -134,8 +147,8 @@ class NeuralGenerator:
             prevalence,
             law,
             shape,
-            np.bincount(train.codes_per_visit),
-            int(min(train.visits_per_patient.max(), settings.architecture.context)),
+            np.bincount(train.codes_per_visit) if guard is None else np.zeros(0, dtype=np.int64),
+            int(min(train.visits_per_patient.max(), shape.context)) if guard is None else shape.context,
             {"visits beyond the context": seen.n_cut},
         )
 
@@ -256,6 +269,8 @@ class NeuralGenerator:
         counts = None
         if rule.codes_per_visit == "match":
             sizes = self.fitted.visit_sizes
+            if not len(sizes):
+                raise UsageError("a private model does not know the sizes of visits: codes_per_visit must be 'natural'")
             counts = np.repeat(np.arange(len(sizes)), sizes)
         return DrawRule(bias, rule.temperature, counts)
 
@@ -290,6 +305,9 @@ class NeuralGenerator:
             "asked for": n,
             "rule": {"codes_per_visit": rule.codes_per_visit, "temperature": rule.temperature},
         }
+        spent = self.fitted.facts.get("privacy")
+        if spent is not None:
+            card["privacy"] = {name: spent[name] for name in ("epsilon", "delta", "unit", "not covered")}
         if steering is not None:
             card["steering"] = {
                 "strength": steering.strength,

@@ -15,6 +15,7 @@ from adapcla.generators.staged import FIRST
 from adapcla.records import Cohort
 from adapcla.records.store import json_bytes, read_json, refuse_populated, sweep, write_bytes
 from adapcla.training.checkpoint import Checkpoints, only_one
+from adapcla.training.private import SECRET
 from adapcla.training.processes import processes
 
 ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
@@ -70,7 +71,7 @@ def _prepare(place: Path, asked: dict[str, Any], resume: bool) -> None:
     else:
         _emptied(place)
         write_bytes(place / ASKED, json_bytes(asked))
-    for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL):
+    for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL, SECRET):
         sweep(place / name)
     _warn_other_environment(place)
 
@@ -84,6 +85,7 @@ def _tidy(place: Path) -> None:
     """Remove what only an unfinished run needs."""
     Checkpoints(place).clear()
     Checkpoints(place / FIRST).clear()
+    (place / SECRET).unlink(missing_ok=True)
 
 
 def outcome(generator: NeuralGenerator) -> dict[str, Any]:
@@ -135,7 +137,8 @@ def _emptied(place: Path) -> None:
     """Clear what an earlier run left, file by file: only what runs make."""
     import shutil
 
-    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT):
+    # The secret goes too: the same noise on other patients would give both away.
+    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET):
         (place / name).unlink(missing_ok=True)
     Checkpoints(place).clear()
     for name in (MODEL, FIRST):

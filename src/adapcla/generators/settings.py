@@ -6,14 +6,14 @@ import difflib
 import hashlib
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer
 
 from adapcla.errors import UsageError
 from adapcla.networks.architecture import FAMILIES, AnyArchitecture, Architecture
 from adapcla.records.store import json_bytes
 from adapcla.scaffold import schedule
 from adapcla.scaffold.bias import EPSILON
-from adapcla.training.budget import Budget
+from adapcla.training.budget import Budget, Privacy
 
 
 class Settings(BaseModel):
@@ -40,10 +40,20 @@ class Settings(BaseModel):
         0, ge=0, description="Rounds that fold the training prevalence into the output bias."
     )
 
+    privacy: Privacy | None = Field(None, description="Train with differential privacy; see `adapcla train --dp`.")
+
     @field_validator("schedule")
     @classmethod
     def _known_schedule(cls, name: str) -> str:
         return schedule(name).name
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
+        """The fields; a fit without privacy is written as it was before there was any, to the byte."""
+        content: dict[str, Any] = handler(self)
+        if content.get("privacy") is None:
+            content.pop("privacy", None)
+        return content
 
     def fingerprint(self) -> str:
         """A hash of every setting that changes the weights; threads and checkpoint times do not."""
@@ -59,7 +69,7 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     >>> settings_from(Settings(), {"width": 64, "passes": 3}).architecture.width
     64
     """
-    content = base.model_dump()
+    content = {"privacy": None, **base.model_dump()}
     family = _family(changes)
     if family is not None and family != content["architecture"]["family"]:
         content["architecture"] = FAMILIES[family]().model_dump()
@@ -68,6 +78,8 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     for name, value in changes.items():
         if name in ("architecture", "budget") and isinstance(value, dict):
             content[name] |= value
+        elif name == "privacy" and isinstance(value, dict):
+            content[name] = (content[name] or {}) | value
         elif name in places:
             places[name][name] = value
         else:

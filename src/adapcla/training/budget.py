@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,3 +48,28 @@ class Budget(BaseModel):
             return self.learning_rate * (step + 1) / rise
         share = (step - rise + 1) / max(1, n_steps - rise)
         return self.learning_rate * (self.final_rate + (1 - self.final_rate) * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+class Privacy(BaseModel):
+    """What a differentially private fit is asked to keep; the unit is a patient, added or removed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epsilon: float = Field(8.0, gt=0, description="ε of everything that the saved model holds.")
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="δ of everything; one in ten times the patients if left out."
+    )
+    clip: float = Field(1.0, gt=0, description="Largest norm of one patient's gradient.")
+    prior: str = Field("", description="A public table of prevalences; empty counts the training visits, with noise.")
+    prior_share: float = Field(0.1, gt=0, lt=1, description="Share of ε for what is counted: codes and attributes.")
+    prior_clip: float = Field(6.0, gt=0, description="Largest norm of one patient's counts of codes and visits.")
+    accountant: Literal["rdp", "prv"] = Field("rdp", description="How Opacus adds up: Rényi, or loss distributions.")
+    noise_seed: int | None = Field(None, description="For tests alone: noise that can be drawn again hides nothing.")
+
+    def delta_of(self, n_patients: int) -> float:
+        """δ for so many patients.
+
+        >>> Privacy().delta_of(1000)
+        0.0001
+        """
+        return 1 / (10 * n_patients) if self.delta is None else self.delta

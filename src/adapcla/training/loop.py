@@ -28,6 +28,7 @@ from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.journal import Journal
 from adapcla.training.plan import Moment, Plan
+from adapcla.training.private import PrivateStep
 from adapcla.training.processes import processes
 
 
@@ -66,7 +67,10 @@ class Loop:
         seed: int,
         folder: Path | None = None,
         observers: Sequence[Observer] = (),
+        private: PrivateStep | None = None,
     ) -> None:
+        #: How the gradient of a step is made when patients are protected; None sums it plainly.
+        self.private = private
         self.plan, self.train, self.valid, self.budget, self.seed = plan, train, valid, budget, seed
         self.observers = observers
         self.n_steps = budget.steps(train.cohort.n_patients)
@@ -74,6 +78,8 @@ class Loop:
         if budget.device not in ("auto", "cpu"):
             raise UsageError(f"device {budget.device!r}: this version computes on processors only\nto do: leave it out")
         self.processes = processes()
+        if private is not None and self.processes.count > 1:
+            raise UsageError("differential privacy with several processes: this version has one\nto do: start it alone")
         self.journal = Journal(folder / "journal.jsonl" if folder is not None and self.processes.main else None)
         self.optimisers = {name: self._optimiser(name, list(params)) for name, params in plan.turns().items()}
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
@@ -125,12 +131,15 @@ class Loop:
         alpha = self.plan.weight(moment)
         rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
         speed = rate * self.step / max(self._seconds(), 1e-9)
-        bar.advance(1, f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s")
+        # The loss of single batches is no private number: it is neither shown nor written then.
+        told = {"loss": loss} if self.private is None else {}
+        shown = f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s"
+        bar.advance(1, shown if told else f"private α {alpha:.2f}")
         if self.step % max(1, self.n_steps // 200) == 0:
             self.journal.write(
                 kind="step",
                 step=self.step,
-                loss=loss,
+                **told,
                 alpha=alpha,
                 gradient=norm,
                 seconds=round(self._seconds(), 2),
@@ -162,22 +171,33 @@ class Loop:
         torch.manual_seed(stream_key(self.seed, "step", moment.step, *own) % (1 << 63))
         self.plan.modules.train()
         optimiser.zero_grad(set_to_none=True)
-        total = 0.0
-        for patients in self._pieces(self._draw(moment.step)):
-            loss = self.plan.loss(self.train.batch(patients), moment) / self.scale
-            loss.backward()
-            total += float(loss.detach())
         parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        total = self._gradients(moment, parameters)
         self.processes.sum_gradients(parameters)
         # One process that is asked to stop stops all, at the same step.
         total, asked = self.processes.summed([total, float(self.stop_asked)])
         self._stopping = asked > 0
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
+        if self.private is None:
+            norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
+        else:
+            norm = self.private.add_noise(parameters, moment.step)
         self._demand(moment, loss=total, gradient=norm, rate=rate)
         optimiser.step()
         sizes = torch.stack(torch._foreach_norm([p.detach() for p in parameters]))
         self._demand(moment, parameters=float(sizes.sum()))
         return total, norm
+
+    def _gradients(self, moment: Moment, parameters: list[nn.Parameter]) -> float:
+        """Leave the gradient of a step in the parameters, before processes meet; the loss."""
+        patients = self._draw(moment.step)
+        if self.private is not None:
+            return self.private.accumulate(self.plan, self.train, patients, moment, parameters)
+        total = 0.0
+        for piece in self._pieces(patients):
+            loss = self.plan.loss(self.train.batch(piece), moment) / self.scale
+            loss.backward()
+            total += float(loss.detach())
+        return total
 
     def _demand(self, moment: Moment, **numbers: float) -> None:
         for name, value in numbers.items():
@@ -191,6 +211,8 @@ class Loop:
     def _draw(self, step: int) -> NDArray[np.int64]:
         """The patients of a step: a random draw without regard to length; this process's share of it."""
         n, size = self.train.cohort.n_patients, self.budget.batch_size
+        if self.private is not None:
+            return self.private.drawn(step, n)
         a_pass = math.ceil(n / size)
         order = generator(self.seed, "pass", step // a_pass).permutation(n)
         chosen = order[(step % a_pass) * size : (step % a_pass + 1) * size]
@@ -221,7 +243,10 @@ class Loop:
         settled = self.plan.settled(moment)
         # Weights that still lean on a scaffold are no candidates: they are not what will be sampled from.
         better = settled and loss < self.best_loss
-        if better:
+        if self.private is not None:
+            # Validation patients are looked at for the journal alone: the last weights are kept, none are chosen.
+            self.best_loss, self.best_step, better = loss, self.step, False
+        elif better:
             self.best_loss, self.best_step, self.bad_looks = loss, self.step, 0
             self.best = {name: value.detach().clone() for name, value in self.plan.modules.state_dict().items()}
         elif settled:
@@ -253,7 +278,7 @@ class Loop:
                 tensors |= {f"optimiser.{turn}.{number}.{name}": value for name, value in state.items()}
         state = {
             "step": self.step,
-            "best_loss": self.best_loss if self.best else None,
+            "best_loss": self.best_loss if math.isfinite(self.best_loss) else None,
             "best_step": self.best_step,
             "bad_looks": self.bad_looks,
             "seconds": self._seconds(),
