@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from adapcla.errors import ExistsError
+from adapcla.errors import ExistsError, InputError
 from adapcla.generators import NeuralGenerator, writing
 from adapcla.generators.sampling import BLOCK
-from adapcla.generators.writing import write_sample
+from adapcla.generators.writing import stream_sample, write_sample
 from adapcla.records import Cohort
 
 
@@ -24,6 +25,35 @@ def test_disk_and_memory_agree(fitted: NeuralGenerator, tmp_path: Path) -> None:
     assert written.fingerprint == fitted.sample(2 * BLOCK + 30, seed=5).fingerprint
     assert Cohort.open(tmp_path / "s").card["seed"] == 5
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_streamed_sample_is_the_saved_one_byte_by_byte_and_is_never_mapped(
+    fitted: NeuralGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 2 * BLOCK + 30
+    fitted.sample(n, seed=5).save(tmp_path / "saved")
+
+    def maps(*_: object, **__: object) -> None:
+        raise AssertionError("a map, whose pages count as memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np.lib.format, "open_memmap", maps)
+        patch.setattr(Cohort, "open", maps)
+        card = stream_sample(fitted, n, 5, tmp_path / "s")
+    saved = Cohort.open(tmp_path / "saved")
+    assert (card["patients"], card["visits"], card["entries"]) == (saved.n_patients, saved.n_visits, saved.n_entries)
+    arrays = sorted((tmp_path / "saved").glob("*.npy"))
+    assert len(arrays) >= 3
+    for path in arrays:
+        assert (tmp_path / "s" / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_a_finished_sample_that_was_damaged_is_not_taken_for_good(plain: NeuralGenerator, tmp_path: Path) -> None:
+    stream_sample(plain, BLOCK, 5, tmp_path / "s")
+    path = tmp_path / "s" / "codes.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(InputError, match="SHA-256"):
+        stream_sample(plain, BLOCK, 5, tmp_path / "s", resume=True)
 
 
 def test_a_killed_sample_goes_on_where_it_stopped(

@@ -38,7 +38,7 @@ def sample(
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.generators.contract import SampleRule
     from adapcla.generators.methods import load
-    from adapcla.generators.writing import write_sample
+    from adapcla.generators.writing import stream_sample
 
     generator = load(run)
     rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, conditions(where or []))
@@ -47,14 +47,14 @@ def sample(
         say(
             f"{len(steering.unknown)} codes of the target are unknown to the model: {', '.join(steering.unknown[:8])} …"
         )
-    cohort = write_sample(
+    card = stream_sample(
         generator, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
     )
-    counts = {"patients": cohort.n_patients, "visits": cohort.n_visits, "codes": cohort.n_codes}
+    counts = {name: card[name] for name in ("patients", "visits", "codes")}
     if as_json:
         emit({"out": str(out), **counts})
     else:
-        say(f"{out}: {cohort.n_patients:,} synthetic patients, {cohort.n_visits:,} visits")
+        say(f"{out}: {card['patients']:,} synthetic patients, {card['visits']:,} visits")
 
 
 def conditions(items: list[str]) -> tuple[tuple[str, str], ...]:

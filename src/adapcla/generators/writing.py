@@ -6,6 +6,7 @@ import hashlib
 import io
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,24 @@ def write_sample(
     overwrite: bool = False,
 ) -> Cohort:
     """`n` patients of a seed in a cohort folder; the same bytes as `generator.sample(n, seed).save(folder)`."""
+    stream_sample(
+        generator, n, seed, folder, steering=steering, rule=rule, resume=resume, overwrite=overwrite
+    )  # fmt: skip
+    return Cohort.open(folder)
+
+
+def stream_sample(
+    generator: NeuralGenerator,
+    n: int,
+    seed: int,
+    folder: str | Path,
+    *,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """The card of `n` patients that were written to a cohort folder and not opened: memory does not grow with them."""
     place, rule, group = Path(folder), rule or SampleRule(), processes()
     card = generator.sample_card(n, seed, rule, steering)
     key = _key(generator, card, steering, rule)
@@ -58,12 +77,13 @@ def write_sample(
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
-    return Cohort.open(place)
+    return store.read_json(place / store.CARD)
 
 
 def _is_sample(place: Path, key: str) -> bool:
-    """Whether this sample is there already, complete."""
-    return (place / store.MANIFEST).exists() and store.read_json(place / store.CARD).get("key") == key
+    """Whether this sample is there already, complete and undamaged."""
+    there = (place / store.MANIFEST).exists() and store.read_json(place / store.CARD).get("key") == key
+    return there and bool(store.verify_manifest(place))
 
 
 def _prepare(place: Path, unfinished: Path, key: str) -> None:
@@ -123,38 +143,43 @@ def _assemble(
         for name, array in piece.items():
             sizes[name] = sizes.get(name, 0) + len(array)
             types[name] = array.dtype
-    ends = {"visit_starts": "codes", "patient_starts": "visit_starts"}
     fitted = generator.fitted
     with store.no_space_named(place, 8 * sum(sizes.values())), store.fresh_folder(place, overwrite) as folder:
-        out = {
-            name: np.lib.format.open_memmap(
-                folder / f"{name}.npy", mode="w+", dtype=types[name], shape=(size + (name in ends),)
-            )
-            for name, size in sizes.items()
-        }
-        at = dict.fromkeys(out, 0)
-        for piece in _pieces(generator, shards):
-            base = {name: at[of] for name, of in ends.items()}
-            for name, array in piece.items():
-                low = at[name]
-                out[name][low : low + len(array)] = array + base[name] if name in ends else array
-                at[name] = low + len(array)
-        for name, of in ends.items():
-            out[name][-1] = at[of]
-        n_patients, n_visits = at["patient_starts"], at["visit_starts"]
-        for array in out.values():
-            array.flush()
-        del out
+        at = _concatenated(_pieces(generator, shards), folder, sizes, types)
         card = {
             **card,
-            "patients": n_patients,
-            "visits": n_visits,
+            "patients": at["patient_starts"],
+            "visits": at["visit_starts"],
             "codes": len(generator.vocabulary_),
             "entries": at["codes"],
             "labels": [],
             "attributes": {n: list(c) for n, c in zip(fitted.law.names, fitted.law.categories, strict=True)},
         }
         store.finish_folder(folder, generator.vocabulary_.codes, card)
+
+
+def _concatenated(
+    pieces: Iterator[dict[str, NDArray[Any]]], folder: Path, sizes: dict[str, int], types: dict[str, np.dtype[Any]]
+) -> dict[str, int]:
+    """The arrays of all pieces one after another in files, and their lengths without the ends of the starts.
+
+    Written, not mapped: pages of a map count as memory of the process until the system takes them back.
+    """
+    ends = {"visit_starts": "codes", "patient_starts": "visit_starts"}
+    at = dict.fromkeys(sizes, 0)
+    with ExitStack() as open_files:
+        files = {name: open_files.enter_context((folder / f"{name}.npy").open("wb")) for name in sizes}
+        for name, file in files.items():
+            form = {"descr": np.lib.format.dtype_to_descr(types[name]), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(file, form | {"shape": (sizes[name] + (name in ends),)})
+        for piece in pieces:
+            base = {name: at[of] for name, of in ends.items()}
+            for name, array in piece.items():
+                files[name].write(np.ascontiguousarray(array + base[name] if name in ends else array).data)
+                at[name] += len(array)
+        for name, of in ends.items():
+            files[name].write(np.array([at[of]], dtype=types[name]).data)
+    return at
 
 
 def _pieces(generator: NeuralGenerator, shards: list[Path]) -> Iterator[dict[str, NDArray[Any]]]:
