@@ -30,8 +30,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "adapcla (independent, annealed)": ("adapcla", {}),
     "independent": ("adapcla", {"schedule": "none"}),
     "independent + families": ("adapcla", {"schedule": "none", "hierarchy": True}),
-    "blockwise": ("tailwise", {"hierarchy": False, "calibration_rounds": 0}),
-    "blockwise + families": ("tailwise", {"calibration_rounds": 0}),
+    "blockwise": ("adapcla", {"schedule": "none", "head": "blockwise"}),
+    "blockwise + families": ("adapcla", {"schedule": "none", "head": "blockwise", "hierarchy": True}),
     "tailwise": ("tailwise", {}),
 }
 TAIL = ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")

@@ -87,7 +87,9 @@ def main() -> None:
     parser.add_argument("--codes", type=int, default=3_000)
     parser.add_argument("--histories", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--methods", type=lambda t: t.split(","), default=["prevalence", "adapcla", "adapcla-no-scaffold"])
+    parser.add_argument(
+        "--methods", type=lambda t: t.split(","), default=["prevalence", "adapcla", "adapcla-no-scaffold"]
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/law"))
     parser.add_argument("--out", type=Path, default=Path("results/law"))
     parser.add_argument("--set", action="append", help="NAME=VALUE of any setting, for all methods")

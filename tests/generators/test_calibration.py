@@ -39,3 +39,20 @@ def test_the_mean_chance_to_go_on_is_that_of_training(parts: Split) -> None:
     with torch.no_grad():
         chance = torch.sigmoid(network.going_on_logits(batch)).mean()  # type: ignore[attr-defined]
     assert abs(float(chance) - float(batch.continues.mean())) < 1e-3
+
+
+def test_a_frequent_code_is_corrected_for_itself(parts: Split) -> None:
+    """One frequent code's bias is lowered by 1.5 while its band stays right on the whole: only its own ratio tells."""
+    generator = generator_for("adapcla", width=16, layers=1, heads=2, passes=4, batch_size=64)
+    generator.fit(parts.train, parts.valid)
+    often = int(np.argsort(-parts.train.visit_counts)[0])
+    network = generator.network_
+    with torch.no_grad():
+        network.head.bias[network.rank_of_code[often]] -= 1.5  # type: ignore[attr-defined,index,union-attr]
+
+    def share() -> float:
+        return float(generator.sample(2000, seed=9).prevalence().share[often])
+
+    wanted, before = float(parts.train.prevalence().share[often]), share()
+    fold_prevalence(generator, parts.train, rounds=4)
+    assert abs(share() - wanted) < 0.35 * abs(before - wanted)

@@ -6,8 +6,9 @@ one intercept, refitted with dropout off, puts the mean right.
 Prevalence: folding the training prevalence into the output bias, so that rare codes come out as often as they should.
 
 Rare codes tend to come out too often: their logits are averages over few visits. A few rounds of sampling measure by
-how much, band by band of training counts, and the correction goes into the output bias. Inference stays free of any
-external bias, and single codes keep what they learned relative to their band.
+how much, band by band of training counts, and the correction goes into the output bias. A code that a pilot holds often
+enough is corrected for itself, a rare one as its band, and those between in between. Inference stays free of any
+external bias.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)
 #: Expected occurrences a band must have in a pilot before it is corrected.
 _ENOUGH = 30
 _PILOT_SEED = 90_001
+#: Expected occurrences in a pilot at which a code's own ratio weighs as much as that of its band.
+_OWN_HALF = 100.0
 
 
 #: Training patients that the intercept of record length is refitted on, at most.
@@ -71,6 +74,17 @@ def bands(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(counts > 0, np.searchsorted(BAND_EDGES, counts), -1)
 
 
+def believed_ratio(
+    drawn: NDArray[np.int64], expected: NDArray[np.float64], of_band: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How much too often each code comes out: its own ratio, drawn towards its band's as far as it was seen rarely.
+
+    >>> believed_ratio(np.array([300, 2]), np.array([100.0, 0.0]), np.array([1.0, 1.5])).tolist()
+    [2.0, 1.52]
+    """
+    return np.asarray((drawn + _OWN_HALF * of_band) / (expected + _OWN_HALF))
+
+
 def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> list[dict[str, Any]]:
     """Correct the head's bias in place; what each round measured, for the model card."""
     head = generator.network_.head  # type: ignore[attr-defined]
@@ -87,8 +101,9 @@ def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> l
             got = np.bincount(band[inside], made.visit_counts[inside] / made.n_visits, minlength=n_bands)
             judged = goal * made.n_visits >= _ENOUGH
             ratio = np.where(judged, got / np.maximum(goal, 1e-12), 1.0)
-            step = np.where(judged, -np.log(np.maximum(ratio, 0.05)), 0.0)
-            move = np.where(inside, step[band], 0.0)
+            expected = train.visit_counts / train.n_visits * made.n_visits
+            believed = believed_ratio(made.visit_counts, expected, ratio[band])
+            move = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 head.bias += torch.from_numpy(move).float()[code_of_rank]
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})

@@ -62,12 +62,13 @@ _OURS_AND_ABLATIONS = (
     ),
     _row(
         "tailwise",
-        "Ours: blockwise head and code families; codes of a visit know each other.",
+        "Ours: blockwise head and code families; codes of a visit know each other, rare ones lean on their family.",
         _OURS,
         head="blockwise",
         hierarchy=True,
+        credibility=100.0,
         dropout=0.2,
-        schedule="none",
+        schedule="base",
         calibration_rounds=3,
     ),
     _row(
