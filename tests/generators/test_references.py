@@ -54,3 +54,11 @@ def test_long_records_are_copied_whole(tmp_path):
     copies = generator_for("train-copy").fit(cohort, cohort)
     copies.save(tmp_path / "model")
     assert load(tmp_path / "model").sample(30).visits_per_patient.max() == 60
+
+
+def test_the_card_of_copies_says_that_they_are_the_patients(parts, tmp_path):
+    train, valid, _ = parts
+    generator_for("train-copy").fit(train, valid).save(tmp_path / "copy")
+    generator_for("marginal").fit(train, valid).save(tmp_path / "floor")
+    assert "is the patients themselves" in (tmp_path / "copy" / "README.md").read_text(encoding="utf-8")
+    assert "is the patients themselves" not in (tmp_path / "floor" / "README.md").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from adapcla.report.verdicts import (
     decided,
     difference,
     not_assessed,
+    paired,
     verdict_table,
     verdicts,
 )
@@ -50,3 +51,13 @@ def test_the_verdict_is_the_last_column(finished_run):
     table = verdict_table(Study.open(finished_run))
     assert table.columns[-1] == "verdict"
     assert {line.cells[-1].text for line in table.lines} <= {HELD, NOT_HELD, CANNOT_TELL}
+
+
+def test_fits_are_paired_by_seed_so_that_common_luck_drops_out():
+    """Seeds differ by 0.5, rows by 0.01 on every seed: paired it is certain, unpaired nothing could be said."""
+    one, two = {1: 0.11, 2: 0.61, 3: 0.31}, {1: 0.10, 2: 0.60, 3: 0.30}
+    gain = paired(one, two, "up")
+    assert decided(gain) == HELD and gain.n == 3
+    assert decided(paired(one, two, "down")) == NOT_HELD
+    assert paired({1: 0.1}, {1: 0.2}, "up") is None
+    assert paired({1: 0.1, 2: 0.2}, {3: 0.2, 4: 0.1}, "up") is None

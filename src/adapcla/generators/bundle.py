@@ -232,6 +232,9 @@ def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(torch.sort(one.reshape(-1)).values, torch.sort(other.reshape(-1)).values)
 
 
+_NO_MODEL = ("**This file is the patients themselves**, kept as a reference for scores. Never share it.", "")
+
+
 def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
     """The README of a saved model: aggregates, settings and warnings, for people."""
     facts = fitted.facts
@@ -241,6 +244,7 @@ def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
         "A generator of synthetic longitudinal health records. Synthetic output is not private by itself: run",
         "`adapcla evaluate --gate` on a sample before sharing it, and treat these weights as more telling than data.",
         "",
+        *(_NO_MODEL if getattr(fitted.network, "holds_patients", False) else ()),
         "## Training data (aggregates)",
         *(
             f"- {name}: {facts[name]}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -170,6 +172,17 @@ class Study:
             return self._judged_alone(who.meta.output_name(), metric, stratum)
         return summarised(found, references=who.meta.output_name() != "value")
 
+    def by_fit(self, row: str, metric: str, stratum: str = "all", **where: str) -> dict[int, float]:
+        """A number of a row for each fit seed, as the mean over its samples."""
+        table = self.steered if where else self.scores
+        if table.is_empty():
+            return {}
+        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
+        for name, value in where.items():
+            keep = keep & (pl.col(name) == value)
+        found = table.filter(keep).drop_nulls("value").group_by("fit", maintain_order=True).agg(pl.col("value").mean())
+        return dict(zip(found["fit"].to_list(), found["value"].to_list(), strict=True))
+
     def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
         """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
         if reference not in self.about.get("references", {}):
@@ -221,13 +234,23 @@ def summarised(found: pl.DataFrame, references: bool = False) -> Measured:
     >>> found.value, found.n, round(found.low, 3)
     (0.5, 3, 0.252)
     """
-    from scipy import stats
-
     means = found.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
     value, n = float(means.mean()), len(means)
     if references:
         return Measured(round(value, 12), None, None, n)
     if n > 1:
-        half = float(stats.t.ppf(0.975, n - 1) * means.std(ddof=1) / n**0.5)
+        half = student_half(means.tolist())
         return Measured(round(value, 12), value - half, value + half, n)
     return Measured(value, found["low"].mean(), found["high"].mean(), n)  # type: ignore[arg-type]
+
+
+def student_half(values: Sequence[float]) -> float:
+    """Half of Student's 95 % interval of a mean.
+
+    >>> round(student_half([0.4, 0.5, 0.6]), 3)
+    0.248
+    """
+    from scipy import stats
+
+    n = len(values)
+    return float(stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5)
