@@ -238,8 +238,8 @@ def verdict_table(study: Study) -> Table | None:
         return None
     caption = (
         "Positive numbers speak for the claim. Held and did not hold need a 95 % interval that leaves out zero; "
-        "otherwise the run cannot tell. Several fits are paired by seed. With one fit the interval is over patients and "
-        "knows nothing of training luck."
+        "otherwise the run cannot tell. Several fits are paired by seed. With one fit the interval is over patients "
+        "and knows nothing of training luck."
     )
     columns = ("claim", "whose", "our gain", "paper's gain", "verdict")
     return Table("verdicts", "What held here", caption, columns, tuple(lines))
