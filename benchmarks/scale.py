@@ -1,8 +1,8 @@
 """Memory and time against the number of patients, a wide vocabulary and a very long history, under a memory limit.
 
-    python benchmarks/scale.py --json                          # 10 k, 100 k and 1 M patients, about 25 minutes of a core
-    python benchmarks/scale.py --quick --json                  # thousands of patients, about three minutes
-    python benchmarks/scale.py --only growth --out results/scale   # with table and figure
+    python benchmarks/scale.py --json             # 10 k, 100 k and 1 M patients, about 25 minutes of a core
+    python benchmarks/scale.py --quick --json     # 20 k and 40 k patients, about three minutes
+    python benchmarks/scale.py --only growth --out results/scale  # with table and figure
 
 For each number of planted patients: import of a long CSV, one pass of training a small network, a sample of as many
 patients, and the tail and fidelity suites on it, each in a process of its own, with its peak memory (ru_maxrss, maps
