@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from adapcla.errors import UsageError
@@ -97,6 +98,7 @@ def sampling_rate(budget: Budget, n_patients: int) -> float:
     return min(1.0, budget.batch_size / n_patients)
 
 
+@cache
 def noise_for(epsilon: float, delta: float, rate: float, steps: int, way: Way = "rdp") -> float:
     """The smallest noise, as a multiple of the bound on a patient, that keeps ε."""
     _demand_opacus()
@@ -122,6 +124,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, way: Way = 
     return float(found)
 
 
+@cache
 def epsilon_of(noise: float, rate: float, steps: int, delta: float, way: Way = "rdp") -> float:
     """The ε of so many steps with this noise on a random share of the patients."""
     _demand_opacus()
