@@ -61,7 +61,7 @@ class Privacy(BaseModel):
     )
     clip: float = Field(1.0, gt=0, description="Largest norm of one patient's gradient.")
     prior: str = Field("", description="A public table of prevalences; empty counts the training visits, with noise.")
-    prior_share: float = Field(0.1, gt=0, lt=1, description="Share of ε for what is counted: codes and attributes.")
+    prior_share: float = Field(0.2, gt=0, lt=1, description="Share of ε for what is counted: codes and attributes.")
     prior_clip: float = Field(6.0, gt=0, description="Largest norm of one patient's counts of codes and visits.")
     accountant: Literal["rdp", "prv"] = Field("rdp", description="How Opacus adds up: Rényi, or loss distributions.")
     noise_seed: int | None = Field(None, description="For tests alone: noise that can be drawn again hides nothing.")
