@@ -137,7 +137,7 @@ def long_records() -> None:
     cohort = cohort_of(256, 10_000, 64)
     _, loop = prepared("adapcla", cohort, context=64, validations=1, passes=1)
     loop.run()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
 
 
 def peak_memory() -> float:

@@ -2,7 +2,7 @@
 
     python benchmarks/mimic3_shape.py --json                     # two threads, needs a quiet machine
     python benchmarks/mimic3_shape.py --method tailwise --json
-    python benchmarks/mimic3_shape.py --patients 2000 --passes 4 # a try
+    python benchmarks/mimic3_shape.py --quick --json             # a look
 
 33,494 training patients of the planted world (7,000 codes, about 11 a visit), whose records are cut at random so that a
 patient has 1.26 visits in the mean, as the 46,520 patients and 58,976 stays there; a ninth as many validation
@@ -85,14 +85,16 @@ def trained(method: str, patients: int, threads: int, changes: dict[str, Any]) -
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", default="adapcla")
-    parser.add_argument("--patients", type=int, default=PATIENTS, help="training patients")
+    parser.add_argument("--quick", action="store_true", help="1,500 patients and two passes, for a look")
+    parser.add_argument("--patients", type=int, help="training patients")
     parser.add_argument("--passes", type=float, help="another budget than the method's own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(asked.threads)
-    changes = {} if asked.passes is None else {"passes": asked.passes}
-    found = trained(asked.method, asked.patients, asked.threads, changes)
+    passes = asked.passes or (2.0 if asked.quick else None)
+    patients = asked.patients or (1_500 if asked.quick else PATIENTS)
+    found = trained(asked.method, patients, asked.threads, {} if passes is None else {"passes": passes})
     print(json.dumps(found))
     return int(found["wall_seconds"] > 60 * MINUTES)
 
