@@ -164,6 +164,8 @@ def written(found: dict[str, Any], folder: Path) -> None:
             panel.plot(x, y[-1] * x / x[-1], linestyle=":", color=style.FAINT, label="linear")
             panel.set_xscale("log")
             panel.set_yscale("log")
+            panel.set_xticks(x, [f"{size:,.0f}" for size in x], rotation=30)
+            panel.set_xticks([], minor=True)
             panel.set_xlabel(against)
             panel.set_ylabel(cost)
             panel.set_title(f"slope {curve['slope']:.2f}")

@@ -169,6 +169,8 @@ def written(rows: list[dict[str, Any]], folder: Path) -> None:
             axes[0, 1].plot(sizes, [mb / 1000 for mb in _of(rows, step, "peak_mb")], marker="o", label=step)
         for panel in axes[0]:
             panel.set_xscale("log")
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            panel.set_xticks([], minor=True)
             panel.set_xlabel("patients")
         axes[0, 0].set_yscale("log")
         axes[0, 0].set_ylabel("processor milliseconds a patient")
