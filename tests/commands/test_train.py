@@ -68,3 +68,36 @@ def test_resuming_with_another_setting_is_refused(cohort: Path, tmp_path: Path) 
     assert isinstance(_run(*words).exception, ExistsError)
     assert _run(*words, "--resume").exit_code == 0
     assert isinstance(_run(*words, "--resume", "--seed", "9").exception, ExistsError)
+
+
+# ---- differential privacy ---------------------------------------------------------------------------------
+def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> None:
+    pytest.importorskip("opacus", reason="opacus is not installed: pip install 'adapcla[dp]'")
+    asked = ["train", str(cohort), "--out", str(tmp_path / "run"), "--dp", "--epsilon", "6", "--json", *TINY]
+    ran = _run(*asked, "--delta", "0.001")
+    assert ran.exit_code == 0, ran.output
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert 5.9 < told["privacy"]["epsilon"] <= 6 and told["privacy"]["delta"] == pytest.approx(0.001)
+    assert told["validation loss a visit"] is None
+    assert "DP: ε = " in (tmp_path / "run" / "model" / "README.md").read_text()
+    assert load(tmp_path / "run").sample(3).n_patients <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--epsilon", "8"], "add --dp"),
+        (["--delta", "0.1"], "add --dp"),
+        (["--dp", "--shareable"], "reads patients beyond"),
+        (["--dp", "--min-support", "5"], "reads patients beyond"),
+        (["--dp", "--method", "synteg"], "cannot be trained with differential privacy"),
+        (["--dp", "--method", "marginal"], "cannot be trained with differential privacy"),
+        (["--dp", "--epsilon", "0"], "privacy.epsilon"),
+        (["--dp", "--prior", "nowhere.csv"], "no such file"),
+    ],
+)
+def test_private_options_that_contradict_are_refused(
+    cohort: Path, tmp_path: Path, options: list[str], why: str
+) -> None:
+    ran = _run("train", str(cohort), "--out", str(tmp_path / "run"), *options, *TINY[:2])
+    assert isinstance(ran.exception, UsageError) and why in str(ran.exception)

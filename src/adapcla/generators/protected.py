@@ -239,8 +239,9 @@ def noised_law(records: Records, stream: np.random.Generator | None, deviation: 
         )
     rows = records.attribute_rows(np.arange(records.cohort.n_patients))
     exact = np.bincount(np.ravel_multi_index(tuple(rows.T), sizes), minlength=int(np.prod(sizes)))
-    noisy = np.round(exact + deviation * stream.standard_normal(len(exact))).astype(np.int64)
-    kept = np.flatnonzero(noisy >= max(1.0, _BELIEVED * deviation))
+    noisy = smoothed(exact + deviation * stream.standard_normal(len(exact)), _BELIEVED * deviation)
+    noisy = np.round(np.minimum(noisy, records.cohort.n_patients)).astype(np.int64)
+    kept = np.flatnonzero(noisy)
     if not len(kept):
         kept, noisy = np.arange(len(exact)), np.ones(len(exact), dtype=np.int64)
     return AttributeLaw(names, categories, np.stack(np.unravel_index(kept, sizes), axis=1), noisy[kept])
