@@ -61,5 +61,19 @@ def test_a_recurrent_trunk_has_no_heads_to_share_with() -> None:
 def test_credibility_follows_the_counts(tiny: Cohort) -> None:
     """Counts 3, 3, 1, 1 with half belief at 3 visits: 1/2, 1/2, 1/4, 1/4; off by default."""
     table = _built(tiny, credibility=3.0).table
-    assert table.credibility[:, 0].tolist() == pytest.approx([0.5, 0.5, 0.25, 0.25])
-    assert _built(tiny).table.credibility is None
+    ((_, members, belief),) = table.shares()
+    assert members is None and belief[:, 0].tolist() == pytest.approx([0.5, 0.5, 0.25, 0.25])
+    assert [belief for *_, belief in _built(tiny).table.shares()] == [None]
+
+
+def test_a_family_of_one_rare_code_is_believed_no_more_than_the_code() -> None:
+    """Counts 6, 2, 2; the first two share a category (8 visits), the third has its own (2); half belief at 2 visits."""
+    visits = [["25000"]] * 4 + [["25000", "25001"]] * 2 + [["4019"]] * 2
+    cohort = Cohort.of([[visit] for visit in visits])
+    network = visit_network(
+        Architecture(width=8, heads=2, layers=1, hierarchy=True, credibility=2.0), Shape(3, 48), cohort.prevalence()
+    )
+    own, category, chapter = (belief[:, 0].tolist() for *_, belief in network.table.shares() if belief is not None)
+    assert own == pytest.approx([6 / 8, 2 / 4, 2 / 4])
+    assert category == pytest.approx([8 / 10, 8 / 10, 2 / 4])
+    assert chapter == pytest.approx([8 / 10, 8 / 10, 2 / 4])

@@ -168,9 +168,10 @@ def test_a_table_is_forgotten_when_training_goes_on() -> None:
 
 
 def test_a_rare_code_is_believed_less_than_its_family() -> None:
-    """Own parts of 1 believed by 0.1 and 0.9, family part of 2: vectors 2.1 and 2.9."""
-    table = CodeTable(2, 1, (torch.tensor([0, 0]),), credibility=torch.tensor([0.1, 0.9]))
+    """Own parts of 1 believed by 0.1 and 0.9, family part of 4 by a half: vectors 2.1 and 2.9."""
+    beliefs = (torch.tensor([0.1, 0.9]), torch.tensor([0.5, 0.5]))
+    table = CodeTable(2, 1, (torch.tensor([0, 0]),), credibility=beliefs)
     with torch.no_grad():
         table.own.fill_(1.0)
-        table.parts[0].fill_(2.0)
+        table.parts[0].fill_(4.0)
     torch.testing.assert_close(table(), torch.tensor([[2.1], [2.9]]))

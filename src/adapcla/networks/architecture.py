@@ -27,7 +27,7 @@ class Seen(BaseModel):
     dropout: float = Field(0.1, ge=0, lt=1)
     context: int = Field(48, ge=2, description="Longest history, in visits; later visits are cut and counted.")
     credibility: float = Field(
-        0.0, ge=0, description="Visits at which a code's own vector is believed by half; 0 believes it at once."
+        0.0, ge=0, description="Visits at which a code's or family's vector is believed by half; 0: at once."
     )
     use_days: bool = Field(True, description="Learn and draw the days between visits where the cohort has them.")
     use_attributes: bool = Field(True, description="Condition on static attributes where the cohort has them.")
@@ -130,7 +130,7 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
     """
     code_of_rank, initial = ranked(prevalence)
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
-    belief = _belief(prevalence, code_of_rank, architecture.credibility)
+    belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
     width = architecture.width
     table = CodeTable(shape.n_codes, width, families, credibility=belief)
     embedding = VisitEmbedding(width, architecture.context, shape.attributes, shape.with_days)
@@ -158,12 +158,15 @@ def _trunk(architecture: Architecture) -> nn.Module:
     return CausalTrunk(architecture.width, architecture.layers, architecture.heads, architecture.dropout)
 
 
-def _belief(prevalence: Prevalence, code_of_rank: Tensor, half: float) -> Tensor | None:
-    """How much the own vector of each code is believed, in rank order: n / (n + half)."""
+def _belief(
+    prevalence: Prevalence, code_of_rank: Tensor, families: tuple[Tensor, ...], half: float
+) -> tuple[Tensor, ...]:
+    """How much the own vector of each code, then that of its families, is believed, in rank order: n / (n + half)."""
     if not half:
-        return None
+        return ()
     visits = torch.from_numpy(np.nan_to_num(prevalence.share) * (prevalence.n_visits or 1))[code_of_rank]
-    return (visits / (visits + half)).float()
+    counts = [visits, *(torch.bincount(members, visits)[members] for members in families)]
+    return tuple((count / (count + half)).float() for count in counts)
 
 
 def _head(
@@ -171,7 +174,7 @@ def _head(
     shape: Shape,
     initial: Tensor,
     families: tuple[Tensor, ...],
-    belief: Tensor | None,
+    belief: tuple[Tensor, ...],
 ) -> Head:
     output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
     if architecture.head == "blockwise":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, Self
 
 import torch
@@ -45,7 +45,8 @@ class CodeTable(Remembering):
     """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
 
     Rare codes have seen little, so most of their vector is what their family learned. `credibility` (codes,) scales
-    the own part: a code that was seen n times is believed n / (n + k), as actuaries do with small risk groups.
+    the own part and, after it, the part of each level of families: a code or a family that was seen n times is believed
+    n / (n + k), as actuaries do with small risk groups. A family of one rare code is no better known than the code.
     """
 
     def __init__(
@@ -54,27 +55,33 @@ class CodeTable(Remembering):
         width: int,
         families: tuple[Tensor, ...] = (),
         scale: float = 0.02,
-        credibility: Tensor | None = None,
+        credibility: tuple[Tensor, ...] = (),
     ) -> None:
         super().__init__()
         self.own = nn.Parameter(torch.randn(n_codes, width) * scale)
-        self.credibility: Tensor | None
-        self.register_buffer("credibility", None if credibility is None else credibility.clone()[:, None])
-        self.family_of: list[str] = []
         self.parts = nn.ParameterList()
         for level, members in enumerate(families):
             self.register_buffer(f"family_{level}", members.clone())
-            self.family_of.append(f"family_{level}")
             self.parts.append(nn.Parameter(torch.randn(int(members.max()) + 1, width) * scale))
+        self.sceptical = bool(credibility)
+        for level, belief in enumerate(credibility):
+            self.register_buffer(f"credibility_{level}", belief.clone()[:, None])
+
+    def shares(self) -> Iterator[tuple[nn.Parameter, Tensor | None, Tensor | None]]:
+        """Each part: its vectors, the row of it that each code has (None: its own), and how far it is believed."""
+        for level, part in enumerate([self.own, *self.parts]):
+            members = getattr(self, f"family_{level - 1}") if level else None
+            yield part, members, getattr(self, f"credibility_{level}") if self.sceptical else None
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""
-        return self.own if self.credibility is None and not self.family_of else self.remembered(self._made)
+        return self.remembered(self._made) if self.sceptical or len(self.parts) else self.own
 
     def _made(self) -> Tensor:
-        table: Tensor = self.own if self.credibility is None else self.own * self.credibility
-        for name, part in zip(self.family_of, self.parts, strict=True):
-            table = table + F.embedding(getattr(self, name), part)
+        table = torch.zeros(())
+        for part, members, belief in self.shares():
+            rows = part if members is None else F.embedding(members, part)
+            table = table + (rows if belief is None else rows * belief)
         return table
 
 

@@ -219,10 +219,10 @@ class _Squares:
         seen = self._spread([(history, batch.row_before)])
         spread = self._spread([(gradients, batch.row_before)])
         self.total += self._summed(spread).square().sum(1)
-        self._outer(seen, spread if table.credibility is None else spread * table.credibility[:, 0])
-        for name, part in zip(table.family_of, table.parts, strict=True):
-            members = getattr(table, name)
-            self._outer(seen, torch.zeros(len(spread), len(part)).index_add(1, members, spread))
+        for part, members, belief in table.shares():
+            own = spread if belief is None else spread * belief[:, 0]
+            shared = own if members is None else torch.zeros(len(own), len(part)).index_add(1, members, own)
+            self._outer(seen, shared)
 
     def embedded(self, starts: Tensor, visits: Tensor, embedding: Any, table: CodeTable, batch: Batch) -> None:
         """Start vector, attributes, places, gaps and the code table, from the gradients of rows before their norm."""
@@ -232,9 +232,9 @@ class _Squares:
         if embedding.gap is not None:
             self._cells(batch.patient_of_visit, gap_bucket(batch.gap), visits)
         owner, rows = batch.patient_of_visit[batch.visit_of_entry], visits[batch.visit_of_entry]
-        self._cells(owner, batch.codes, rows if table.credibility is None else rows * table.credibility[batch.codes])
-        for name in table.family_of:
-            self._cells(owner, getattr(table, name)[batch.codes], rows)
+        for _, members, belief in table.shares():
+            places = batch.codes if members is None else members[batch.codes]
+            self._cells(owner, places, rows if belief is None else rows * belief[batch.codes])
 
     def _spread(self, pieces: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Values put to their state rows, zero elsewhere."""
