@@ -2,6 +2,8 @@
 
     python benchmarks/speed.py --json          # everything, about ten minutes on two quiet cores
     python benchmarks/speed.py --quick --json  # one repeat of each, about three minutes
+    python benchmarks/speed.py --share --json  # only the share of the matrix-multiply bound, by processor time of a
+                                               # thread, product and steps interleaved: for a machine that is not quiet
 
 The yardstick is the public HALO's arithmetic, restated plainly: multi-hot rows, 48 rows a patient whatever its length,
 a within-visit head of two masked (d + V)² layers, Adam. When sampling, as the original does, the trunk is computed anew
@@ -181,6 +183,38 @@ def matmul_flops(n: int = 1536, repeats: int = 5) -> float:
     return 2 * n**3 / statistics.median(seconds(lambda: torch.mm(a, b)) for _ in range(repeats))
 
 
+def share_by_processor(cohort: Cohort, repeats: int) -> dict[str, float]:
+    """The share of the matrix-multiply bound and the price of the blockwise head, in processor time of one thread."""
+    torch.set_num_threads(1)
+    generator, plain = prepared("adapcla", cohort, batch_size=256)
+    _, blockwise = prepared("tailwise", cohort, batch_size=256)
+    a = torch.randn(1536, 1536)
+    spent: dict[str, list[float]] = {"product": [], "plain": [], "blockwise": []}
+    for repeat in range(repeats + 1):
+        moment = Moment(repeat, plain.n_steps, 1)
+        actions = (lambda: torch.mm(a, a), lambda m=moment: plain._update(m), lambda m=moment: blockwise._update(m))
+        for times, action in zip(spent.values(), actions, strict=True):
+            began = time.process_time()
+            action()
+            times.append(time.process_time() - began)
+    product, one, other = (statistics.median(times[1:]) for times in spent.values())
+    achieved, bound = flops_a_step(plain, generator) / one, 2 * 1536**3 / product
+    return {
+        "gflops_one_thread": achieved / 1e9,
+        "matmul_gflops_one_thread": bound / 1e9,
+        "matmul_share_one_thread": achieved / bound,
+        "blockwise_over_independent": other / one,
+    }
+
+
+def told(found: dict[str, float], as_json: bool) -> None:
+    """Print the findings."""
+    if not as_json:
+        for name, value in found.items():
+            print(f"{name:32s} {value:12.3f}")
+    print(json.dumps({name: round(float(value), 4) for name, value in found.items()}))
+
+
 def sampling_rate(generator: NeuralGenerator, n: int) -> float:
     """Patients a second, with the records as long as an untrained model makes them cut to the cohort's mean."""
     with torch.no_grad():  # half of the records go on, so that their length is like the cohort's
@@ -195,12 +229,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--share", action="store_true", help="only the share of the bound, by processor time")
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
     os.environ["ADAPCLA_QUIET"] = "1"
     cohort = zipf_cohort(4096)
+    if options.share:
+        told(share_by_processor(cohort, 5 if options.quick else 15), options.json)
+        return
     found: dict[str, float] = {"threads": options.threads, "matmul_gflops": matmul_flops() / 1e9}
     found |= yardstick(cohort, 1 if options.quick else 2)
     gc.collect()
@@ -226,10 +264,7 @@ def main() -> None:
         found[f"sample_ratio_{size}"] = found[f"sample_patients_s_{size}"] / found["sample_patients_s"]
         del generator, loop
         gc.collect()
-    if not options.json:
-        for name, value in found.items():
-            print(f"{name:32s} {value:12.3f}")
-    print(json.dumps({name: round(float(value), 4) for name, value in found.items()}))
+    told(found, options.json)
 
 
 if __name__ == "__main__":
