@@ -32,28 +32,20 @@ from adapcla.metrics.pairs import cooccurrence
 from adapcla.metrics.privacy.pairs_gap import tail_pairs_seen
 from adapcla.records import Cohort, Strata
 
+_FREE: dict[str, Any] = {"schedule": "none", "credibility": 0.0}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "marginal": ("marginal", {}),
     "independent": ("adapcla", {"schedule": "none"}),
     "independent, annealed": ("adapcla", {}),
-    "blockwise": ("tailwise", {"hierarchy": False, "credibility": 0.0}),
-    "blockwise, annealed": ("tailwise", {"hierarchy": False, "credibility": 0.0, "schedule": "base"}),
-    "families": ("tailwise", {"credibility": 0.0}),
-    "families, annealed": ("tailwise", {"credibility": 0.0, "schedule": "base"}),
-    "families, credibility 20": ("tailwise", {"credibility": 20.0}),
-    "families, credibility 100": ("tailwise", {"credibility": 100.0}),
-    "families, credibility 500": ("tailwise", {"credibility": 500.0}),
+    "blockwise": ("tailwise", {**_FREE, "hierarchy": False}),
+    "blockwise, annealed": ("tailwise", {**_FREE, "hierarchy": False, "schedule": "base"}),
+    "families": ("tailwise", _FREE),
+    "families, annealed": ("tailwise", {**_FREE, "schedule": "base"}),
+    "families, credibility 20": ("tailwise", {**_FREE, "credibility": 20.0}),
+    "families, credibility 100": ("tailwise", {**_FREE, "credibility": 100.0}),
+    "families, credibility 100, dropout 0.3": ("tailwise", {**_FREE, "credibility": 100.0, "dropout": 0.3}),
+    "families, credibility 20, annealed": ("tailwise", {"credibility": 20.0, "schedule": "base"}),
     "families, credibility 100, annealed": ("tailwise", {"credibility": 100.0, "schedule": "base"}),
-    "families, credibility 100, dropout 0.3": ("tailwise", {"credibility": 100.0, "dropout": 0.3}),
-    "families, credibility 100, annealed, dropout 0.3": (
-        "tailwise",
-        {"credibility": 100.0, "schedule": "base", "dropout": 0.3},
-    ),
-    "families, credibility 500, annealed": ("tailwise", {"credibility": 500.0, "schedule": "base"}),
-    "families, credibility 100, fast": ("tailwise", {"credibility": 100.0, "schedule": "fast"}),
-    "families, credibility 100, dropout 0.5": ("tailwise", {"credibility": 100.0, "dropout": 0.5}),
-    "families, table decay 0.3": ("tailwise", {"credibility": 0.0, "table_decay": 0.3}),
-    "families, credibility 100, hidden 16": ("tailwise", {"credibility": 100.0, "hidden": 16}),
 }
 
 

@@ -50,7 +50,7 @@ class Architecture(Seen):
     heads: int = Field(8, ge=1)
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
     hidden: int = Field(64, ge=4, description="Width of the within-visit state of the blockwise head.")
-    hierarchy: bool = Field(False, description="Add category and chapter parts where the vocabulary has families.")
+    hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
 
 
 class GptArchitecture(Seen):
@@ -145,11 +145,11 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
-    """Category and chapter of each code in rank order; nothing where the vocabulary has no families."""
+    """Category, section and chapter of each code in rank order; nothing where the vocabulary has no families."""
     tree = Hierarchy.of(prevalence.vocabulary)
     if tree is None:
         return ()
-    return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.chapter))
+    return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.section, tree.chapter))
 
 
 def _trunk(architecture: Architecture) -> nn.Module:

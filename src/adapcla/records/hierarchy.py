@@ -13,6 +13,8 @@ from adapcla.records.vocabulary import Vocabulary
 
 _ICD9 = re.compile(r"(?:[0-9]{3}|V[0-9]{2}|E[0-9]{3})(?:\.?[0-9]{1,2})?")
 _ICD10 = re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?")
+#: Length of the longest category; what is longer is a code outside the form, alone in its family.
+_LONGEST = 4
 #: Share of codes that must look alike before a prefix is taken for a family.
 _ENOUGH = 0.9
 
@@ -49,6 +51,22 @@ class Hierarchy:
         return cls(
             category.astype(np.int64), chapter.astype(np.int64), tuple(categories.tolist()), tuple(chapters.tolist())
         )
+
+    @property
+    def section(self) -> NDArray[np.int64]:
+        """For each code the index of its section: categories of one chapter that differ in their last character alone.
+
+        Sections of the classification (ischaemic heart disease is 410 to 414) lie inside such runs of ten, and where
+        codes are categories themselves there is nothing else between the code and the chapter.
+
+        >>> Hierarchy.of(Vocabulary.of(["4019", "41000", "4110"])).section.tolist()
+        [0, 1, 1]
+        """
+        names = [
+            f"{self.chapters[chapter]} {name[:-1] if len(name := self.categories[category]) <= _LONGEST else name}"
+            for category, chapter in zip(self.category.tolist(), self.chapter.tolist(), strict=True)
+        ]
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
 def _system_of_bare(codes: Sequence[str]) -> str:
