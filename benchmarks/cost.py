@@ -212,7 +212,7 @@ Peak memory of training 64 visits a patient over 10,000 codes, default size: {fo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="every other size, three repeats")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--out", type=Path, help="folder for page, table and figure")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     parser.add_argument("--long-records", action="store_true", help=argparse.SUPPRESS)
