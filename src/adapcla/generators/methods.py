@@ -66,7 +66,7 @@ _OURS_AND_ABLATIONS = (
         _OURS,
         head="blockwise",
         hierarchy=True,
-        credibility=100.0,
+        credibility=20.0,
         dropout=0.2,
         schedule="base",
         calibration_rounds=3,
