@@ -144,12 +144,14 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
     for number, row in enumerate(rows):
         group = [line for line in lines if line["row"] == row]
         x, y = ([line[key] for line in group] for key in ("unique_pair_gap", "tail_pair_seen_heldout"))
-        axes.scatter(x, y, s=38, label=row, color=PALETTE[number % len(PALETTE)], marker=marks[number % len(marks)])
+        style = {"color": PALETTE[number % len(PALETTE)], "marker": marks[number % len(marks)]}
+        errors = [1.96 * (line["heldout_error"] or 0.0) for line in group]
+        axes.errorbar(x, y, yerr=errors, label=row, linestyle="", markersize=6, elinewidth=0.6, **style)
     real = next(line for line in lines if line["row"] == "fresh patients")
     axes.axhline(real["tail_pair_seen_heldout"], linewidth=0.8, color="0.5", linestyle=":")
     axes.axvspan(min(-0.01, axes.get_xlim()[0]), 0.01, color="0.92", zorder=0)
-    axes.set_xlabel("unique-pair gap: pairs of one member found more often than pairs of one control")
-    axes.set_ylabel("tail pairs that held-out patients hold")
+    axes.set_xlabel("unique-pair gap (0: nobody is remembered)")
+    axes.set_ylabel("tail pairs that held-out patients hold, 95 %")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     figure.savefig(path, dpi=150)
 
