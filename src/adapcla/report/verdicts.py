@@ -163,8 +163,8 @@ def verdict(study: Study, claim: Claim) -> Verdict | None:
     if one is None or two is None:
         return None
     goal = study.goal(claim.metric)
-    fits = (study.by_fit(row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
-    gain = paired(*fits, goal) or difference(one, two, goal)
+    ours, theirs = (study.by_fit(row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
+    gain = paired(ours, theirs, goal) or difference(one, two, goal)
     interval = "no interval" if gain.low is None else f"[{_signed(gain.low)}, {_signed(gain.high)}]"
     why = f"{shown(one.value)} against {shown(two.value)}; gain {_signed(gain.value)} {interval}"
     why += f", {gain.n} fit seeds, paired" if gain.n > 1 else ", one fit: the interval is over patients"
@@ -182,8 +182,8 @@ def steering_verdicts(study: Study) -> list[Verdict]:
             pair = [study.measured(row, "control_mae", target=target, mode=way) for way in (mode, rival)]
             if pair[0] is None or pair[1] is None:
                 continue
-            fits = (study.by_fit(row, "control_mae", target=target, mode=way) for way in (mode, rival))
-            gain = paired(*fits, "down") or difference(pair[0], pair[1], "down")
+            ours, theirs = (study.by_fit(row, "control_mae", target=target, mode=way) for way in (mode, rival))
+            gain = paired(ours, theirs, "down") or difference(pair[0], pair[1], "down")
             beside = "not steering" if rival == "none" else "the paper's rule"
             why = f"mean gap of prevalence {shown(pair[0].value)} against {shown(pair[1].value)} of {beside}"
             told = "–" if mode == "calibrated" else "AUPRC .922 on the target (IV to III)"
