@@ -154,3 +154,31 @@ def test_training_leaves_the_processor_as_it_was(world: tuple[Cohort, Cohort]) -
 def test_a_device_that_would_be_ignored_is_refused(world: tuple[Cohort, Cohort]) -> None:
     with pytest.raises(UsageError, match="cuda"):
         generator_for("adapcla", device="cuda", **_SMALL).fit(*world)
+
+
+def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
+    world: tuple[Cohort, Cohort], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shuffling at every step would make a pass over a million patients grow with the square."""
+    shuffles: list[tuple[object, ...]] = []
+    original = loop_module.generator
+
+    def counted(*key: object) -> object:
+        shuffles.append(key)
+        return original(*key)  # type: ignore[arg-type]
+
+    seen: list[list[int]] = []
+    draw = Loop._draw
+
+    def noted(self: Loop, step: int) -> object:
+        chosen = draw(self, step)
+        seen.append(chosen.tolist())
+        return chosen
+
+    monkeypatch.setattr(loop_module, "generator", counted)
+    monkeypatch.setattr(Loop, "_draw", noted)
+    generator_for("adapcla", **{**_SMALL, "patience": 1000}).fit(*world)
+    steps = -(-world[0].n_patients // 40)
+    assert len(shuffles) == 3 and len(seen) == 3 * steps
+    assert sorted(sum(seen[:steps], [])) == list(range(world[0].n_patients))
+    assert seen[0] != seen[steps]

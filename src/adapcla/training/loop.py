@@ -87,6 +87,7 @@ class Loop:
         self.step, self.best_loss, self.best_step, self.bad_looks = 0, math.inf, -1, 0
         self.best: dict[str, Tensor] = {}
         self.spent = 0.0
+        self._order: tuple[int, NDArray[np.int64]] | None = None
         self.stop_asked = self._stopping = False
 
     def _optimiser(self, turn: str, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
@@ -214,8 +215,10 @@ class Loop:
         if self.private is not None:
             return self.private.drawn(step, n)
         a_pass = math.ceil(n / size)
-        order = generator(self.seed, "pass", step // a_pass).permutation(n)
-        chosen = order[(step % a_pass) * size : (step % a_pass + 1) * size]
+        if self._order is None or self._order[0] != step // a_pass:
+            # Drawn once a pass: shuffling everybody at every step would make a pass grow with the square.
+            self._order = (step // a_pass, generator(self.seed, "pass", step // a_pass).permutation(n))
+        chosen = self._order[1][(step % a_pass) * size : (step % a_pass + 1) * size]
         return chosen[self.processes.index :: self.processes.count]
 
     def _pieces(self, patients: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
