@@ -180,5 +180,5 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
     generator_for("adapcla", **{**_SMALL, "patience": 1000}).fit(*world)
     steps = -(-world[0].n_patients // 40)
     assert len(shuffles) == 3 and len(seen) == 3 * steps
-    assert sorted(sum(seen[:steps], [])) == list(range(world[0].n_patients))
+    assert sorted(patient for chosen in seen[:steps] for patient in chosen) == list(range(world[0].n_patients))
     assert seen[0] != seen[steps]
