@@ -32,6 +32,8 @@ def test_tail_numbers_are_never_shown_beside_another_cut():
 def test_differences_name_their_cohort():
     assert told_difference("adapcla", "halo", "tstr_auprc", "all") == "+0.022 (III), +0.049 (IV)"
     assert told_difference("adapcla", "tailwise", "tstr_auprc", "all") == "–"
+    # A smaller divergence is better, so the gain is positive.
+    assert told_difference("adapcla", "halo", "tail_ctx_jsd", "rare20", "down") == "+0.058 (III), +0.034 (IV)"
 
 
 def test_schedules_and_probes_are_those_of_the_paper():

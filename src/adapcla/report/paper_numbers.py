@@ -113,15 +113,18 @@ def _at(
     return None if cells is None else cells[columns.index(metric)]
 
 
-def told_difference(row: str, other: str, metric: str, stratum: str) -> str:
-    """The paper's difference between two rows on each of its cohorts, as text; a dash where it has none.
+def told_difference(row: str, other: str, metric: str, stratum: str, goal: str = "up") -> str:
+    """How much better the paper has a row than another on each of its cohorts, as text; a dash where it has none.
 
     >>> told_difference("adapcla", "halo", "tail_pair_seen", "rare20")
     '+0.059 (III), +0.032 (IV)'
+    >>> told_difference("adapcla", "halo", "tail_ctx_jsd", "rare20", goal="down")
+    '+0.058 (III), +0.034 (IV)'
     """
+    sign = -1.0 if goal == "down" else 1.0
     parts = []
     for cohort in (III, IV):
         one, two = (paper_number(cohort, name, metric, stratum) for name in (row, other))
         if one is not None and two is not None:
-            parts.append(f"{one - two:+.3f} ({cohort.rpartition('-')[2]})")
+            parts.append(f"{sign * (one - two):+.3f} ({cohort.rpartition('-')[2]})")
     return ", ".join(parts) or "–"

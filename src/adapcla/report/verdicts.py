@@ -168,7 +168,7 @@ def verdict(study: Study, claim: Claim) -> Verdict | None:
     interval = "no interval" if gain.low is None else f"[{_signed(gain.low)}, {_signed(gain.high)}]"
     why = f"{shown(one.value)} against {shown(two.value)}; gain {_signed(gain.value)} {interval}"
     why += f", {gain.n} fit seeds, paired" if gain.n > 1 else ", one fit: the interval is over patients"
-    paper = told_difference(claim.row, claim.other, claim.metric, claim.stratum)
+    paper = told_difference(claim.row, claim.other, claim.metric, claim.stratum, goal)
     return Verdict(claim.text, claim.whose, _signed(gain.value), paper, decided(gain), why)
 
 
