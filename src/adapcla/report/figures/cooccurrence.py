@@ -17,6 +17,8 @@ from adapcla.report.style import panels
 
 #: Codes shown at most, and labels shown at most.
 TOP, LABELS, CODES_A_STRATUM = 200, 12, 30
+#: Maps in a line, so that each is readable at the width of a page.
+_COLUMNS = 5
 
 
 def ppmi(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -66,15 +68,18 @@ def ppmi_heatmaps(train: Cohort, made: Mapping[str, Cohort], top: int = TOP) -> 
     maps = {name: ppmi(cohort.on(train.vocabulary), codes)[np.ix_(order, order)] for name, cohort in cohorts.items()}
     high = float(np.quantile(real[real > 0], 0.98)) if (real > 0).any() else 1.0
     upper = np.triu_indices(len(codes), 1)
-    with panels(1, len(maps), width=3.1, height=3.3) as (figure, axes):
-        for axis, (name, values) in zip(axes[0], maps.items(), strict=True):
+    columns = min(len(maps), _COLUMNS)
+    with panels(-(-len(maps) // columns), columns, width=3.1, height=3.3) as (figure, axes):
+        for spare in axes.flat[len(maps) :]:
+            spare.remove()
+        for axis, (name, values) in zip(axes.flat, maps.items(), strict=False):
             drawn = axis.imshow(values, cmap="magma_r", vmin=0, vmax=high, interpolation="nearest", rasterized=True)
             axis.set(xticks=[], yticks=[])
             axis.grid(visible=False)
             one, two = maps["real (training)"][upper], values[upper]
             alike = float(np.corrcoef(one, two)[0, 1]) if np.ptp(one) > 0 and np.ptp(two) > 0 else float("nan")
             axis.set_title(name if values is maps["real (training)"] else f"{name}: r = {alike:.2f}")
-        figure.colorbar(drawn, ax=axes[0], shrink=0.8, label="PPMI (nats)")
+        figure.colorbar(drawn, ax=list(figure.axes), shrink=0.6, label="PPMI (nats)")
     caption = (
         f"The {len(codes)} most frequent codes, ordered by average linkage of the real data on both sides of a map. "
         "Dark blocks are groups that come together; r compares a map with the real one, pair by pair. A method that "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from adapcla.scaffold.schedule import SCHEDULES
 
 #: Rows drawn side by side at most; tables have them all.
 MOST_ROWS = 7
+#: Rows that are drawn before others where there are more: ours, the paper's and its baselines, then ablations.
+_FIRST = ("adapcla", "tailwise", "halo", "lstm", "gpt", "eva", "synteg", "adapcla-no-scaffold", "static-pcla")
 #: Patients behind a heat map at most: enough for its colours.
 MOST_PATIENTS = 20_000
 _SCORECARD = (
@@ -66,9 +68,20 @@ class Picture:
     dense: bool = False
 
 
+def drawn_rows(rows: Sequence[str], most: int = MOST_ROWS) -> list[str]:
+    """The rows that figures show side by side, in their own order.
+
+    >>> drawn_rows(["adapcla", "adapcla-reversed", "blockwise", "tailwise"], most=3)
+    ['adapcla', 'adapcla-reversed', 'tailwise']
+    """
+    known = [row for row in _FIRST if row in rows]
+    chosen = [*known, *(row for row in rows if row not in known)][:most]
+    return [row for row in rows if row in chosen]
+
+
 def pictures(study: Study) -> Iterator[Picture]:
     """The pictures of a study, in the order of the page."""
-    rows = study.rows[:MOST_ROWS]
+    rows = drawn_rows(study.rows)
     train = study.part("train")
     made = {row: some(study.synthetic(row)) for row in rows}
     caption = "Visits of each code by rank with its strata, codes a visit, visits a patient; training patients."
