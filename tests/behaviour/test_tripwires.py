@@ -19,7 +19,8 @@ from adapcla import cli
 
 pytestmark = pytest.mark.behaviour
 
-PERSON = re.compile(rb"PZQ\d{5}X|193\d-?[01]\d-?[0-3]\d", re.IGNORECASE)
+# A date stands by itself: among the digits of a score the same figures are chance.
+PERSON = re.compile(rb"PZQ\d{5}X|(?<![\d.])193\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])(?!\d)", re.IGNORECASE)
 MARK = re.compile(rb"TRIPWIRE\d", re.IGNORECASE)
 TINY = ["--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "threads=1", "--passes", "2"]
 
@@ -104,3 +105,8 @@ def test_nothing_of_a_single_person_is_told(
     assert [path for path in made if PERSON.search(texts(path))] == []
     shareable = [*files(Path("shared"), Path("scores"), Path("cache")), Path("run/journal.jsonl"), Path("prior.csv")]
     assert [path for path in shareable if MARK.search(texts(path))] == []
+
+
+def test_what_is_searched_for_is_a_date_and_not_the_digits_of_a_score() -> None:
+    assert PERSON.search(b"on 1931-10-03,") and PERSON.search(b'"19311003"') and PERSON.search(b"pzq00012x")
+    assert not PERSON.search(b"0.5401919301200567") and not PERSON.search(b"0.19310101")
