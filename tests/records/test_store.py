@@ -442,3 +442,12 @@ def test_a_folder_that_was_moved_aside_comes_back(tiny, tmp_path):
     store.sweep(folder)
     assert content(folder) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [".c.notes.tmp", "c"]
+
+
+def test_an_array_whose_header_never_closes_a_bracket_is_named_and_not_a_traceback(tmp_path: Path) -> None:
+    """Such headers are read again in the old way, by a tokeniser with errors of its own."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,                      \n"
+    path = tmp_path / "prior.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(24))
+    with pytest.raises(InputError, match="not a readable array"):
+        store.read_array(path)

@@ -58,10 +58,10 @@ def open_trajectory(folder: str | Path) -> tuple[ProbeSet, Trajectory]:
     index = store.read_json(place / INDEX)
     names = [field.name for field in fields(Trajectory) if field.name not in _NOT_ARRAYS]
     try:
-        arrays = {name: np.load(place / f"{name}.npy", allow_pickle=False) for name in names}
-        strata = {name: np.load(place / f"stratum_{name}.npy", allow_pickle=False) for name in index["strata"]}
-        truth = np.load(place / "truth.npy", allow_pickle=False) if index["truth"] else None
-        counts = np.load(place / COUNTS, allow_pickle=False)
+        arrays = {name: store.read_array(place / f"{name}.npy") for name in names}
+        strata = {name: store.read_array(place / f"stratum_{name}.npy") for name in index["strata"]}
+        truth = store.read_array(place / "truth.npy") if index["truth"] else None
+        counts = store.read_array(place / COUNTS)
         vocabulary = Vocabulary(store.read_vocabulary(place / store.VOCABULARY))
         rows = pl.read_csv(place / PROBES).to_dicts()
         probes = tuple(

@@ -24,6 +24,7 @@ from adapcla.records.store import (
     fresh_folder,
     json_bytes,
     no_space_named,
+    read_array,
     read_json,
     read_vocabulary,
     verify_manifest,
@@ -196,10 +197,7 @@ def _demand_fit(settings: Settings, shape: Shape, prevalence: Prevalence, path: 
 
 
 def _prior(path: Path) -> np.ndarray:
-    try:
-        share: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
+    share = read_array(path)
     if share.dtype != np.float64 or share.ndim != 1:
         raise InputError(f"numbers of type {share.dtype}", path=path, expected="float64", remedy="make it again")
     return share

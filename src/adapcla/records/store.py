@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import signal
+import tokenize
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -313,14 +315,22 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _mapped(path: Path) -> NDArray[Any]:
-    """An array from disk by memory map, of the type its name promises."""
+def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
+    """An array from disk, whole or by memory map; whatever is wrong with the file is named."""
     try:
-        array = np.load(path, mmap_mode=None if path.stat().st_size < 4096 else "r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, MemoryError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a header in an old form is told by what comes of it
+            array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (ValueError, OSError, EOFError, MemoryError, RecursionError, SyntaxError, tokenize.TokenError) as error:
         raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
     if not isinstance(array, np.ndarray):
         raise InputError("an archive, not an array", path=path, remedy="make it again")
+    return array
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """An array from disk by memory map, of the type its name promises."""
+    array = read_array(path, mapped=path.is_file() and path.stat().st_size >= 4096)
     wanted = np.dtype(_ARRAY_TYPES.get(path.stem, np.int16))
     if array.dtype != wanted:
         raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(wanted), remedy="make it again")
