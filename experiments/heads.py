@@ -35,15 +35,6 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "tailwise": ("tailwise", {}),
 }
 TAIL = ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")
-COLUMNS = (
-    "code_nll",
-    *TAIL,
-    *(f"{key}_heldout" for key in TAIL[:2]),
-    "unique_pair_gap",
-    "visits_ratio",
-    "codes_ratio",
-    "prevalence_r2",
-)
 
 
 def code_nll(generator: NeuralGenerator, cohort: Cohort) -> float:
@@ -97,17 +88,18 @@ def results(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield line
 
 
-def summary(lines: list[dict[str, Any]]) -> str:
-    """A Markdown table of means and, where there are several fit seeds, half their range."""
-    out = ["| cohort | row | fit seeds | " + " | ".join(COLUMNS) + " |", "|" + "---|" * (3 + len(COLUMNS))]
-    for cohort, row in dict.fromkeys((line["cohort"], line["row"]) for line in lines):
-        group = [line for line in lines if (line["cohort"], line["row"]) == (cohort, row)]
+def summary(lines: list[dict[str, Any]], names: tuple[str, ...] = ("cohort", "row")) -> str:
+    """A Markdown table of means and, where there are several fit seeds, half their range; `names` say what a row is."""
+    columns = [key for key in lines[-1] if key not in (*names, "fit_seed")]
+    out = ["| " + " | ".join([*names, "fit seeds", *columns]) + " |", "|" + "---|" * (len(names) + 1 + len(columns))]
+    for named in dict.fromkeys(tuple(line[name] for name in names) for line in lines):
+        group = [line for line in lines if tuple(line[name] for name in names) == named]
         cells = []
-        for column in COLUMNS:
+        for column in columns:
             values = [line[column] for line in group if line[column] is not None]
             spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
             cells.append(f"{statistics.mean(values):.3f}{spread}" if values else "–")
-        out.append(f"| {cohort} | {row} | {len(group)} | " + " | ".join(cells) + " |")
+        out.append("| " + " | ".join([*named, str(len(group)), *cells]) + " |")
     return "\n".join(out) + "\n"
 
 

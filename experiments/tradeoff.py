@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from heads import code_nll, frequent_r2  # the script beside this one
+from heads import TAIL, code_nll, frequent_r2, summary  # the script beside this one
 
 from adapcla.commands.options import assignments
 from adapcla.console import say
@@ -71,9 +71,7 @@ def tail_nll(generator: NeuralGenerator, fit: Cohort, judge: Cohort) -> float:
 def judged(fit: Cohort, judge: Cohort, made: Cohort) -> dict[str, float | None]:
     """What a drawn cohort scores: tail structure, memory, and the plain sizes."""
     scores = evaluate(fit, judge, made, suites=["tail"], quick=True)
-    found: dict[str, float | None] = {
-        key: scores.values()[key] for key in ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")
-    }
+    found: dict[str, float | None] = {key: scores.values()[key] for key in TAIL}
     found["pair_seen_heldout"] = scores.row("pair_seen_heldout", "matched").value
     tail = Strata.of(fit.visit_counts, fit.vocabulary).tail
     # Against all of the drawn patients: the matched view of a tail this thin rests on a hundred pairs.
@@ -112,21 +110,6 @@ def results(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             line = {"row": row, "fit_seed": seed, **likely, **judged(fit, judge, made)}
             say(str(line))
             yield line
-
-
-def summary(lines: list[dict[str, Any]]) -> str:
-    """A Markdown table of means over fit seeds, with half their range where there are several."""
-    columns = [key for key in lines[-1] if key not in ("row", "fit_seed")]
-    out = ["| row | fit seeds | " + " | ".join(columns) + " |", "|" + "---|" * (2 + len(columns))]
-    for row in dict.fromkeys(line["row"] for line in lines):
-        group = [line for line in lines if line["row"] == row]
-        cells = []
-        for column in columns:
-            values = [line[column] for line in group if line[column] is not None]
-            spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
-            cells.append(f"{np.mean(values):.3f}{spread}" if values else "–")
-        out.append(f"| {row} | {len(group)} | " + " | ".join(cells) + " |")
-    return "\n".join(out) + "\n"
 
 
 def draw(lines: list[dict[str, Any]], path: Path) -> None:
@@ -170,7 +153,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     pl.DataFrame(lines, infer_schema_length=None).write_csv(options.out / "tradeoff.csv")
     head = f"Settings for all rows: {' '.join(options.set or []) or 'the defaults'}.\n\n"
-    (options.out / "tradeoff.md").write_text(head + summary(lines), encoding="utf-8")
+    (options.out / "tradeoff.md").write_text(head + summary(lines, ("row",)), encoding="utf-8")
     draw(lines, options.out / "tradeoff.png")
     print(options.out / "tradeoff.md")
 
