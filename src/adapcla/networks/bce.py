@@ -57,7 +57,7 @@ def softplus_sums_(logits: Tensor) -> Tensor:
     return -(product.log_().sum(1) + absent[:, 8 * part :].log().sum(1))
 
 
-class _Tile(NamedTuple):
+class Tile(NamedTuple):
     """A rectangle of rows × codes and its present entries, numbered from its corner."""
 
     rows: slice
@@ -66,12 +66,12 @@ class _Tile(NamedTuple):
     entry_codes: Tensor
 
 
-def _tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[_Tile]:
+def tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[Tile]:
     """Tiles that cover everything, row band by row band."""
     tall = min(n_rows, TILE_ROWS)
     wide = min(n_codes, max(64, TILE_ELEMENTS // max(tall, 1)))
     if tall == n_rows and wide == n_codes:
-        yield _Tile(slice(0, n_rows), slice(0, n_codes), targets.rows, targets.codes)
+        yield Tile(slice(0, n_rows), slice(0, n_codes), targets.rows, targets.codes)
         return
     a_band = -(-n_codes // wide)
     number = (targets.rows // tall) * a_band + targets.codes // wide
@@ -82,10 +82,36 @@ def _tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[_Tile]
     for tile in range(n_tiles):
         low, left = tile // a_band * tall, tile % a_band * wide
         mine = slice(edges[tile], edges[tile + 1])
-        yield _Tile(
+        yield Tile(
             slice(low, min(low + tall, n_rows)), slice(left, min(left + wide, n_codes)),
             rows[mine] - low, codes[mine] - left,
         )  # fmt: skip
+
+
+def slopes_(logits: Tensor, tile: Tile, times: Tensor, positive_weight: float) -> Tensor:
+    """The summed loss of a tile, in double precision; its logits become the derivatives by them in place."""
+    positives = logits[tile.entry_rows, tile.entry_codes]
+    total = (softplus_sums_(logits) @ times).double() - positives.sum().double()
+    residual = logits.mul_(times[:, None])
+    pull = torch.full_like(positives, -1.0)
+    if positive_weight != 1.0:
+        total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
+        pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
+    residual.index_put_((tile.entry_rows, tile.entry_codes), pull, accumulate=True)
+    return total
+
+
+class Scratch:
+    """Room for the logits of a tile, taken once and used by tile after tile."""
+
+    def __init__(self) -> None:
+        self._room = torch.empty(0)
+
+    def of(self, n_rows: int, n_codes: int) -> Tensor:
+        """Room for (rows, codes), with anything in it."""
+        if self._room.numel() < n_rows * n_codes:
+            self._room = torch.empty(n_rows * n_codes)
+        return self._room[: n_rows * n_codes].view(n_rows, n_codes)
 
 
 def _value_and_slopes(
@@ -94,21 +120,12 @@ def _value_and_slopes(
     """The summed loss, and its derivatives by states, weight and bias."""
     total = torch.zeros((), dtype=torch.float64)
     d_states, d_weight, d_bias = torch.empty_like(states), torch.empty_like(weight), torch.empty_like(bias)
-    scratch = states.new_empty(0)
-    for tile in _tiles(targets, len(states), len(weight)):
-        part, table, times = states[tile.rows], weight[tile.codes], targets.multiplicity[tile.rows]
-        if scratch.numel() < len(part) * len(table):
-            scratch = states.new_empty(len(part) * len(table))
-        logits = scratch[: len(part) * len(table)].view(len(part), len(table))
-        torch.addmm(bias[tile.codes], part, table.t(), out=logits)
-        positives = logits[tile.entry_rows, tile.entry_codes]
-        total += (softplus_sums_(logits) @ times).double() - positives.sum().double()
-        residual = logits.mul_(times[:, None])
-        pull = torch.full_like(positives, -1.0)
-        if positive_weight != 1.0:
-            total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
-            pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
-        residual.index_put_((tile.entry_rows, tile.entry_codes), pull, accumulate=True)
+    scratch = Scratch()
+    for tile in tiles(targets, len(states), len(weight)):
+        part, table = states[tile.rows], weight[tile.codes]
+        residual = scratch.of(len(part), len(table))
+        torch.addmm(bias[tile.codes], part, table.t(), out=residual)
+        total += slopes_(residual, tile, targets.multiplicity[tile.rows], positive_weight)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
         d_states[tile.rows].addmm_(residual, table, beta=float(tile.codes.start > 0))
         d_weight[tile.codes].addmm_(residual.t(), part, beta=float(tile.rows.start > 0))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from adapcla.errors import UsageError
 from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
+from adapcla.networks.blocks import BlockParts, block_bce, shared_first
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
@@ -160,53 +161,39 @@ class BlockwiseHead(Remembering):
         self.block_of_code: Tensor
         self.register_buffer("block_of_code", number, persistent=False)
 
-    def _features(self, states: Tensor, visits: Visits) -> tuple[Tensor, Tensor]:
-        """History part [H] (visits, d) and within-visit part u (visits, blocks, hidden), teacher-forced."""
-        history = states[visits.row_before]
-        n_visits, n_blocks, hidden = len(history), len(self.sizes), self.block.shape[1]
-        cell = visits.visit_of_entry * n_blocks + self.block_of_code[visits.codes]
-        present = F.embedding(visits.codes, self.within())
+    def _inner(self, history: Tensor, row_of_visit: Tensor, visit_of_entry: Tensor, codes: Tensor) -> Tensor:
+        """What each block of each visit adds to the history: u (visits, blocks, hidden), teacher-forced."""
+        n_visits, n_blocks, hidden = len(row_of_visit), len(self.sizes), self.block.shape[1]
+        cell = visit_of_entry * n_blocks + self.block_of_code[codes]
+        present = F.embedding(codes, self.within())
         sums = torch.zeros(n_visits * n_blocks, hidden).index_add(0, cell, present).view(n_visits, n_blocks, hidden)
         before = torch.cumsum(sums, dim=1) - sums
-        inner = F.gelu(self.from_history(history)[:, None] + before + self.block)
-        return history, self.dropout(inner)
+        return self.dropout(F.gelu(self.from_history(history)[row_of_visit][:, None] + before + self.block))
 
-    def _tables(self) -> Tensor:
-        """[W, W·C] (codes, d + hidden)."""
-
-        def make() -> Tensor:
-            table = self.table()
-            return torch.cat([table, table @ self.to_state], dim=1)
-
-        return self.remembered(make)
+    def _lifted(self) -> Tensor:
+        """W·C (codes, hidden)."""
+        return self.remembered(lambda: self.table() @ self.to_state)
 
     def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        history, inner = self._features(states, visits)
+        order = shared_first(visits.row_before)
+        history, visit_of_entry = states[order.rows], order.place[visits.visit_of_entry]
+        inner = self._inner(history, order.row_of_place, visit_of_entry, visits.codes)
         whole = self.bias if bias is None else self.bias + bias
-        weights, biases = self._tables().split(self.sizes), whole.split(self.sizes)
-        total = torch.zeros(())
-        once = torch.ones(len(history))
-        block = self.block_of_code[visits.codes]
-        order = torch.argsort(block * len(history) + visits.visit_of_entry)
-        cuts = torch.bincount(block, minlength=len(self.sizes)).tolist()
-        rows, codes = visits.visit_of_entry[order].split(cuts), visits.codes[order].split(cuts)
-        begin = 0
-        for k, size in enumerate(self.sizes):
-            features = torch.cat([history, inner[:, k]], dim=1)
-            targets = SparseTargets(rows[k], codes[k] - begin, once)
-            total = total + sparse_bce(features, weights[k], biases[k], targets, positive_weight)
-            begin += size
-        return total
+        table = self.table()
+        targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(len(order.place)))
+        parts = BlockParts(history, inner, table, table @ self.to_state, whole)
+        return block_bce(parts, self.sizes, targets, positive_weight)
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        history, inner = self._features(states, visits)
-        whole = self.bias if bias is None else self.bias + bias
-        weights = self._tables().split(self.sizes)
-        out = torch.zeros(len(history), dtype=torch.float64)
+        history = states[visits.row_before]
         every = torch.arange(len(history))
+        inner = self._inner(history, every, visits.visit_of_entry, visits.codes)
+        whole = self.bias if bias is None else self.bias + bias
+        weights = torch.cat([self.table(), self._lifted()], dim=1).split(self.sizes)
+        out = torch.zeros(len(history), dtype=torch.float64)
         block = self.block_of_code[visits.codes]
         begin = 0
         for k, size in enumerate(self.sizes):
@@ -229,11 +216,10 @@ class BlockwiseHead(Remembering):
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
         history = states if row_of_patient is None else states[row_of_patient]
-        both, within, width = self._tables(), self.within(), states.shape[1]
-        base = torch.addmm(self.bias, states, both[:, :width].t())
+        lifted, within = self._lifted(), self.within()
+        base = torch.addmm(self.bias, states, self.table().t())
         if row_of_patient is not None:
             base = base[row_of_patient]
-        lifted = both[:, width:]  # (V, hidden)
         running = self.from_history(history)
         patients, codes, begin = [], [], 0
         for k, size in enumerate(self.sizes):
