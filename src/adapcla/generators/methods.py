@@ -116,7 +116,6 @@ _BASELINES = (
         _HALO,
         head="halo",
         schedule="none",
-        learning_rate=5e-4,
         note="the paper's factorisation at this project's default width; halo-paper-size has the paper's",
     ),
     _row(
@@ -150,7 +149,7 @@ _FAMILIES = (
         "GPT as in HALO's comparison",
         family="gpt",
         schedule="none",
-        learning_rate=5e-4,
+        learning_rate=1.5e-3,
         note="toward= shifts token logits, which compete: the prevalence reached is looser than with Bernoulli heads",
     ),
     _row(
