@@ -22,7 +22,7 @@ from adapcla.records.cohort import starts_of
 from adapcla.seeds import stream_key
 
 #: Patients computed together.
-BLOCK = 256
+BLOCK = 1024
 #: Times that a visit which came out too small is drawn again.
 _ATTEMPTS = 60
 

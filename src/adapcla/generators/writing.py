@@ -23,7 +23,7 @@ from adapcla.training.checkpoint import only_one
 from adapcla.training.processes import processes
 
 #: Patients a shard: a whole number of blocks.
-SHARD = 64 * BLOCK
+SHARD = 16 * BLOCK
 
 
 def write_sample(

@@ -43,6 +43,15 @@ class DrawRule:
     #: Expected number of codes a visit is tempered to, one draw a visit from these counts; None leaves it natural.
     counts: NDArray[np.int64] | None = None
 
+    def applied(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:
+        """The logits (…, some codes) that are drawn from.
+
+        >>> DrawRule(Tensor([0.0, 1.0]), temperature=2.0).applied(Tensor([4.0]), slice(1, 2))
+        tensor([3.])
+        """
+        tempered = logits if self.temperature == 1 else logits / self.temperature
+        return tempered if self.bias is None else tempered + self.bias[codes]
+
 
 class Network(Protocol):
     """A network that can be trained on packed batches and rolled out visit by visit."""

@@ -185,8 +185,7 @@ class EvaNetwork(nn.Module):
         here = state.steps[:, state.n_seen]
         if self.decode == "bernoulli":
             return self.head.draw(here, None, rule, noise)
-        logits = self.head.logits(here) / rule.temperature
-        return decoded(logits if rule.bias is None else logits + rule.bias, self.decode, noise)
+        return decoded(rule.applied(self.head.logits(here)), self.decode, noise)
 
     def absorb(self, state: EvaState, drawn: Drawn, gap: NDArray[np.int64]) -> EvaState:
         """The next step; what was drawn changes nothing."""

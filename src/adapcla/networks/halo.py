@@ -139,9 +139,8 @@ class HaloHead(nn.Module):
         behind = torch.full((len(active),), -1)
         who, which = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         while len(active):
-            logits = torch.addmm(base[active], F.relu(sums[active]), to_code) / rule.temperature
-            if rule.bias is not None:
-                logits = logits + rule.bias[low : low + size]
+            products = torch.addmm(base[active], F.relu(sums[active]), to_code)
+            logits = rule.applied(products, slice(low, low + size))
             hazard = F.softplus(logits).double()
             line = torch.cumsum(torch.where(place > behind[:, None], hazard, 0.0), dim=1)
             left = torch.from_numpy(waits.left[active.numpy()])

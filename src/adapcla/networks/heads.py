@@ -82,9 +82,7 @@ class IndependentHead(nn.Module):
     @torch.no_grad()
     def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
-        logits = self.logits(states) / rule.temperature
-        if rule.bias is not None:
-            logits = logits + rule.bias
+        logits = rule.applied(self.logits(states))
         if rule.counts is None:
             return bernoulli_codes(logits, row_of_patient, noise, channel=8)
         wanted = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
@@ -225,9 +223,7 @@ class BlockwiseHead(Remembering):
         for k, size in enumerate(self.sizes):
             here = slice(begin, begin + size)
             inner = F.gelu(running + self.block[k])
-            logits = torch.addmm(base[:, here], inner, lifted[here].t()) / rule.temperature
-            if rule.bias is not None:
-                logits = logits + rule.bias[here]
+            logits = rule.applied(torch.addmm(base[:, here], inner, lifted[here].t()), here)
             who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
             which = which + begin
             running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])

@@ -84,9 +84,7 @@ class MarginalNetwork(nn.Module):
         """The codes of the next visit."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' is for networks; marginal draws codes as they are")
-        logits = self.logits[None] / rule.temperature
-        if rule.bias is not None:
-            logits = logits + rule.bias
+        logits = rule.applied(self.logits[None])
         return bernoulli_codes(logits, torch.zeros(state.n, dtype=torch.int64), noise, channel=8)
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:

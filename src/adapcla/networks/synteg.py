@@ -184,8 +184,8 @@ class SyntegNetwork(VisitNetwork):
         if rule.bias is not None or rule.counts is not None:
             raise UsageError("synteg has no log-odds of codes, so that it can be neither steered nor matched")
         conditions = state.states if state.row_of_patient is None else state.states[state.row_of_patient]
-        logits = self.made_logits(conditions, normal(noise, self.settings.noise, channel=6)) / rule.temperature
-        who, ranks = decoded(logits, self.settings.decode, noise)
+        logits = self.made_logits(conditions, normal(noise, self.settings.noise, channel=6))
+        who, ranks = decoded(rule.applied(logits), self.settings.decode, noise)
         codes = self.code_of_rank.numpy()[ranks]
         order = np.lexsort((codes, who))
         return who[order], codes[order]
