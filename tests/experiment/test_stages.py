@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,17 @@ def test_the_key_of_data_sees_a_changed_file_and_a_changed_split(saved):
     data = DataSpec(source="cohort", path=str(saved))
     before = stages.data_key(data, SplitSpec(), saved)
     assert stages.data_key(data, SplitSpec(seed=5), saved) != before
+    os.utime(saved / "card.json", ns=(1, 1))
+    assert stages.data_key(data, SplitSpec(), saved) == before, "a copy with another time is the same data"
     (saved / "card.json").write_text("{}")
+    assert stages.data_key(data, SplitSpec(), saved) != before
+
+
+def test_large_files_are_known_by_their_time(saved, monkeypatch):
+    monkeypatch.setattr(stages, "_LARGE", 1)
+    data = DataSpec(source="cohort", path=str(saved))
+    before = stages.data_key(data, SplitSpec(), saved)
+    os.utime(saved / "card.json", ns=(1, 1))
     assert stages.data_key(data, SplitSpec(), saved) != before
 
 

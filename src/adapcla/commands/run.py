@@ -55,13 +55,14 @@ def _show(plan: Plan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
     from adapcla.experiment.estimate import clock
 
-    left = sum(step.seconds for step in plan.steps if not step.done)
+    timed = list(zip(plan.steps, plan.expected(), strict=True))
+    left = sum(seconds for step, seconds in timed if not step.done)
     if as_json:
-        steps = [{"stage": s.stage, "what": s.what, "done": s.done, "seconds": round(s.seconds)} for s in plan.steps]
+        steps = [{"stage": s.stage, "what": s.what, "done": s.done, "seconds": round(t)} for s, t in timed]
         emit({"steps": steps, "seconds": round(left), "out": str(plan.folder.root)})
         return
-    for step in plan.steps:
-        typer.echo(f"{'done' if step.done else clock(step.seconds):>8}  {step.stage:<9} {step.what}")
+    for step, seconds in timed:
+        typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
     if plan.spec.data.source != "planted" and not plan.steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
     typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; then the page: {plan.folder.report}")

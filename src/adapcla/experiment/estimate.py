@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any, NamedTuple
 
 from adapcla.experiment.spec import EvaluateSpec, Spec
@@ -9,19 +10,21 @@ from adapcla.generators.settings import Settings
 
 #: Multiplications and additions a second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10
-#: Seconds of each suite for 10,000 patients on each side, and the share that a quick look takes.
+#: Seconds of each suite for 10,000 patients on each side, and the shares of it that a quick look takes: always, and
+#: for every 10,000 patients.
 _SUITE_SECONDS = {"tail": 20.0, "fidelity": 15.0, "utility": 240.0, "reliability": 60.0, "privacy": 90.0}
-_QUICK = 0.15
+_QUICK = (0.04, 0.02)
 #: Sizes of a cohort that was not read yet.
-_UNKNOWN = (40_000, 60_000, 5_000)
+_UNKNOWN = (40_000, 60_000, 5_000, 8.0)
 
 
 class Sizes(NamedTuple):
-    """Training patients, training visits and codes."""
+    """Training patients, training visits, codes, and codes of a visit."""
 
     patients: int
     visits: int
     codes: int
+    codes_a_visit: float = 8.0
 
 
 def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
@@ -32,7 +35,8 @@ def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
     """
     if prepared.get("parts"):
         patients, visits = prepared["parts"]["train"]
-        return Sizes(patients, visits, int(prepared["description"]["codes"]))
+        about = prepared["description"]
+        return Sizes(patients, visits, int(about["codes"]), float(about["codes_per_visit"]["mean"]))
     if spec.data.source == "planted":
         patients = round(0.72 * spec.data.planted.patients)
         return Sizes(patients, 4 * patients, spec.data.planted.codes)
@@ -62,7 +66,9 @@ def _work(settings: Settings, sizes: Sizes) -> float:
     """Operations for one visit, forward."""
     width, layers = settings.architecture.width, getattr(settings.architecture, "layers", 1)
     head = 4.0 if getattr(settings.architecture, "head", "") == "halo" else 1.0
-    return 2.0 * (12 * layers * width**2 + head * sizes.codes * width)
+    # A stream of codes has a row for each code and each separator, where the others have one for each visit.
+    rows = sizes.codes_a_visit + 1 if settings.architecture.family == "gpt" else 1.0
+    return 2.0 * rows * (12 * layers * width**2 + head * sizes.codes * width)
 
 
 def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
@@ -71,8 +77,38 @@ def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
     >>> evaluation_seconds(EvaluateSpec(suites=("tail",)), Sizes(10_000, 20_000, 1000))
     20.0
     """
-    scale = max(0.1, sizes.patients / 10_000) * (_QUICK if asked.quick else 1.0)
+    scale = sizes.patients / 10_000
+    scale = _QUICK[0] + _QUICK[1] * scale if asked.quick else max(0.1, scale)
     return sum(_SUITE_SECONDS[suite] for suite in asked.suites) * scale
+
+
+class Timed(NamedTuple):
+    """A step of a plan: its kind, its row, what was guessed, and what it took where it is done."""
+
+    stage: str
+    row: str
+    guess: float
+    took: float | None
+
+
+def as_seen(steps: list[Timed]) -> list[float]:
+    """Seconds of each step: as its row's others took; else the guess, by how wrong guesses of its kind were here.
+
+    >>> as_seen([Timed("train", "a", 10, 30), Timed("train", "a", 10, None), Timed("train", "b", 5, None)])
+    [30, 30, 15.0]
+    """
+    out = []
+    for step in steps:
+        done = [other for other in steps if other.took is not None and other.stage == step.stage]
+        same = [other.took for other in done if other.row == step.row and other.took is not None]
+        if step.took is not None:
+            out.append(step.took)
+        elif same:
+            out.append(statistics.median(same))
+        else:
+            wrong = [(other.took or 0.0) / max(other.guess, 1e-9) for other in done]
+            out.append(step.guess * (statistics.median(wrong) if wrong else 1.0))
+    return out
 
 
 def clock(seconds: float) -> str:

@@ -13,7 +13,15 @@ from adapcla.console import say
 from adapcla.errors import UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.compare import forget_peak_memory, known_settings
-from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
+from adapcla.experiment.estimate import (
+    Sizes,
+    Timed,
+    as_seen,
+    evaluation_seconds,
+    sampling_seconds,
+    sizes_of,
+    training_seconds,
+)
 from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.generators.bundle import environment
@@ -252,6 +260,15 @@ class Plan:
                 analyse(subject, asked.parts, self.folder.analysis)
 
         return Step("analyse", ", ".join(asked.parts), self.folder.analysis, key, cost, work)
+
+    def expected(self) -> list[float]:
+        """Rough seconds of each step, from what like steps took in this folder where some are done."""
+        return as_seen(
+            [
+                Timed(s.stage, s.what.split(" seed ")[0], s.seconds, stamp(s.place).get("seconds") if s.done else None)
+                for s in self.steps
+            ]
+        )
 
     # ---- doing it -------------------------------------------------------------------------------------------
     @property

@@ -32,8 +32,15 @@ COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validati
 
 
 # ---- prepare ------------------------------------------------------------------------------------------------
+#: Bytes beyond which a file is not read just to know whether it changed.
+_LARGE = 64 << 20
+
+
 def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
-    """What a prepared cohort depends on: the settings, and the size and time of each file that is read."""
+    """What a prepared cohort depends on: the settings and the files; a copy of the same files is the same data.
+
+    Files too large to be read only for that are known by their size and time.
+    """
     content = data.model_dump(mode="json")
     if data.source == "planted":
         return key_of(
@@ -41,9 +48,15 @@ def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
         )
     place = data_path(data, beside)
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    seen = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    seen = [[path.name, path.stat().st_size, _mark(path)] for path in files]
     content.pop("root")
     return key_of(content, seen, split.model_dump())
+
+
+def _mark(path: Path) -> str | int:
+    """What tells a file from another of its name and size."""
+    large = path.stat().st_size > _LARGE
+    return path.stat().st_mtime_ns if large else store.sha256_of(path)
 
 
 def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: str) -> dict[str, Cohort]:
