@@ -29,7 +29,7 @@ def train(
     valid: Annotated[Path | None, typer.Option("--valid", help="Validation cohort; then COHORT is all train.")] = None,
     schedule: Annotated[str | None, typer.Option("--schedule", help="base, fast, slow, cosine, … or ramp:H,R.")] = None,
     passes: Annotated[float | None, typer.Option("--passes", help="Passes over the training patients.")] = None,
-    device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="auto, cpu, cuda, mps.")] = "auto",
+    device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="cpu, cuda; auto is cpu.")] = "auto",
     setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any other setting.")] = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="No small counts, no code of < 11 patients.")] = False,
     min_support: Annotated[int, typer.Option("--min-support", help="Leave out codes of fewer patients.")] = 0,

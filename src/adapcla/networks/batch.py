@@ -109,7 +109,7 @@ def packed(
     attributes: NDArray[np.int64],
     gap: NDArray[np.int64],
 ) -> Batch:
-    """A batch from flat arrays: `sizes` codes a visit, `lengths` visits a patient."""
+    """A batch from flat arrays: `sizes` codes a visit, `lengths` visits a patient; it lies where tensors are made."""
     n_visits = len(sizes)
     starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
     start_of_patient = start_of_patient.ravel()
@@ -121,15 +121,15 @@ def packed(
     return Batch(
         n_patients=len(lengths),
         n_starts=n_starts,
-        codes=torch.from_numpy(codes.astype(np.int64)),
-        offsets=torch.from_numpy(starts_of(sizes)[:-1]),
-        visit_of_entry=torch.from_numpy(np.repeat(np.arange(n_visits), sizes)),
-        position=torch.from_numpy(position),
-        patient_of_visit=torch.from_numpy(patient_of_visit),
-        row_before=torch.from_numpy(row_before),
-        continues=torch.from_numpy((position + 1 < lengths[patient_of_visit]).astype(np.float32)),
-        gap=torch.from_numpy(gap),
-        start_of_patient=torch.from_numpy(start_of_patient.astype(np.int64)),
-        start_attributes=torch.from_numpy(starts.astype(np.int64).reshape(n_starts, attributes.shape[1])),
+        codes=torch.as_tensor(codes.astype(np.int64)),
+        offsets=torch.as_tensor(starts_of(sizes)[:-1]),
+        visit_of_entry=torch.as_tensor(np.repeat(np.arange(n_visits), sizes)),
+        position=torch.as_tensor(position),
+        patient_of_visit=torch.as_tensor(patient_of_visit),
+        row_before=torch.as_tensor(row_before),
+        continues=torch.as_tensor((position + 1 < lengths[patient_of_visit]).astype(np.float32)),
+        gap=torch.as_tensor(gap),
+        start_of_patient=torch.as_tensor(start_of_patient.astype(np.int64)),
+        start_attributes=torch.as_tensor(starts.astype(np.int64).reshape(n_starts, attributes.shape[1])),
         attention=attention_lines(lengths, start_of_patient, n_starts),
     )

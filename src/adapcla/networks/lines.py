@@ -62,9 +62,9 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
         rows[here], owner[here] = own, np.repeat(members, sizes)
         slot_of_row[own] = begin + here
         mask = _mask(owner.reshape(n_lines, slots)) if number == 0 else None
-        lines.append(Lines(torch.from_numpy(rows.reshape(n_lines, slots)), mask))
+        lines.append(Lines(torch.as_tensor(rows.reshape(n_lines, slots)), mask))
         begin += n_lines * slots
-    return AttentionLines(tuple(lines), torch.from_numpy(slot_of_row))
+    return AttentionLines(tuple(lines), torch.as_tensor(slot_of_row))
 
 
 def _shared(sizes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -87,4 +87,4 @@ def _mask(owner: NDArray[np.int64]) -> Tensor:
     """What each slot sees: its own record up to itself; padding sees padding, so that no row of weights is empty."""
     slots = owner.shape[1]
     sees = (owner[:, :, None] == owner[:, None, :]) & np.tril(np.ones((slots, slots), dtype=bool))
-    return torch.from_numpy(np.where(sees, np.float32(0), np.float32(-np.inf))[:, None])
+    return torch.as_tensor(np.where(sees, np.float32(0), np.float32(-np.inf))[:, None])

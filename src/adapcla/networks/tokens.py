@@ -48,8 +48,8 @@ def stream_of(batch: Batch, separator: int, order: Tensor) -> Stream:
     row_before = torch.where(opens_record, start, batch.n_starts + everyone - 1)
     last_visit = (batch.continues == 0).nonzero()[:, 0]
     last_row = batch.n_starts + mark_at[last_visit]
-    lengths = torch.bincount(batch.patient_of_visit[visit], minlength=batch.n_patients).numpy()
-    attention = attention_lines(lengths, batch.start_of_patient.numpy(), batch.n_starts)
+    lengths = torch.bincount(batch.patient_of_visit[visit], minlength=batch.n_patients).cpu().numpy()
+    attention = attention_lines(lengths, batch.start_of_patient.cpu().numpy(), batch.n_starts)
     return Stream(batch.n_starts, tokens, visit, place, row_before, last_row, attention)
 
 

@@ -26,6 +26,7 @@ from adapcla.networks.batch import Records
 from adapcla.seeds import generator, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
+from adapcla.training.device import chosen_device, computing_on
 from adapcla.training.journal import Journal
 from adapcla.training.plan import Moment, Plan
 from adapcla.training.private import PrivateStep
@@ -75,9 +76,11 @@ class Loop:
         self.observers = observers
         self.n_steps = budget.steps(train.cohort.n_patients)
         self.checkpoints = None if folder is None else Checkpoints(folder)
-        if budget.device not in ("auto", "cpu"):
-            raise UsageError(f"device {budget.device!r}: this version computes on processors only\nto do: leave it out")
         self.processes = processes()
+        self.device = chosen_device(budget.device)
+        if self.device.type != "cpu" and (observers or private is not None):
+            raise UsageError(f"device {budget.device!r}: probes and privacy are computed on processors: leave it out")
+        plan.modules.to(self.device)
         if private is not None and self.processes.count > 1:
             raise UsageError("differential privacy with several processes: this version has one\nto do: start it alone")
         self.journal = Journal(folder / "journal.jsonl" if folder is not None and self.processes.main else None)
@@ -113,7 +116,7 @@ class Loop:
         if self.budget.threads:
             torch.set_num_threads(self.budget.threads)
         self._started = self._saved = time.monotonic()
-        with _signals(self), _no_denormals(), meter("train", self.n_steps) as bar:
+        with _signals(self), _no_denormals(), computing_on(self.device), meter("train", self.n_steps) as bar:
             bar.advance(self.step)
             self._observe()
             while self.step < self.n_steps and not self._exhausted():
@@ -122,7 +125,7 @@ class Loop:
         stopped = self.step < self.n_steps
         if self.best:
             self.plan.modules.load_state_dict(self.best)
-        self.plan.modules.eval()
+        self.plan.modules.to("cpu").eval()
         return Outcome(self.best_loss, self.best_step, self.step, self.n_steps, self._seconds(), stopped, self.journal)
 
     def _one_step(self, bar: Meter) -> None:
@@ -287,7 +290,7 @@ class Loop:
             "seconds": self._seconds(),
             "processes": self.processes.count,
         }
-        self.checkpoints.save(self.step, tensors, state)
+        self.checkpoints.save(self.step, {name: value.cpu() for name, value in tensors.items()}, state)
 
     def _restore(self) -> None:
         found = self.checkpoints.latest() if self.checkpoints else None

@@ -94,11 +94,12 @@ class ScaffoldPlan:
     def loss(self, batch: Batch, moment: Moment) -> Tensor:
         """The summed loss under the scaffolded logits z + α·b."""
         weight = self.weight(moment)
-        scaffold = weight * self.bias if weight else None
+        scaffold = weight * torch.as_tensor(self.bias) if weight else None
         return self.network.loss(batch, scaffold, self.positive_weight)
 
     @torch.no_grad()
     def validation(self, batch: Batch) -> tuple[float, int]:
         """The summed negative log-likelihood of the records under the rule of inference."""
-        likelihood = self.network.likelihood(batch, self.inference_bias)
+        bias = None if self.inference_bias is None else torch.as_tensor(self.inference_bias)
+        likelihood = self.network.likelihood(batch, bias)
         return float(likelihood.record.sum()), batch.n_visits

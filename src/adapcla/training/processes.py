@@ -86,7 +86,8 @@ def processes() -> Processes:
         return Processes(0, 1)
     from accelerate import PartialState
 
-    state = PartialState(cpu=not torch.cuda.is_available())
+    # gloo adds up tensors of processors and of cards alike, so that who computes where need not be known here.
+    state = PartialState(cpu=True)
     if state.process_index:
         # One bar and one log are enough.
         os.environ["ADAPCLA_QUIET"] = "1"

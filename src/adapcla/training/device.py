@@ -1,0 +1,40 @@
+"""Where steps are computed: on processors, or on a graphics card when it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from adapcla.errors import UsageError
+
+
+def chosen_device(asked: str) -> torch.device:
+    """The device of this name; processes that share a machine take a card each.
+
+    A card is never taken unasked: what a processor trains is the same to the last bit on every run.
+
+    >>> chosen_device("auto")
+    device(type='cpu')
+    """
+    if asked in ("auto", "cpu"):
+        return torch.device("cpu")
+    if asked != "cuda":
+        raise UsageError(f"device {asked!r}: expected auto, cpu or cuda")
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "device 'cuda': torch sees no card here\nto do: leave --device out, or install torch for your card"
+        )
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+@contextmanager
+def computing_on(device: torch.device) -> Iterator[None]:
+    """New tensors are made on the device inside; a processor needs no telling, and pays nothing for it."""
+    if device.type == "cpu":
+        yield
+        return
+    with device:
+        yield
