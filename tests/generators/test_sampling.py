@@ -63,6 +63,22 @@ def test_a_visit_that_never_fills_is_an_error_with_a_remedy() -> None:
         roll(network, state, np.array([5]), np.zeros((1, 0), dtype=np.int64), DrawRule(), 1, range(2, 4), min_codes=1)  # type: ignore[arg-type]
 
 
+class _Reluctant(_Counting):
+    """A network whose visits are empty 97 times in 100."""
+
+    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
+        who = np.flatnonzero(noise.uniform(1, 8)[:, 0] < 0.03)
+        return who, np.zeros(len(who), dtype=np.int64)
+
+
+def test_a_first_visit_that_is_nearly_always_empty_is_drawn_until_it_is_not() -> None:
+    """Of 300 patients 0.97^60 = 16 % would get no visit in sixty draws; in 1,200 none would, but for one in 10^13."""
+    network, patients = _Reluctant(), np.arange(300)
+    state = network.begin(torch.zeros(300, 0), Noise(1, patients, 0))
+    out = roll(network, state, patients, np.zeros((300, 0), dtype=np.int64), DrawRule(), 1, range(1))  # type: ignore[arg-type]
+    assert (out.lengths == 1).all()
+
+
 def test_blocks_are_cut_at_the_number_asked_for() -> None:
     parts = list(blocks(_Counting(), _NOBODY, DrawRule(), 1, BLOCK + 3, 9, 0))  # type: ignore[arg-type]
     assert [len(part.lengths) for part in parts] == [BLOCK, 3]

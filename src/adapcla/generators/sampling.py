@@ -23,8 +23,9 @@ from adapcla.seeds import stream_key
 
 #: Patients computed together.
 BLOCK = 1024
-#: Times that a visit which came out too small is drawn again.
-_ATTEMPTS = 60
+#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
+#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
+_ATTEMPTS, _STREAMS = 60, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,13 @@ def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes
     """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
     who, codes = network.draw_visit(state, rule, noise)
     n = len(noise.patients)
-    for attempt in range(1, _ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS * _STREAMS):
         small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
         if not len(small):
             return who, codes
-        again = Noise(noise.key, noise.patients[small], noise.place + attempt)
+        stream, number = divmod(attempt, _ATTEMPTS)
+        key = stream_key(noise.key, "again", stream) if stream else noise.key
+        again = Noise(key, noise.patients[small], noise.place + number)
         new_who, new_codes = network.draw_visit(network.keep(state, small), rule, again)
         stays = ~np.isin(who, small)
         who = np.concatenate([who[stays], small[new_who]])
@@ -116,7 +119,7 @@ def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes
         order = np.lexsort((codes, who))
         who, codes = who[order], codes[order]
     raise AdapclaError(
-        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {_ATTEMPTS} draws\n"
+        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
         "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
     )
 
