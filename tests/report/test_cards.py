@@ -39,6 +39,7 @@ def test_costs_settings_and_environment(finished_run):
     study = Study.open(finished_run)
     cost = cards.cost_table(study)
     assert all(line.cells[1].value > 100 for line in cost.lines)
+    assert all(line.cells[6].text in ("0 of 1", "1 of 1") for line in cost.lines)
     settings = texts(cards.settings_table(study))
     assert settings["schedule"] == ["base", "none"] and settings["architecture.width"] == ["16", "16"]
     assert "torch" in texts(cards.environment_table(study))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adapcla.metrics.contract import Score
@@ -117,15 +119,18 @@ def cost_table(study: Study) -> Table:
     from adapcla.generators.methods import METHODS
 
     lines = []
-    for row, costs in study.costs.items():
-        method = METHODS.get(str(costs["settings"].get("method", row)))
-        numbers = [costs.get(name) for name in ("parameters", "passes", "seconds", "peak memory MB")]
-        loss = costs.get("validation loss a visit")
-        cells = [Cell(shown(x) if x is not None else "–", x) for x in (*numbers, loss)]
+    for row, fits in study.costs.items():
+        method = METHODS.get(str(study.settings[row].get("method", row)))
+        means = [_over(fits, name, statistics.fmean) for name in ("parameters", "passes", "seconds")]
+        numbers = [*means, _over(fits, "peak memory MB", max)]
+        cells = [Cell(shown(x), x) for x in numbers]
+        stopped = sum(bool(fit.get("stopped early")) for fit in fits)
         start = "–" if method is None else method.starts_from
-        stopped = "yes" if costs.get("stopped early") else "no"
-        lines.append(Line((Cell(row), *cells, Cell(stopped), Cell(start))))
-    caption = "One fit of each row, on the machine named under Environment. Validation loss contains no scaffold."
+        lines.append(Line((Cell(row), *cells, _losses(fits), Cell(f"{stopped} of {len(fits)}", stopped), Cell(start))))
+    caption = (
+        "Means over the fits of each row, the largest memory, the lowest and highest validation loss, on the machine "
+        "named under Environment. Validation loss contains no scaffold; each method has its own."
+    )
     columns = (
         "method",
         "parameters",
@@ -139,9 +144,32 @@ def cost_table(study: Study) -> Table:
     return Table("cost", "Cost", caption, columns, tuple(lines))
 
 
+def _over(
+    fits: Sequence[dict[str, Any]], name: str, together: Callable[[list[float]], float] = statistics.fmean
+) -> float | None:
+    """A cost over the fits that know it.
+
+    >>> _over([{"seconds": 2.0}, {"seconds": 4.0}, {}], "seconds")
+    3.0
+    """
+    known = [float(fit[name]) for fit in fits if fit.get(name) is not None]
+    return together(known) if known else None
+
+
+def _losses(fits: Sequence[dict[str, Any]]) -> Cell:
+    """The mean validation loss, with the lowest and the highest where there are several.
+
+    >>> _losses([{"validation loss a visit": 2.0}, {"validation loss a visit": 3.0}]).text
+    '2.500 (2.000 to 3.000)'
+    """
+    mean, low, high = (_over(fits, "validation loss a visit", together) for together in (statistics.fmean, min, max))
+    several = mean is not None and len(fits) > 1
+    return Cell(f"{shown(mean)} ({shown(low)} to {shown(high)})" if several else shown(mean), mean)
+
+
 def settings_table(study: Study) -> Table:
     """Every setting in which rows differ from one another or from the table of methods' first row, one a line."""
-    flat = {row: _flat(costs["settings"]) for row, costs in study.costs.items()}
+    flat = {row: _flat(settings) for row, settings in study.settings.items()}
     names = sorted({name for settings in flat.values() for name in settings})
     rows = list(flat)
     lines = [

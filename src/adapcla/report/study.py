@@ -121,13 +121,18 @@ class Study:
         return pl.concat(tables) if tables else pl.DataFrame()
 
     @cached_property
-    def costs(self) -> dict[str, dict[str, Any]]:
-        """What the first fit of each row cost."""
-        out: dict[str, dict[str, Any]] = {}
+    def costs(self) -> dict[str, list[dict[str, Any]]]:
+        """What each fit of each row cost, and its settings."""
+        out: dict[str, list[dict[str, Any]]] = {}
         for fit in self.about["fits"]:
             told = read_json(self.folder / fit["place"] / "stage.json")
-            out.setdefault(fit["row"], {**told.get("costs", {}), "settings": told.get("settings", {})})
+            out.setdefault(fit["row"], []).append({**told.get("costs", {}), "settings": told.get("settings", {})})
         return out
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The settings of each row; its fits differ in their seed alone."""
+        return {row: fits[0]["settings"] for row, fits in self.costs.items()}
 
     @cached_property
     def prepared(self) -> dict[str, Any]:

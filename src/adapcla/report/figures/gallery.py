@@ -150,7 +150,7 @@ def _control_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
             )
             title = f"{row} towards “{target}”: requested and achieved prevalence"
             yield Picture(f"control-{row}-{target}", "control", title, caption, drawn, True)
-    used = [str(costs["settings"].get("schedule", "none")) for costs in study.costs.values()]
+    used = [str(settings.get("schedule", "none")) for settings in study.settings.values()]
     drawn, caption = scaffold.schedule_curves(
         list(dict.fromkeys([*scaffold.NAMED, *(u for u in used if u not in SCHEDULES)]))
     )
