@@ -63,3 +63,23 @@ def test_the_papers_analyses_stand_beside_those_of_its_own_cohorts_only(finished
     study.about["spec"]["cohort"] = "MIMIC-IV"
     schedules, probes = cards.paper_analysis_tables(study)
     assert texts(schedules)["fast"] == ["1.040", "101.400", "0.401"] and len(probes.lines) == 6
+
+
+def test_next_visits_have_a_line_for_every_method_and_say_what_is_missing():
+    """Two methods, tail codes asked of one of them only: four strata × two methods = eight lines."""
+    asked = {"low": None, "high": None, "n": 7}
+    rows = [
+        {"method": "a", "stratum": "all", "measure": "hit_rate", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9},
+        {"method": "b", "stratum": "all", "measure": "hit_rate", "value": 0.25, **asked},
+        {"method": "b", "stratum": "tail", "measure": "nll", "value": 2.0, **asked},
+    ]
+    table = cards.next_visit_table(rows, "notes")
+    assert [(line.cells[0].text, line.cells[1].text) for line in table.lines][:3] == [
+        ("all", "a"),
+        ("all", "b"),
+        ("tail", "a"),
+    ]
+    assert len(table.lines) == 8 and all(len(line.cells) == len(table.columns) for line in table.lines)
+    first, second = table.lines[0].cells, table.lines[3].cells
+    assert (first[2].text, first[3].text, first[3].note) == ("9", "0.500", "[0.400, 0.600]")
+    assert second[3].text == "–" and second[-1].value == 2.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from adapcla.metrics.contract import Score
 from adapcla.report.paper_numbers import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
-from adapcla.report.study import Study
+from adapcla.report.study import Measured, Study
 from adapcla.report.tables import Cell, Line, Table, cell_of, shown
 
 _CONTROL = (
@@ -214,6 +214,9 @@ def analysis_tables(study: Study) -> list[Table]:
         frame = pl.read_csv(path, infer_schema_length=None)
         if frame.height == 0 or frame.width > _WIDEST or path.stem in _NOT_SHOWN:
             continue
+        if path.stem == "next_visit":
+            out.append(next_visit_table(frame.to_dicts(), _notes(path.with_suffix(".json"))))
+            continue
         lines = tuple(
             Line(tuple(Cell(shown(x), x) if isinstance(x, float) else Cell(_text(x), _number(x)) for x in row))
             for row in frame.head(_LONGEST).iter_rows()
@@ -223,6 +226,23 @@ def analysis_tables(study: Study) -> list[Table]:
         title = path.stem.replace("_", " ").replace("-", " ")
         out.append(Table(f"analysis-{path.stem}", title, (notes + cut).strip(), tuple(frame.columns), lines))
     return out
+
+
+def next_visit_table(rows: Sequence[dict[str, Any]], notes: str) -> Table:
+    """Next visits that every method wrote for held-out patients: a line for each stratum and method."""
+    found = {(row["stratum"], row["method"], row["measure"]): row for row in rows}
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    lines = []
+    for stratum in _NEXT_VISIT_STRATA:
+        for method in methods:
+            told = [found.get((stratum, method, measure)) for measure in _NEXT_VISIT_MEASURES]
+            n = next((one["n"] for one in told if one), None)
+            cells = [
+                cell_of(None if one is None else Measured(one["value"], one["low"], one["high"], 1)) for one in told
+            ]
+            lines.append(Line((Cell(stratum), Cell(method), Cell(_text(n), _number(n)), *cells)))
+    columns = ("codes", "method", "n", *_NEXT_VISIT_MEASURES.values())
+    return Table("analysis-next_visit", "Next visits of held-out patients", notes, columns, tuple(lines))
 
 
 def paper_analysis_tables(study: Study) -> list[Table]:
@@ -247,6 +267,15 @@ def paper_analysis_tables(study: Study) -> list[Table]:
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.
 _WIDEST, _LONGEST = 20, 100
 _NOT_SHOWN = ("probe_curves", "next_visit_calibration")
+_NEXT_VISIT_STRATA = ("all", "tail", "new all", "new tail")
+_NEXT_VISIT_MEASURES = {
+    "hit_rate": "drawn codes that came",
+    "recall_at_10": "recall at 10",
+    "recall_at_10_within": "recall at 10 within",
+    "expected_to_observed": "expected / observed",
+    "calibration_error": "calibration error",
+    "nll": "log loss",
+}
 
 
 def _text(value: object) -> str:
