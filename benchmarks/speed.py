@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators.sampling import BLOCK
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.cohort import starts_of
@@ -243,7 +244,7 @@ def main() -> None:
     found |= yardstick(cohort, 1 if options.quick else 2)
     gc.collect()
     for size, method, repeats, n in (
-        ("same_size", "adapcla-paper-size", 2 if options.quick else 4, 256),
+        ("same_size", "adapcla-paper-size", 2 if options.quick else 4, BLOCK),
         ("default", "adapcla", 8 if options.quick else 20, 2048 if options.quick else 8192),
     ):
         generator, loop = prepared(method, cohort, batch_size=256)
