@@ -32,7 +32,7 @@ from adapcla.metrics.pairs import cooccurrence
 from adapcla.metrics.privacy.pairs_gap import tail_pairs_seen
 from adapcla.records import Cohort, Strata
 
-_FREE: dict[str, Any] = {"schedule": "none", "credibility": 0.0}
+_FREE: dict[str, Any] = {"schedule": "none", "credibility": 0.0, "recall": False}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "marginal": ("marginal", {}),
     "independent": ("adapcla", {"schedule": "none"}),
@@ -44,8 +44,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "families, credibility 20": ("tailwise", {**_FREE, "credibility": 20.0}),
     "families, credibility 100": ("tailwise", {**_FREE, "credibility": 100.0}),
     "families, credibility 100, dropout 0.3": ("tailwise", {**_FREE, "credibility": 100.0, "dropout": 0.3}),
-    "families, credibility 20, annealed": ("tailwise", {"credibility": 20.0, "schedule": "base"}),
-    "families, credibility 100, annealed": ("tailwise", {"credibility": 100.0, "schedule": "base"}),
+    "families, credibility 20, annealed": ("tailwise", {"recall": False}),
+    "families, credibility 20, annealed, recall": ("tailwise", {}),
+    "families, credibility 100, annealed": ("tailwise", {"credibility": 100.0, "recall": False}),
 }
 
 

@@ -42,8 +42,7 @@ class NextLogits(nn.Module):
 
     def forward(self) -> Tensor:
         """Logits (codes,) in the order asked for."""
-        state = self.network.states(self.batch)[-1:]  # type: ignore[operator]
-        logits: Tensor = self.network.head.logits(state)  # type: ignore[union-attr, operator]
+        logits: Tensor = self.network.logits_after(self.batch)  # type: ignore[operator]
         return logits[0, self.ranks]
 
 

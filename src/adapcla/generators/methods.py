@@ -62,10 +62,11 @@ _OURS_AND_ABLATIONS = (
     ),
     _row(
         "tailwise",
-        "Ours: blockwise head and code families; codes of a visit know each other, rare ones lean on their family.",
+        "Ours: codes of a visit know each other; rare ones lean on their family, and on having been there before.",
         _OURS,
         head="blockwise",
         hierarchy=True,
+        recall=True,
         credibility=20.0,
         dropout=0.2,
         schedule="base",

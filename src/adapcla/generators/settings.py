@@ -69,10 +69,11 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     >>> settings_from(Settings(), {"width": 64, "passes": 3}).architecture.width
     64
     """
-    content = {"privacy": None, **base.model_dump()}
+    # What is off is not written, but can be asked for.
+    content = {"privacy": None, **base.model_dump(), "architecture": dict(base.architecture)}
     family = _family(changes)
     if family is not None and family != content["architecture"]["family"]:
-        content["architecture"] = FAMILIES[family]().model_dump()
+        content["architecture"] = dict(FAMILIES[family]())
     places = dict.fromkeys(content, content)
     places |= {name: content[part] for part in ("architecture", "budget") for name in content[part]}
     for name, value in changes.items():

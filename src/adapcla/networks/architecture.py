@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 from torch import Tensor, nn
 
 from adapcla.networks.contract import Shape
 from adapcla.networks.halo import HaloHead
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
+from adapcla.networks.recall import N_FACTS, Recall
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Hierarchy, Prevalence
 from adapcla.scaffold import Scaffold
@@ -51,6 +52,21 @@ class Architecture(Seen):
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
     hidden: int = Field(64, ge=4, description="Width of the within-visit state of the blockwise head.")
     hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
+    recall: bool = Field(False, description="Add a part that all codes share: whether the patient had the code before.")
+
+    @model_validator(mode="after")
+    def _room_for_recall(self) -> Architecture:
+        if self.recall and self.head == "halo":
+            raise ValueError("recall needs logits that it can be added to: expected head=independent or head=blockwise")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
+        """The fields; a network without recall is written as it was before there was any, to the byte."""
+        content: dict[str, Any] = handler(self)
+        if not content.get("recall"):
+            content.pop("recall", None)
+        return content
 
 
 class GptArchitecture(Seen):
@@ -141,6 +157,10 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
         _head(architecture, shape, initial, families, belief),
         code_of_rank,
         width,
+        # Made last: trunk and head begin as those of a network without it.
+        Recall(width, CodeTable(shape.n_codes, N_FACTS, families, 0.0, belief), initial)
+        if architecture.recall
+        else None,
     )
 
 

@@ -26,6 +26,7 @@ from adapcla.networks.bce import CHUNK_ELEMENTS, SparseTargets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise
 from adapcla.networks.heads import Visits
+from adapcla.networks.recall import Pushes, refuse_pushes
 from adapcla.networks.triangular import TriangularBlocks
 
 #: Codes of a block: small enough that the diagonal squares are cheap, large enough for fast products.
@@ -71,8 +72,16 @@ class HaloHead(nn.Module):
             out[:, low:high] += hidden[:, low:high] @ self.hidden_to_code.square(number)
         return out
 
-    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+    def loss(
+        self,
+        states: Tensor,
+        visits: Visits,
+        bias: Tensor | None,
+        positive_weight: float = 1.0,
+        pushes: Pushes | None = None,
+    ) -> Tensor:
         """The summed loss of all visits, with gradients."""
+        refuse_pushes(pushes)
         history = states[visits.row_before]
         order = torch.argsort(visits.visit_of_entry, stable=True)
         targets = SparseTargets(visits.visit_of_entry[order], visits.codes[order], torch.ones(len(history)))
@@ -91,8 +100,9 @@ class HaloHead(nn.Module):
         return out
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
+        refuse_pushes(pushes)
         logits = self.teacher_forced_logits(states, visits)
         if bias is not None:
             logits += bias
@@ -100,8 +110,16 @@ class HaloHead(nn.Module):
         return out.index_add_(0, visits.visit_of_entry, -logits[visits.visit_of_entry, visits.codes].double())
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(
+        self,
+        states: Tensor,
+        row_of_patient: Tensor | None,
+        rule: DrawRule,
+        noise: Noise,
+        pushes: Pushes | None = None,
+    ) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient, in one sweep over the codes."""
+        refuse_pushes(pushes)
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this head draws code by code")
         sums = self.history_to_hidden(states)

@@ -2,6 +2,7 @@
 
 A head has four ways of being asked: `loss` with gradients, `nll` of each visit, `draw` of codes, and `logits` where
 one shot gives every code's logit. Bias arguments are in the head's own code order (rank order, see the network).
+Pushes are what recall adds to the logits of codes that were there before; a head without room for them refuses them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from adapcla.networks.blocks import BlockParts, block_bce, shared_first
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
+from adapcla.networks.recall import Pushes, pair_dots
 
 
 class Visits(Protocol):
@@ -40,13 +42,22 @@ class Visits(Protocol):
 class Head(Protocol):
     """The contract of heads."""
 
-    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float) -> Tensor:
+    def loss(
+        self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float, pushes: Pushes | None = None
+    ) -> Tensor:
         """The summed loss of all visits, with gradients."""
 
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None, pushes: Pushes | None = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
 
-    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(
+        self,
+        states: Tensor,
+        row_of_patient: Tensor | None,
+        rule: DrawRule,
+        noise: Noise,
+        pushes: Pushes | None = None,
+    ) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
 
 
@@ -65,24 +76,48 @@ class IndependentHead(nn.Module):
         """Logits (rows, codes)."""
         return torch.addmm(self._bias(bias), states, self.table().t())
 
-    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+    def _at(self, states: Tensor, visits: Visits, bias: Tensor | None, pushes: Pushes) -> Tensor:
+        """The logit (lines,) of each pushed code of a visit, without the push."""
+        dots = pair_dots(states, self.table(), visits.row_before[pushes.rows], pushes.codes)
+        return dots + self._bias(bias)[pushes.codes]
+
+    def loss(
+        self,
+        states: Tensor,
+        visits: Visits,
+        bias: Tensor | None,
+        positive_weight: float = 1.0,
+        pushes: Pushes | None = None,
+    ) -> Tensor:
         """The summed loss of all visits, with gradients."""
         targets = sparse_targets(
             visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0]
         )
-        return sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
+        total = sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
+        if pushes is not None:
+            total = total + pushes.change(self._at(states, visits, bias, pushes), positive_weight).sum()
+        return total
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        return sparse_nll(
-            states, self.table(), self._bias(bias), visits.row_before, visits.visit_of_entry, visits.codes
-        )
+        out = sparse_nll(states, self.table(), self._bias(bias), visits.row_before, visits.visit_of_entry, visits.codes)
+        if pushes is not None:
+            out.index_add_(0, pushes.rows, pushes.change(self._at(states, visits, bias, pushes)).double())
+        return out
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(
+        self,
+        states: Tensor,
+        row_of_patient: Tensor | None,
+        rule: DrawRule,
+        noise: Noise,
+        pushes: Pushes | None = None,
+    ) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
-        logits = rule.applied(self.logits(states))
+        logits = self.logits(states)
+        logits = rule.applied(logits if pushes is None else pushes.added_to(logits))
         if rule.counts is None:
             return bernoulli_codes(logits, row_of_patient, noise, channel=8)
         wanted = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
@@ -172,7 +207,21 @@ class BlockwiseHead(Remembering):
         """W·C (codes, hidden)."""
         return self.remembered(lambda: self.table() @ self.to_state)
 
-    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+    def _at(self, parts: BlockParts, row_of_visit: Tensor, visit: Tensor, codes: Tensor) -> Tensor:
+        """The logit (lines,) of single codes of visits, without a push."""
+        cell = visit * len(self.sizes) + self.block_of_code[codes]
+        dots = pair_dots(parts.history, parts.weight, row_of_visit[visit], codes)
+        dots = dots + pair_dots(parts.inner.flatten(0, 1), parts.lifted, cell, codes)
+        return dots + parts.bias[codes]
+
+    def loss(
+        self,
+        states: Tensor,
+        visits: Visits,
+        bias: Tensor | None,
+        positive_weight: float = 1.0,
+        pushes: Pushes | None = None,
+    ) -> Tensor:
         """The summed loss of all visits, with gradients."""
         order = shared_first(visits.row_before)
         history, visit_of_entry = states[order.rows], order.place[visits.visit_of_entry]
@@ -181,10 +230,14 @@ class BlockwiseHead(Remembering):
         table = self.table()
         targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(len(order.place)))
         parts = BlockParts(history, inner, table, table @ self.to_state, whole)
-        return block_bce(parts, self.sizes, targets, positive_weight)
+        total = block_bce(parts, self.sizes, targets, positive_weight)
+        if pushes is not None:
+            logits = self._at(parts, order.row_of_place, order.place[pushes.rows], pushes.codes)
+            total = total + pushes.change(logits, positive_weight).sum()
+        return total
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
         history = states[visits.row_before]
         every = torch.arange(len(history))
@@ -206,10 +259,21 @@ class BlockwiseHead(Remembering):
                 visits.codes[mine] - begin,
             )
             begin += size
+        if pushes is not None:
+            parts = BlockParts(history, inner, self.table(), self._lifted(), whole)
+            logits = self._at(parts, every, pushes.rows, pushes.codes)
+            out.index_add_(0, pushes.rows, pushes.change(logits).double())
         return out
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(
+        self,
+        states: Tensor,
+        row_of_patient: Tensor | None,
+        rule: DrawRule,
+        noise: Noise,
+        pushes: Pushes | None = None,
+    ) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient, block by block."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
@@ -218,6 +282,8 @@ class BlockwiseHead(Remembering):
         base = torch.addmm(self.bias, states, self.table().t())
         if row_of_patient is not None:
             base = base[row_of_patient]
+        if pushes is not None:
+            base = pushes.added_to(base)
         running = self.from_history(history)
         patients, codes, begin = [], [], 0
         for k, size in enumerate(self.sizes):

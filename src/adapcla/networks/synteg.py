@@ -23,6 +23,7 @@ from adapcla.networks.decoding import decoded, normal
 from adapcla.networks.draws import Noise
 from adapcla.networks.heads import IndependentHead, Visits
 from adapcla.networks.layers import CodeTable, RecurrentCache, RecurrentTrunk, VisitEmbedding
+from adapcla.networks.recall import Pushes
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Prevalence
 
@@ -75,15 +76,29 @@ class Predictor(nn.Module):
         super().__init__()
         self.inner = inner
 
-    def loss(self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
+    def loss(
+        self,
+        states: Tensor,
+        visits: Visits,
+        bias: Tensor | None,
+        positive_weight: float = 1.0,
+        pushes: Pushes | None = None,
+    ) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        return self.inner.loss(states, visits, bias, positive_weight)
+        return self.inner.loss(states, visits, bias, positive_weight, pushes)
 
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
         """The negative log-likelihood of each visit under the guess (visits,)."""
-        return self.inner.nll(states, visits, bias)
+        return self.inner.nll(states, visits, bias, pushes)
 
-    def draw(self, states: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(
+        self,
+        states: Tensor,
+        row_of_patient: Tensor | None,
+        rule: DrawRule,
+        noise: Noise,
+        pushes: Pushes | None = None,
+    ) -> Drawn:
         """Refused: visits come from the generator."""
         raise UsageError("the predictor of stage one is not sampled from")
 

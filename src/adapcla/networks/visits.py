@@ -20,6 +20,7 @@ from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.heads import Head
 from adapcla.networks.layers import CodeTable, VisitEmbedding
+from adapcla.networks.recall import Memory, Pushes, Recall, had_before, had_in_all
 
 
 class RollState(NamedTuple):
@@ -29,6 +30,7 @@ class RollState(NamedTuple):
     row_of_patient: Tensor | None
     cache: Any
     n_seen: int
+    memory: Memory
 
 
 class VisitNetwork(nn.Module):
@@ -45,10 +47,11 @@ class VisitNetwork(nn.Module):
         head: Head,
         code_of_rank: Tensor,
         width: int,
+        recall: Recall | None = None,
     ) -> None:
         super().__init__()
         self.table, self.embedding, self.trunk = table, embedding, trunk
-        self.head = head
+        self.head, self.recall = head, recall
         self.going_on = nn.Linear(width, 1)
         self.gap_head = nn.Linear(width, N_BUCKETS) if embedding.gap is not None else None
         self.steerable = True
@@ -71,11 +74,16 @@ class VisitNetwork(nn.Module):
         out: Tensor = self.trunk(rows, batch)
         return out
 
+    def _pushes(self, states: Tensor, ranked: Batch) -> Pushes | None:
+        """What is added for codes that were there before each visit."""
+        return None if self.recall is None else self.recall(states, had_before(ranked), ranked.row_before)
+
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss: codes of real visits, continuing, and day gaps where the cohort has them."""
         ranked = self._ranked(batch)
         states = self.states(ranked)
-        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight)
+        pushes = self._pushes(states, ranked)
+        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight, pushes)
         total = total + self._going_on_nll(states, ranked).sum()
         if self.gap_head is not None:
             total = total + self._gap_nll(states, ranked).sum()
@@ -103,7 +111,7 @@ class VisitNetwork(nn.Module):
         """How probable the records are."""
         ranked = self._ranked(batch)
         states = self.states(ranked)
-        codes = self.head.nll(states, ranked, self._in_rank_order(bias))
+        codes = self.head.nll(states, ranked, self._in_rank_order(bias), self._pushes(states, ranked))
         rest = self._going_on_nll(states, ranked).double()
         if self.gap_head is not None:
             rest = rest + self._gap_nll(states, ranked)
@@ -117,10 +125,14 @@ class VisitNetwork(nn.Module):
 
         For heads that give every logit in one shot.
         """
-        ranked = self._ranked(batch)
-        last = batch.n_starts + (batch.continues == 0).nonzero()[:, 0]
-        logits: Tensor = self.head.logits(self.states(ranked)[last])  # type: ignore[attr-defined]
-        return logits[:, self.rank_of_code]
+        return self.logits_after(self._ranked(batch))[:, self.rank_of_code]
+
+    def logits_after(self, ranked: Batch) -> Tensor:
+        """The same with gradients, codes in rank order."""
+        last = ranked.n_starts + (ranked.continues == 0).nonzero()[:, 0]
+        states = self.states(ranked)[last]
+        logits: Tensor = self.head.logits(states)  # type: ignore[attr-defined]
+        return logits if self.recall is None else self.recall(states, had_in_all(ranked)).added_to(logits)
 
     # ---- rolling out ------------------------------------------------------------------------------------
     @torch.no_grad()
@@ -128,7 +140,7 @@ class VisitNetwork(nn.Module):
         """The state of patients (n, attributes) before their first visit; equal patients share a row."""
         distinct, row_of_patient = np.unique(attributes.numpy(), axis=0, return_inverse=True)
         states, cache = self.trunk.step(self.embedding.starts(torch.from_numpy(distinct)), None)  # type: ignore[operator]
-        return RollState(states, torch.from_numpy(row_of_patient.ravel()), cache, 0)
+        return RollState(states, torch.from_numpy(row_of_patient.ravel()), cache, 0, Memory.empty())
 
     @torch.no_grad()
     def goes_on(self, state: RollState, noise: Noise) -> NDArray[np.bool_]:
@@ -147,7 +159,10 @@ class VisitNetwork(nn.Module):
     def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Drawn:
         """The codes of the next visit."""
         ranked = replace(rule, bias=self._in_rank_order(rule.bias))
-        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise)
+        # Before the first visit nobody has had anything, and patients share the rows of states.
+        recall = self.recall if state.n_seen else None
+        pushes = None if recall is None else recall(state.states, state.memory.had())
+        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise, pushes)
         codes = self.code_of_rank.numpy()[ranks]
         order = np.lexsort((codes, who))
         return who[order], codes[order]
@@ -165,11 +180,13 @@ class VisitNetwork(nn.Module):
         place = torch.full((n,), state.n_seen, dtype=torch.int64)
         rows = self.embedding.visits(self.table(), ranks, offsets, place, torch.from_numpy(gap))
         states, cache = self.trunk.step(rows, cache)  # type: ignore[operator]
-        return RollState(states, None, cache, state.n_seen + 1)
+        memory = state.memory if self.recall is None else state.memory.after((who, ranks.numpy()))
+        return RollState(states, None, cache, state.n_seen + 1, memory)
 
     def keep(self, state: RollState, rows: NDArray[np.int64]) -> RollState:
         """The state of some of the patients."""
         index = torch.from_numpy(rows)
         if state.row_of_patient is not None:
             return state._replace(row_of_patient=state.row_of_patient[index])
-        return state._replace(states=state.states[index], cache=state.cache.keep(index))
+        memory = state.memory.keep(rows)
+        return state._replace(states=state.states[index], cache=state.cache.keep(index), memory=memory)
