@@ -45,6 +45,8 @@ class Step:
     #: Rough seconds on two cores.
     seconds: float
     work: Callable[[], Any] = field(repr=False)
+    #: The row it belongs to; steps of one row and stage take about as long.
+    row: str = ""
 
     @property
     def done(self) -> bool:
@@ -154,7 +156,7 @@ class Plan:
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
         cost = training_seconds(settings, sizes)
         yield Step(
-            "train", what, folder.fit(row, seed), self.fit_key(row, seed), cost, lambda: self.generator(row, seed)
+            "train", what, folder.fit(row, seed), self.fit_key(row, seed), cost, lambda: self.generator(row, seed), row
         )
         for draw in spec.sample.seeds:
             place, key = folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
@@ -166,10 +168,10 @@ class Plan:
             def score(draw: int = draw) -> None:
                 self._score(row, seed, draw)
 
-            yield Step("sample", f"{what} draw {draw}", place, key, drawn, sample)
+            yield Step("sample", f"{what} draw {draw}", place, key, drawn, sample, row)
             judged = stages.scores_key(key, spec.evaluate)
             seconds = evaluation_seconds(spec.evaluate, sizes)
-            yield Step("evaluate", f"{what} draw {draw}", folder.scores(row, seed, draw), judged, seconds, score)
+            yield Step("evaluate", f"{what} draw {draw}", folder.scores(row, seed, draw), judged, seconds, score, row)
         for name, target in spec.targets.items():
             if row in target.methods:
                 yield from self._target_steps(row, seed, name, target, sizes)
@@ -202,7 +204,8 @@ class Plan:
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)
             cost += evaluation_seconds(self._asked_of_steered, sizes)
             work = partial(self._steer, row, seed, name, mode, key)
-            yield Step("steer", f"{row} seed {seed} to {name}, {mode}", place, key, cost, work)
+            # Modes differ by twelve times in what they cost.
+            yield Step("steer", f"{row} seed {seed} to {name}, {mode}", place, key, cost, work, f"{row} {mode}")
 
     @property
     def _asked_of_steered(self) -> EvaluateSpec:
@@ -265,7 +268,7 @@ class Plan:
         """Rough seconds of each step, from what like steps took in this folder where some are done."""
         return as_seen(
             [
-                Timed(s.stage, s.what.split(" seed ")[0], s.seconds, stamp(s.place).get("seconds") if s.done else None)
+                Timed(s.stage, s.row or s.what, s.seconds, stamp(s.place).get("seconds") if s.done else None)
                 for s in self.steps
             ]
         )
