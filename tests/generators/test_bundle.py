@@ -7,9 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
-from adapcla.errors import AdapclaError, ExistsError, InputError
-from adapcla.generators import NeuralGenerator, load
+from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
+from adapcla.generators import NeuralGenerator, generator_for, load
+from adapcla.generators.methods import METHODS
+from adapcla.records.cohort import Split
 from adapcla.records.store import write_manifest
 
 
@@ -36,6 +40,37 @@ def test_a_shareable_model_hides_small_counts_and_still_samples(fitted: NeuralGe
     made = load(folder).sample(40, seed=2)
     assert made.n_patients == 40 and made.vocabulary == fitted.vocabulary_
     assert "suppressed" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("method", ["tailwise", "adapcla", "gpt", "halo", "lstm", "synteg"])
+def test_nothing_beside_the_learned_numbers_of_a_shareable_model_tells_small_counts_apart(
+    method: str, parts: Split, tmp_path: Path
+) -> None:
+    """Credibilities, rarities and the order of codes are functions of counts: those of 1 to 10 visits must be alike."""
+    made = generator_for(method, width=16, layers=1, heads=2, passes=1)
+    made.fit(parts.train, parts.valid)
+    folder = made.save(tmp_path / "model", shareable=True)
+    state = load_file(folder / "weights.safetensors")
+    learned = {name for name, _ in made.fitted.modules.named_parameters()}
+    counts = parts.train.visit_counts
+    small = (counts > 0) & (counts < 11)
+    assert len(np.unique(counts[small])) > 5
+    order = state["code_of_rank"].numpy()
+    assert (np.diff(order[small[order]]) > 0).all()
+    for name, tensor in state.items():
+        if name not in learned and tensor.is_floating_point() and len(tensor) == len(counts):
+            assert len(torch.unique(tensor[torch.from_numpy(small[order])], dim=0)) == 1, name
+    if "likelihood" in METHODS[method].supports:
+        told = load(folder).log_likelihood(parts.test)
+        assert told == pytest.approx(made.log_likelihood(parts.test), rel=1e-5)
+
+
+def test_the_prevalence_itself_is_shareable_only_without_small_counts(parts: Split, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fewer than 11 visits"):
+        generator_for("marginal").fit(parts.train, parts.valid).save(tmp_path / "no", shareable=True)
+    keep = parts.train.visit_counts >= 11
+    train, valid = (part.keep_codes(keep) for part in (parts.train, parts.valid))
+    assert generator_for("marginal").fit(train, valid).save(tmp_path / "yes", shareable=True).is_dir()
 
 
 def test_every_single_flipped_bit_is_noticed(plain: NeuralGenerator, tmp_path: Path) -> None:

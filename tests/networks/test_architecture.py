@@ -26,10 +26,10 @@ def test_parts_follow_the_settings(tiny: Cohort) -> None:
 
 
 def test_codes_are_ranked_from_frequent_to_rare(tiny: Cohort) -> None:
-    """A and B in three visits, C and D in one; ties by code string."""
+    """Ties by code string, and codes of one to ten visits are tied."""
     assert _built(tiny).code_of_rank.tolist() == [0, 1, 2, 3]
-    rare_first = Cohort.of([[["A"], ["B"], ["B"], ["C", "B"]]])
-    assert _built(rare_first).code_of_rank.tolist() == [1, 0, 2]
+    visits = [["A", "D"]] + [["B", "C"]] * 2 + [["C", "D"]] * 11
+    assert _built(Cohort.of([visits])).code_of_rank.tolist() == [2, 3, 0, 1]
 
 
 def test_families_only_where_the_vocabulary_has_them(tiny: Cohort) -> None:

@@ -18,7 +18,9 @@ from adapcla.generators.fitted import Fitted
 from adapcla.generators.sampling import AttributeLaw
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
+from adapcla.networks.layers import settled
 from adapcla.records import Prevalence, Vocabulary
+from adapcla.records.prevalence import MIN_CELL
 from adapcla.records.store import (
     MANIFEST,
     fresh_folder,
@@ -40,21 +42,25 @@ WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
     "prior.npy",
     "README.md",
 )
-#: Counts below this are not shared.
-MIN_CELL = 11
 
 
 def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
-    """Write a fitted generator; `shareable` suppresses counts of 1 to 10 in the prior."""
+    """Write a fitted generator; `shareable` leaves no count of 1 to 10 in the prior or beside the weights."""
     private = settings.privacy is not None
     if shareable and settings.bias_at_inference and not private:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
     if shareable and getattr(fitted.network, "holds_patients", False):
         raise UsageError(f"{settings.method} is a copy of its patients, so that it cannot be made shareable")
     # A private model holds no exact count that could be suppressed.
-    prevalence = fitted.prevalence.suppressed(MIN_CELL) if shareable and not private else fitted.prevalence
+    prevalence = fitted.prevalence.suppressed() if shareable and not private else fitted.prevalence
+    if getattr(fitted.network, "holds_counts", False) and not np.array_equal(prevalence.known, fitted.prevalence.known):
+        raise UsageError(
+            f"{settings.method} is the exact prevalence of every code, and some have fewer than {MIN_CELL} visits\n"
+            "to do: keep rare codes out of the cohort (--min-support), or share another method"
+        )
     law = _shared(fitted.law) if shareable and not private else fitted.law
-    weights = {name: value.contiguous() for name, value in fitted.modules.state_dict().items()}
+    state = settled(fitted.modules) if shareable and not private else fitted.modules.state_dict()
+    weights = {name: value.contiguous() for name, value in state.items()}
     for name, value in weights.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise AdapclaError(f"{name} is not finite; the model was not written")

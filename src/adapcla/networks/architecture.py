@@ -134,8 +134,11 @@ FAMILIES: dict[str, type[Seen]] = {
 
 
 def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
-    """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order."""
-    code_of_rank = torch.from_numpy(np.argsort(-np.nan_to_num(prevalence.share), kind="stable"))
+    """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order.
+
+    Codes of a few visits are taken as equally frequent: the order is saved, and small counts could be read from it.
+    """
+    code_of_rank = torch.from_numpy(np.argsort(-np.nan_to_num(prevalence.floored().share), kind="stable"))
     return code_of_rank, torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]
 
 
@@ -158,9 +161,7 @@ def visit_network(architecture: Architecture, shape: Shape, prevalence: Prevalen
         code_of_rank,
         width,
         # Made last: trunk and head begin as those of a network without it.
-        Recall(width, CodeTable(shape.n_codes, N_FACTS, families, 0.0, belief), initial)
-        if architecture.recall
-        else None,
+        _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
     )
 
 
@@ -187,6 +188,19 @@ def _belief(
     visits = torch.from_numpy(np.nan_to_num(prevalence.share) * (prevalence.n_visits or 1))[code_of_rank]
     counts = [visits, *(torch.bincount(members, visits)[members] for members in families)]
     return tuple((count / (count + half)).float() for count in counts)
+
+
+def _recall(
+    architecture: Architecture,
+    prevalence: Prevalence,
+    code_of_rank: Tensor,
+    families: tuple[Tensor, ...],
+    belief: tuple[Tensor, ...],
+) -> Recall:
+    # Saved with the weights, so that codes of a few visits must not be told apart by it.
+    log_odds = torch.from_numpy(Scaffold(prevalence.floored()).initial_logits).float()[code_of_rank]
+    own = CodeTable(len(code_of_rank), N_FACTS, families, scale=0.0, credibility=belief)
+    return Recall(architecture.width, own, log_odds)
 
 
 def _head(

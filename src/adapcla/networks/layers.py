@@ -84,6 +84,32 @@ class CodeTable(Remembering):
             table = table + (rows if belief is None else rows * belief)
         return table
 
+    @torch.no_grad()
+    def settled(self) -> dict[str, Tensor]:
+        """The parts with how far they are believed multiplied in, believed wholly from then on: the same table.
+
+        Credibility is n / (n + k), so that the counts behind it could be read from it.
+        """
+        state: dict[str, Tensor] = {}
+        for level, (part, members, belief) in enumerate(self.shares()):
+            if belief is None:
+                continue
+            of_row = belief
+            if members is not None:
+                of_row = torch.ones(len(part), 1).index_copy(0, members, belief)
+            state["own" if members is None else f"parts.{level - 1}"] = part * of_row
+            state[f"credibility_{level}"] = torch.ones_like(belief)
+        return state
+
+
+def settled(network: nn.Module) -> dict[str, Tensor]:
+    """The state of a network for others: it says the same, and holds no credibility of a table."""
+    state = dict(network.state_dict())
+    for name, module in network.named_modules():
+        if isinstance(module, CodeTable):
+            state |= {f"{name}.{key}": value for key, value in module.settled().items()}
+    return state
+
 
 class VisitEmbedding(nn.Module):
     """A visit as the sum of its codes' vectors, its place in the record and the days since the one before."""

@@ -33,6 +33,8 @@ class MarginalNetwork(nn.Module):
     def __init__(self, shape: Shape, prevalence: Prevalence) -> None:
         super().__init__()
         self.steerable = True
+        #: Its numbers are the counts themselves.
+        self.holds_counts = True
         self.logits: Tensor
         self.going_on: Tensor
         self.gaps: Tensor

@@ -199,14 +199,14 @@ class Recall(nn.Module):
     part in proportion to the log-odds that the code lacks. A factor of 1 there makes rare and frequent codes alike.
     """
 
-    def __init__(self, width: int, own: CodeTable, initial_logits: Tensor) -> None:
+    def __init__(self, width: int, own: CodeTable, log_odds: Tensor) -> None:
         super().__init__()
         self.from_state = nn.Linear(width, 2 * N_FACTS)
         nn.init.zeros_(self.from_state.weight)
         nn.init.zeros_(self.from_state.bias)
         self.own = own
         self.rarity: Tensor
-        self.register_buffer("rarity", -initial_logits.clone() / _PACE)
+        self.register_buffer("rarity", -log_odds / _PACE)
 
     def forward(self, states: Tensor, had: Had, state_of_row: Tensor | None = None) -> Pushes:
         """The pushes of lines; their rows are those of `states` (rows, width), or have those of `state_of_row`."""

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from adapcla.errors import InputError
 from adapcla.records.vocabulary import Vocabulary
 
+#: Counts below this, but not 0, are small: what is shared must not tell them apart.
+MIN_CELL = 11
+
 
 @dataclass(frozen=True, eq=False)
 class Prevalence:
@@ -65,7 +68,21 @@ class Prevalence:
         share[found] = self.share[positions[found]]
         return Prevalence(vocabulary, share, self.n_visits)
 
-    def suppressed(self, min_cell: int = 11) -> Prevalence:
+    def floored(self, min_cell: int = MIN_CELL) -> Prevalence:
+        """A copy in which codes of 1 to `min_cell` − 1 visits are all as frequent as the most frequent of them may be.
+
+        >>> counts = Prevalence(Vocabulary.of(["A", "B", "C"]), np.array([0.5, 0.02, 0.0]), n_visits=100)
+        >>> counts.floored(11).share.tolist()
+        [0.5, 0.1, 0.0]
+        """
+        if self.n_visits is None:
+            return self
+        share = self.share.copy()
+        visits = np.nan_to_num(share) * self.n_visits
+        share[(visits > 0.5) & (visits < min_cell - 0.5)] = min(1.0, (min_cell - 1) / self.n_visits)
+        return Prevalence(self.vocabulary, share, self.n_visits)
+
+    def suppressed(self, min_cell: int = MIN_CELL) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are unknown, so that small counts cannot be read.
 
         >>> counts = Prevalence(Vocabulary.of(["A", "B"]), np.array([0.5, 0.05]), n_visits=100)
