@@ -111,7 +111,7 @@ def test_loss_and_gradient_are_those_of_every_logit_written_out(head: str, biase
     network = _network(cohort, head)
     ranked, bias = network._ranked(batch), torch.linspace(-1, 1, cohort.n_codes) if biased else None
     states = network.states(ranked)
-    pushes = network._pushes(states, ranked)
+    pushes = network._push(states, ranked)
     assert pushes is not None and len(pushes.rows) == 6
     loss = network.head.loss(states, ranked, bias, weight, pushes)
 

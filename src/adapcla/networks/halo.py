@@ -25,8 +25,8 @@ from adapcla.errors import AdapclaError, UsageError
 from adapcla.networks.bce import CHUNK_ELEMENTS, SparseTargets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise
-from adapcla.networks.heads import Visits
-from adapcla.networks.recall import Pushes, refuse_pushes
+from adapcla.networks.heads import Bias, Rows, Visits
+from adapcla.networks.recall import Push, refuse_push
 from adapcla.networks.triangular import TriangularBlocks
 
 #: Codes of a block: small enough that the diagonal squares are cheap, large enough for fast products.
@@ -72,16 +72,9 @@ class HaloHead(nn.Module):
             out[:, low:high] += hidden[:, low:high] @ self.hidden_to_code.square(number)
         return out
 
-    def loss(
-        self,
-        states: Tensor,
-        visits: Visits,
-        bias: Tensor | None,
-        positive_weight: float = 1.0,
-        pushes: Pushes | None = None,
-    ) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        refuse_pushes(pushes)
+        refuse_push(push)
         history = states[visits.row_before]
         order = torch.argsort(visits.visit_of_entry, stable=True)
         targets = SparseTargets(visits.visit_of_entry[order], visits.codes[order], torch.ones(len(history)))
@@ -100,9 +93,9 @@ class HaloHead(nn.Module):
         return out
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        refuse_pushes(pushes)
+        refuse_push(push)
         logits = self.teacher_forced_logits(states, visits)
         if bias is not None:
             logits += bias
@@ -110,16 +103,9 @@ class HaloHead(nn.Module):
         return out.index_add_(0, visits.visit_of_entry, -logits[visits.visit_of_entry, visits.codes].double())
 
     @torch.no_grad()
-    def draw(
-        self,
-        states: Tensor,
-        row_of_patient: Tensor | None,
-        rule: DrawRule,
-        noise: Noise,
-        pushes: Pushes | None = None,
-    ) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient, in one sweep over the codes."""
-        refuse_pushes(pushes)
+        refuse_push(push)
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this head draws code by code")
         sums = self.history_to_hidden(states)

@@ -20,7 +20,12 @@ from adapcla.networks.blocks import BlockParts, block_bce, shared_first
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
-from adapcla.networks.recall import Pushes, pair_dots
+from adapcla.networks.recall import Push, Pushes, pair_dots
+
+#: Added to the logits (codes,), or nothing.
+Bias = Tensor | None
+#: The state row of each patient, or one each.
+Rows = Tensor | None
 
 
 class Visits(Protocol):
@@ -42,22 +47,13 @@ class Visits(Protocol):
 class Head(Protocol):
     """The contract of heads."""
 
-    def loss(
-        self, states: Tensor, visits: Visits, bias: Tensor | None, positive_weight: float, pushes: Pushes | None = None
-    ) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
 
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None, pushes: Pushes | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
 
-    def draw(
-        self,
-        states: Tensor,
-        row_of_patient: Tensor | None,
-        rule: DrawRule,
-        noise: Noise,
-        pushes: Pushes | None = None,
-    ) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
 
 
@@ -76,48 +72,34 @@ class IndependentHead(nn.Module):
         """Logits (rows, codes)."""
         return torch.addmm(self._bias(bias), states, self.table().t())
 
-    def _at(self, states: Tensor, visits: Visits, bias: Tensor | None, pushes: Pushes) -> Tensor:
+    def _at(self, states: Tensor, visits: Visits, bias: Bias, push: Pushes) -> Tensor:
         """The logit (lines,) of each pushed code of a visit, without the push."""
-        dots = pair_dots(states, self.table(), visits.row_before[pushes.rows], pushes.codes)
-        return dots + self._bias(bias)[pushes.codes]
+        dots = pair_dots(states, self.table(), visits.row_before[push.rows], push.codes)
+        return dots + self._bias(bias)[push.codes]
 
-    def loss(
-        self,
-        states: Tensor,
-        visits: Visits,
-        bias: Tensor | None,
-        positive_weight: float = 1.0,
-        pushes: Pushes | None = None,
-    ) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
         targets = sparse_targets(
             visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0]
         )
         total = sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
-        if pushes is not None:
-            total = total + pushes.change(self._at(states, visits, bias, pushes), positive_weight).sum()
+        if push is not None:
+            total = total + push.change(self._at(states, visits, bias, push), positive_weight).sum()
         return total
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
         out = sparse_nll(states, self.table(), self._bias(bias), visits.row_before, visits.visit_of_entry, visits.codes)
-        if pushes is not None:
-            out.index_add_(0, pushes.rows, pushes.change(self._at(states, visits, bias, pushes)).double())
+        if push is not None:
+            out.index_add_(0, push.rows, push.change(self._at(states, visits, bias, push)).double())
         return out
 
     @torch.no_grad()
-    def draw(
-        self,
-        states: Tensor,
-        row_of_patient: Tensor | None,
-        rule: DrawRule,
-        noise: Noise,
-        pushes: Pushes | None = None,
-    ) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
         logits = self.logits(states)
-        logits = rule.applied(logits if pushes is None else pushes.added_to(logits))
+        logits = rule.applied(logits if push is None else push.added_to(logits))
         if rule.counts is None:
             return bernoulli_codes(logits, row_of_patient, noise, channel=8)
         wanted = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
@@ -214,14 +196,7 @@ class BlockwiseHead(Remembering):
         dots = dots + pair_dots(parts.inner.flatten(0, 1), parts.lifted, cell, codes)
         return dots + parts.bias[codes]
 
-    def loss(
-        self,
-        states: Tensor,
-        visits: Visits,
-        bias: Tensor | None,
-        positive_weight: float = 1.0,
-        pushes: Pushes | None = None,
-    ) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
         order = shared_first(visits.row_before)
         history, visit_of_entry = states[order.rows], order.place[visits.visit_of_entry]
@@ -231,13 +206,13 @@ class BlockwiseHead(Remembering):
         targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(len(order.place)))
         parts = BlockParts(history, inner, table, table @ self.to_state, whole)
         total = block_bce(parts, self.sizes, targets, positive_weight)
-        if pushes is not None:
-            logits = self._at(parts, order.row_of_place, order.place[pushes.rows], pushes.codes)
-            total = total + pushes.change(logits, positive_weight).sum()
+        if push is not None:
+            logits = self._at(parts, order.row_of_place, order.place[push.rows], push.codes)
+            total = total + push.change(logits, positive_weight).sum()
         return total
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
         history = states[visits.row_before]
         every = torch.arange(len(history))
@@ -259,21 +234,14 @@ class BlockwiseHead(Remembering):
                 visits.codes[mine] - begin,
             )
             begin += size
-        if pushes is not None:
+        if push is not None:
             parts = BlockParts(history, inner, self.table(), self._lifted(), whole)
-            logits = self._at(parts, every, pushes.rows, pushes.codes)
-            out.index_add_(0, pushes.rows, pushes.change(logits).double())
+            logits = self._at(parts, every, push.rows, push.codes)
+            out.index_add_(0, push.rows, push.change(logits).double())
         return out
 
     @torch.no_grad()
-    def draw(
-        self,
-        states: Tensor,
-        row_of_patient: Tensor | None,
-        rule: DrawRule,
-        noise: Noise,
-        pushes: Pushes | None = None,
-    ) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient, block by block."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
@@ -282,8 +250,8 @@ class BlockwiseHead(Remembering):
         base = torch.addmm(self.bias, states, self.table().t())
         if row_of_patient is not None:
             base = base[row_of_patient]
-        if pushes is not None:
-            base = pushes.added_to(base)
+        if push is not None:
+            base = push.added_to(base)
         running = self.from_history(history)
         patients, codes, begin = [], [], 0
         for k, size in enumerate(self.sizes):

@@ -65,9 +65,13 @@ class Pushes(NamedTuple):
         return change
 
 
-def refuse_pushes(pushes: Pushes | None) -> None:
-    """For heads without room for them."""
-    if pushes is not None:
+#: What recall adds, or nothing.
+Push = Pushes | None
+
+
+def refuse_push(push: Push) -> None:
+    """For heads without room for it."""
+    if push is not None:
         raise UsageError("recall=true: expected head=independent or head=blockwise")
 
 

@@ -21,9 +21,9 @@ from adapcla.networks.batch import Batch
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Shape
 from adapcla.networks.decoding import decoded, normal
 from adapcla.networks.draws import Noise
-from adapcla.networks.heads import IndependentHead, Visits
+from adapcla.networks.heads import Bias, IndependentHead, Rows, Visits
 from adapcla.networks.layers import CodeTable, RecurrentCache, RecurrentTrunk, VisitEmbedding
-from adapcla.networks.recall import Pushes
+from adapcla.networks.recall import Push
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Prevalence
 
@@ -76,29 +76,15 @@ class Predictor(nn.Module):
         super().__init__()
         self.inner = inner
 
-    def loss(
-        self,
-        states: Tensor,
-        visits: Visits,
-        bias: Tensor | None,
-        positive_weight: float = 1.0,
-        pushes: Pushes | None = None,
-    ) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        return self.inner.loss(states, visits, bias, positive_weight, pushes)
+        return self.inner.loss(states, visits, bias, positive_weight, push)
 
-    def nll(self, states: Tensor, visits: Visits, bias: Tensor | None = None, pushes: Pushes | None = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit under the guess (visits,)."""
-        return self.inner.nll(states, visits, bias, pushes)
+        return self.inner.nll(states, visits, bias, push)
 
-    def draw(
-        self,
-        states: Tensor,
-        row_of_patient: Tensor | None,
-        rule: DrawRule,
-        noise: Noise,
-        pushes: Pushes | None = None,
-    ) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """Refused: visits come from the generator."""
         raise UsageError("the predictor of stage one is not sampled from")
 

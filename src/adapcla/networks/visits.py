@@ -20,7 +20,7 @@ from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.heads import Head
 from adapcla.networks.layers import CodeTable, VisitEmbedding
-from adapcla.networks.recall import Memory, Pushes, Recall, had_before, had_in_all
+from adapcla.networks.recall import Memory, Push, Recall, had_before, had_in_all
 
 
 class RollState(NamedTuple):
@@ -74,7 +74,7 @@ class VisitNetwork(nn.Module):
         out: Tensor = self.trunk(rows, batch)
         return out
 
-    def _pushes(self, states: Tensor, ranked: Batch) -> Pushes | None:
+    def _push(self, states: Tensor, ranked: Batch) -> Push:
         """What is added for codes that were there before each visit."""
         return None if self.recall is None else self.recall(states, had_before(ranked), ranked.row_before)
 
@@ -82,8 +82,8 @@ class VisitNetwork(nn.Module):
         """The summed loss: codes of real visits, continuing, and day gaps where the cohort has them."""
         ranked = self._ranked(batch)
         states = self.states(ranked)
-        pushes = self._pushes(states, ranked)
-        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight, pushes)
+        push = self._push(states, ranked)
+        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight, push)
         total = total + self._going_on_nll(states, ranked).sum()
         if self.gap_head is not None:
             total = total + self._gap_nll(states, ranked).sum()
@@ -111,7 +111,7 @@ class VisitNetwork(nn.Module):
         """How probable the records are."""
         ranked = self._ranked(batch)
         states = self.states(ranked)
-        codes = self.head.nll(states, ranked, self._in_rank_order(bias), self._pushes(states, ranked))
+        codes = self.head.nll(states, ranked, self._in_rank_order(bias), self._push(states, ranked))
         rest = self._going_on_nll(states, ranked).double()
         if self.gap_head is not None:
             rest = rest + self._gap_nll(states, ranked)
@@ -161,8 +161,8 @@ class VisitNetwork(nn.Module):
         ranked = replace(rule, bias=self._in_rank_order(rule.bias))
         # Before the first visit nobody has had anything, and patients share the rows of states.
         recall = self.recall if state.n_seen else None
-        pushes = None if recall is None else recall(state.states, state.memory.had())
-        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise, pushes)
+        push = None if recall is None else recall(state.states, state.memory.had())
+        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise, push)
         codes = self.code_of_rank.numpy()[ranks]
         order = np.lexsort((codes, who))
         return who[order], codes[order]
