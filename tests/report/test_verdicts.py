@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from adapcla.metrics.evaluation import SUITES, metrics_of
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import (
     CANNOT_TELL,
@@ -61,3 +62,8 @@ def test_fits_are_paired_by_seed_so_that_common_luck_drops_out():
     assert decided(paired(one, two, "down")) == NOT_HELD
     assert paired({1: 0.1}, {1: 0.2}, "up") is None
     assert paired({1: 0.1, 2: 0.2}, {3: 0.2, 4: 0.1}, "up") is None
+
+
+def test_every_claim_is_about_a_metric_that_exists() -> None:
+    known = {metric.key for metric in metrics_of(list(SUITES))}
+    assert {claim.metric for claim in CLAIMS} <= known
