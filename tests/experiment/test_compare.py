@@ -111,6 +111,11 @@ def test_settings_reach_the_rows_that_know_them(method):
     assert ("latent" in mine) == (method == "eva")
 
 
+def test_a_setting_that_is_off_reaches_its_row_too():
+    assert known_settings("adapcla", {"recall": True}) == {"recall": True}
+    assert known_settings("gpt", {"recall": True}) == {}
+
+
 def test_the_mean_over_seeds_by_hand():
     """.2 and .4: mean .3, standard deviation .14; one seed has no spread; no value is a dash."""
     lines = [Line("lstm", 1, {"m": 0.2}), Line("lstm", 2, {"m": 0.4}), Line("eva", 1, {"m": None})]

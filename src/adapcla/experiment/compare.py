@@ -118,7 +118,7 @@ def known_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
 
     row = METHODS[method].settings
     somewhere = {name for family in FAMILIES.values() for name in family.model_fields}
-    mine = set(row.architecture.model_dump())
+    mine = set(type(row.architecture).model_fields)
     return {name: value for name, value in settings.items() if name in mine or name not in somewhere}
 
 

@@ -76,6 +76,10 @@ class Plan:
         """Fail before the expensive part: rows, settings, targets and analyses must exist."""
         for method, settings in self.rows.values():
             generator_for(method, **settings)
+        for name, variant in self.spec.fit.variants.items():
+            # What is set for all rows reaches those that know it; what is set for one row must be known to it.
+            for setting in sorted(set(variant.settings) - set(self.rows[name][1])):
+                raise UsageError(f"fit.variants.{name}.settings: {variant.method} has no setting {setting!r}")
         wanted = {method for target in self.spec.targets.values() for method in target.methods}
         wanted |= {self.spec.analyse.method} if self.spec.analyse.parts else set()
         for name in sorted(wanted - set(self.rows)):
