@@ -31,7 +31,9 @@ def test_the_three_forms_hold_the_same_numbers(tmp_path):
 def test_columns_of_numbers_and_long_tables_are_known():
     assert TABLE.numeric == (False, True)
     assert not TABLE.long
-    assert Table("t", "", "", ("a",), (Line((Cell("x"),)),) * (LONG + 1)).long
+    many = (Line((Cell("x"),)),) * (LONG + 1)
+    assert Table("t", "", "", ("a",), many).long
+    assert not Table("t", "", "", ("a",), many, always_open=True).long
 
 
 def test_cells():

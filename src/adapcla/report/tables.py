@@ -44,6 +44,8 @@ class Table:
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     hints: tuple[str, ...] = field(default=())
+    #: What people come for is never folded away, however long it is.
+    always_open: bool = False
 
     @property
     def numeric(self) -> tuple[bool, ...]:
@@ -53,7 +55,7 @@ class Table:
     @property
     def long(self) -> bool:
         """Whether the page folds the table away."""
-        return len(self.lines) > LONG
+        return len(self.lines) > LONG and not self.always_open
 
     def csv(self) -> str:
         """Comma-separated values: numbers as numbers, the interval as text beside them."""

@@ -258,7 +258,7 @@ def verdict_table(study: Study) -> Table | None:
         "and knows nothing of training luck."
     )
     columns = ("claim", "whose", "our gain", "paper's gain", "verdict")
-    return Table("verdicts", "What held here", caption, columns, tuple(lines))
+    return Table("verdicts", "What held here", caption, columns, tuple(lines), always_open=True)
 
 
 def _signed(value: float | None) -> str:
