@@ -9,10 +9,12 @@ from adapcla.report.verdicts import (
     CLAIMS,
     HELD,
     NOT_HELD,
+    Claim,
     decided,
     difference,
     not_assessed,
     paired,
+    verdict,
     verdict_table,
     verdicts,
 )
@@ -46,6 +48,17 @@ def test_a_study_says_what_it_can_and_names_what_it_did_not_look_at(finished_run
     unseen = not_assessed(study)
     assert any("needs halo" in claim for claim in unseen)
     assert len(unseen) + sum(1 for c in CLAIMS if {c.row, c.other} <= set(study.rows)) == len(CLAIMS)
+
+
+def test_where_real_patients_are_to_be_matched_the_nearer_row_gains(finished_run):
+    study = Study.open(finished_run)
+    claim = Claim("nearer", "adapcla", "adapcla-no-scaffold", "next_visit_jaccard")
+    found = verdict(study, claim)
+    one, two, real = (
+        study.measured(row, claim.metric).value for row in ("adapcla", "adapcla-no-scaffold", "real test")
+    )
+    assert float(found.ours) == pytest.approx(abs(two - real) - abs(one - real), abs=6e-4)
+    assert "(real " in found.why
 
 
 def test_the_verdict_is_the_last_column(finished_run):
