@@ -19,7 +19,9 @@ def test_probes_and_cases_leave_tables_figures_and_captions(tmp_path):
     run = generator_for("adapcla", **SMALL).fit(train, valid)
     parts = {"train": train, "valid": valid, "test": test}
     subject = Subject("adapcla", SMALL, parts, {"adapcla": run}, {"adapcla": run.sample(100)}, quick=True)
+    (tmp_path / "schedules").mkdir()
     analyse(subject, ["probes", "cases"], tmp_path)
+    assert not (tmp_path / "schedules").exists()  # of an earlier run, and no longer asked for
     for part, figure in (("probes", "probe_dynamics"), ("cases", "next_visit")):
         assert figure in read_json(tmp_path / part / "summary.json")["captions"]
         assert (tmp_path / part / f"{figure}.svg").stat().st_size > 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,9 @@ class Subject:
 
 
 def analyse(subject: Subject, parts: Sequence[str], out: Path) -> None:
-    """Do the named analyses, each into its folder below `out`."""
+    """Do the named analyses, each into its folder below `out`; those of an earlier run that are not named go."""
+    for name in set(PARTS) - set(parts):
+        shutil.rmtree(out / name, ignore_errors=True)
     for name in parts:
         folder = ResultFolder(out / name, overwrite=True)
         PARTS[name](subject, folder)
