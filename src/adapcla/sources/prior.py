@@ -10,6 +10,7 @@ import numpy as np
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Code, Prevalence, Vocabulary
+from adapcla.records.prevalence import MIN_CELL
 from adapcla.records.store import write_bytes
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.tables import Table, open_table
@@ -47,7 +48,7 @@ def read_prevalence(path: str | Path) -> Prevalence:
     return Prevalence(vocabulary, share[order], n_visits)
 
 
-def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = 11) -> int:
+def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = MIN_CELL) -> int:
     """Write a table that `read_prevalence` reads; codes of 1 to `min_cell` − 1 visits are left out. How many are."""
     if min_cell < 1:
         raise UsageError(f"--min-cell {min_cell}\nexpected: 1 or more\nto do: 1 leaves nothing out; 11 is usual")

@@ -1,0 +1,71 @@
+"""What recall costs: a training step and sampling of `tailwise` with it over without it, in turn, processor time.
+
+    python benchmarks/recall.py [--repeats 12] [--patients 6000] [--codes 2000] [--width 128]
+
+Prints one JSON object: the median ratios, and the seconds behind them. One thread, so that both sides have the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.networks.batch import Batch
+from adapcla.sources import planted
+
+#: Patients of a step, and of a sample: two whole blocks.
+_BATCH, _DRAWN = 256, 2048
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of some work."""
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def step(generator: NeuralGenerator, batch: Batch) -> None:
+    """One step forward and back."""
+    modules: Any = generator.fitted.modules
+    modules.train()
+    modules.zero_grad(set_to_none=True)
+    modules.loss(batch, None, 1.0).backward()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in (("repeats", 12), ("patients", 6000), ("codes", 2000), ("width", 128)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    train, valid, _ = planted.simulate(patients=asked.patients, codes=asked.codes, seed=1).split(seed=4)
+    settings: dict[str, Any] = {"width": asked.width, "layers": 2, "passes": 1, "calibration_rounds": 0}
+    sides = {with_it: generator_for("tailwise", **settings, recall=with_it) for with_it in (False, True)}
+    for generator in sides.values():
+        generator.fit(train, valid)
+    batch = sides[True].records(train).batch(np.arange(_BATCH))
+    took: dict[tuple[str, bool], list[float]] = {(what, side): [] for what in ("step", "sample") for side in sides}
+    for number in range(asked.repeats):
+        for side, generator in sides.items():
+            took["step", side].append(seconds(partial(step, generator, batch)))
+            took["sample", side].append(seconds(partial(generator.sample, _DRAWN, seed=number)))
+    found: dict[str, Any] = {}
+    for what in ("step", "sample"):
+        ratios = [on / off for on, off in zip(took[what, True], took[what, False], strict=True)]
+        found[f"{what}_with_over_without"] = round(statistics.median(ratios), 3)
+        found[f"{what}_seconds"] = [round(statistics.median(took[what, side]), 4) for side in (False, True)]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
