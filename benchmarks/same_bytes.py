@@ -1,0 +1,89 @@
+"""Hashes of what every method writes and of all its scores, for fixed seeds: the same before and after a change.
+
+Run it before a change with `--out before.json`, and after it with `--against before.json`: rows that differ are named,
+and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from adapcla import Cohort, evaluate
+from adapcla.generators.methods import METHODS, generator_for
+from adapcla.sources import planted
+
+SMALL = {"width": 16, "heads": 2, "layers": 1, "passes": 2, "batch_size": 32}
+
+
+def cohort_hash(cohort: Cohort) -> str:
+    digest = hashlib.sha256()
+    for array in (cohort.codes, cohort.visit_starts, cohort.patient_starts, cohort.days):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    for name, attribute in sorted(cohort.attributes.items()):
+        digest.update(name.encode() + np.ascontiguousarray(attribute.values).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def settings_of(method: str) -> dict[str, object]:
+    known = METHODS[method].settings.model_dump()
+    names = {*known, *known["architecture"], *known["budget"]}
+    return {name: value for name, value in SMALL.items() if name in names}
+
+
+def hashes(method: str, parts: tuple[Cohort, Cohort, Cohort, Cohort], scores: bool) -> dict[str, str]:
+    train, valid, test, control = parts
+    generator = generator_for(method, **settings_of(method)).fit(train, valid)
+    synthetic = generator.sample(300, seed=3)
+    found = {"sample": cohort_hash(synthetic)}
+    row = METHODS[method]
+    if "likelihood" in row.supports:
+        found["likelihood"] = hashlib.sha256(generator.log_likelihood(test).tobytes()).hexdigest()[:16]
+    if "toward" in row.supports:
+        found["steered"] = cohort_hash(generator.sample(200, seed=4, toward=test.prevalence()))
+    if "continue_" in row.supports:
+        found["continued"] = cohort_hash(generator.continue_(test.subset(range(20)), draws=5, seed=2).drawn)
+    if scores:
+        table = evaluate(train, test, synthetic, control=control, quick=True).table()
+        found["scores"] = hashlib.sha256(table.write_csv().encode()).hexdigest()[:16]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--methods", default="", help="names with commas; all but the paper sizes if left out")
+    parser.add_argument("--no-scores", action="store_true", help="hash samples and likelihoods alone")
+    parser.add_argument("--out", type=Path, help="write the hashes here")
+    parser.add_argument("--against", type=Path, help="compare with the hashes in this file")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    cohort = planted.simulate(400, 150, seed=5)
+    train, valid, test, control = cohort.split(seed=4, control=0.2)
+    names = asked.methods.split(",") if asked.methods else [n for n in METHODS if not n.endswith("paper-size")]
+    found = {}
+    for name in names:
+        found[name] = hashes(name, (train, valid, test, control), not asked.no_scores)
+        print(name, found[name], file=sys.stderr, flush=True)
+    if asked.out:
+        asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    if not asked.against:
+        return 0
+    before = json.loads(asked.against.read_text())
+    differ = [
+        f"{name} {what}"
+        for name, row in found.items()
+        for what, value in row.items()
+        if before.get(name, {}).get(what, value) != value
+    ]
+    print(json.dumps({"compared": len(found), "differ": differ}))
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
