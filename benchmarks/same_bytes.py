@@ -51,7 +51,9 @@ def hashes(method: str, parts: tuple[Cohort, Cohort, Cohort, Cohort], scores: bo
         found["continued"] = cohort_hash(generator.continue_(test.subset(range(20)), draws=5, seed=2).drawn)
     if scores:
         table = evaluate(train, test, synthetic, control=control, quick=True).table()
-        found["scores"] = hashlib.sha256(table.write_csv().encode()).hexdigest()[:16]
+        for suite in table["suite"].unique(maintain_order=True):
+            text = table.filter(table["suite"] == suite).write_csv()
+            found[f"scores: {suite}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
 
 
