@@ -1,8 +1,9 @@
-"""What every test may lean on: small cohorts, the open data beside the repository, one thread a process."""
+"""What every test may lean on: small cohorts, open data sets, one thread a process."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.sources.open_data import data_folder
 
 # Torch reads this when it is first loaded, in this process or in one that a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,12 +48,17 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of open data sets; a test that needs it is skipped, with the reason, where it is absent."""
-    wanted = Path(os.environ.get("ADAPCLA_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
-    if not (wanted / "MANIFEST.sha256").is_file():
-        pytest.skip(f"no open data at {wanted}: set ADAPCLA_SHARED_DATA to a folder with MANIFEST.sha256")
-    return wanted
+def open_data_at() -> Callable[[str], Path]:
+    """A function of a name below the folder of data; a test that asks for what is absent is skipped and says so."""
+    folders = (REPOSITORY / data_folder(), REPOSITORY.parent / "shared" / "data")
+
+    def place(name: str) -> Path:
+        for folder in folders:
+            if (folder / name).exists():
+                return folder / name
+        return pytest.skip(f"no open data {name} in {folders[0]}: see docs/data.md, or set ADAPCLA_DATA")
+
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -60,10 +60,10 @@ def test_resume_and_overwrite_exclude_each_other(toml):
     assert ran.exit_code != 0 and "exclude" in str(ran.exception)
 
 
-def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(shared_data, repository, tmp_path):
+def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(open_data_at, repository, tmp_path):
     """The public demo tables stand in for the full ones: one method, one pass."""
     changes = [
-        f"data.path={shared_data / 'mimic3_demo'}",
+        f"data.path={open_data_at('mimic3_demo')}",
         'fit.methods=["adapcla"]',
         "fit.seeds=[1]",
         'fit.settings={"passes": 1, "width": 16, "layers": 1, "heads": 2, "batch_size": 16}',

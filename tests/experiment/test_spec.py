@@ -70,21 +70,16 @@ def test_the_fingerprint_knows_every_setting():
     assert key_of("a", 1) != key_of("a", 2)
 
 
-def test_absent_data_says_what_to_set(tmp_path, monkeypatch):
-    monkeypatch.delenv("ADAPCLA_DATA", raising=False)
-    data = DataSpec(source="table", path="visits.csv", root="data")
-    with pytest.raises(InputError) as error:
-        data_path(data, tmp_path)
-    assert "--set data.path=" in str(error.value) and "ADAPCLA_DATA" in str(error.value)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "visits.csv").write_text("x")
-    assert data_path(data, tmp_path) == tmp_path / "data" / "visits.csv"
-
-
-def test_the_environment_names_the_folder_of_data(tmp_path, monkeypatch):
-    (tmp_path / "visits.csv").write_text("x")
+def test_data_are_looked_for_in_one_folder_and_absence_says_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAPCLA_DATA", str(tmp_path))
-    assert data_path(DataSpec(source="table", path="visits.csv", root="elsewhere"), "/") == tmp_path / "visits.csv"
+    data = DataSpec(source="table", path="visits.csv")
+    with pytest.raises(InputError) as error:
+        data_path(data)
+    assert "--set data.path=" in str(error.value) and "ADAPCLA_DATA" in str(error.value)
+    (tmp_path / "visits.csv").write_text("x")
+    assert data_path(data) == tmp_path / "visits.csv"
+    monkeypatch.delenv("ADAPCLA_DATA")
+    assert data_path(DataSpec(source="table", path=str(tmp_path / "visits.csv"))) == tmp_path / "visits.csv"
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):

@@ -27,17 +27,17 @@ def saved(tmp_path):
 
 def test_patients_are_chosen_by_attribute(saved):
     data = DataSpec(source="cohort", path=str(saved), where={"sex": ["F"]})
-    assert list(stages.read_data(data, saved).patients()) == [[["A", "B"]], [["B", "C"]]]
+    assert list(stages.read_data(data).patients()) == [[["A", "B"]], [["B", "C"]]]
 
 
 def test_rare_codes_are_left_out_and_counted(saved):
-    cohort = stages.read_data(DataSpec(source="cohort", path=str(saved), min_patients=2), saved)
+    cohort = stages.read_data(DataSpec(source="cohort", path=str(saved), min_patients=2))
     assert cohort.vocabulary.tokens == ("A", "B") and cohort.card["dropped"]["entries of codes left out"] == 1
 
 
 def test_some_patients_are_the_same_ones_every_time(saved):
     data = DataSpec(source="cohort", path=str(saved), patients=2)
-    one, two = (stages.read_data(data, saved) for _ in range(2))
+    one, two = (stages.read_data(data) for _ in range(2))
     assert one.n_patients == 2 and one.fingerprint == two.fingerprint
 
 
@@ -47,43 +47,43 @@ def test_some_patients_are_the_same_ones_every_time(saved):
 )
 def test_an_unknown_attribute_or_category_is_named(saved, change, told):
     with pytest.raises(UsageError, match=told):
-        stages.read_data(DataSpec(source="cohort", path=str(saved), **change), saved)
+        stages.read_data(DataSpec(source="cohort", path=str(saved), **change))
 
 
 def test_an_unknown_option_of_a_source_is_named(tmp_path):
     (tmp_path / "t.csv").write_text("patient_id,visit_id,dx\n1,1,A\n")
     with pytest.raises(UsageError, match=r"data\.options\.code:"):
-        stages.read_data(DataSpec(source="table", path=str(tmp_path / "t.csv"), options={"code": "dx"}), tmp_path)
+        stages.read_data(DataSpec(source="table", path=str(tmp_path / "t.csv"), options={"code": "dx"}))
 
 
 def test_the_key_of_data_sees_a_changed_file_and_a_changed_split(saved):
     data = DataSpec(source="cohort", path=str(saved))
-    before = stages.data_key(data, SplitSpec(), saved)
-    assert stages.data_key(data, SplitSpec(seed=5), saved) != before
+    before = stages.data_key(data, SplitSpec())
+    assert stages.data_key(data, SplitSpec(seed=5)) != before
     os.utime(saved / "card.json", ns=(1, 1))
-    assert stages.data_key(data, SplitSpec(), saved) == before, "a copy with another time is the same data"
+    assert stages.data_key(data, SplitSpec()) == before, "a copy with another time is the same data"
     (saved / "card.json").write_text("{}")
-    assert stages.data_key(data, SplitSpec(), saved) != before
+    assert stages.data_key(data, SplitSpec()) != before
 
 
 def test_large_files_are_known_by_their_time(saved, monkeypatch):
     monkeypatch.setattr(stages, "_LARGE", 1)
     data = DataSpec(source="cohort", path=str(saved))
-    before = stages.data_key(data, SplitSpec(), saved)
+    before = stages.data_key(data, SplitSpec())
     os.utime(saved / "card.json", ns=(1, 1))
-    assert stages.data_key(data, SplitSpec(), saved) != before
+    assert stages.data_key(data, SplitSpec()) != before
 
 
 def test_preparing_twice_reads_once(tmp_path, monkeypatch):
-    parts = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path, tmp_path / "data", "k")
+    parts = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path / "data", "k")
     assert set(parts) == {"train", "valid", "test", "control"}
     monkeypatch.setattr(stages, "read_data", lambda *_: pytest.fail("read again"))
-    again = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path, tmp_path / "data", "k")
+    again = stages.prepared(PLANTED, SplitSpec(control=0.2), tmp_path / "data", "k")
     assert again["train"].fingerprint == parts["train"].fingerprint
 
 
 def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
-    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
     train, valid = parts["train"], parts["valid"]
     one = stages.trained(tmp_path / "fit", "a", "adapcla", SMALL, 1, train, valid)
     same = stages.trained(tmp_path / "fit", "a", "adapcla", SMALL, 1, train, valid)
@@ -94,7 +94,7 @@ def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
 
 
 def test_a_torn_record_of_what_was_asked_is_begun_again(tmp_path):
-    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
     (tmp_path / "fit").mkdir()
     (tmp_path / "fit" / "asked.json").write_text("{")
     fitted = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
@@ -102,7 +102,7 @@ def test_a_torn_record_of_what_was_asked_is_begun_again(tmp_path):
 
 
 def test_a_sample_and_its_scores_are_made_once(tmp_path, monkeypatch):
-    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path, tmp_path / "data", "k")
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
     generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
     made = stages.sampled(tmp_path / "s", "s1", generator, 30, 1)
     assert made.n_patients == 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -49,19 +50,19 @@ def test_ccs_of_known_codes(code: str, system: str, wanted: str | None) -> None:
     assert codes.ccs(code, system) == wanted
 
 
-def test_ccs_agrees_with_the_published_icd9_table(shared_data: Path) -> None:
-    with gzip.open(shared_data / "vocab" / "ccs_icd9cm_single.csv.gz", "rt", encoding="utf-8") as stream:
+def test_ccs_agrees_with_the_published_icd9_table(open_data_at: Callable[[str], Path]) -> None:
+    with gzip.open(open_data_at("vocab/ccs_icd9cm_single.csv.gz"), "rt", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) > 15_000
     assert [row["icd9cm"] for row in rows if codes.ccs(row["icd9cm"], "ICD9CM") != row["ccs"]] == []
     assert all(codes.ccs_name(row["ccs"]) == row["ccs_label"] for row in rows)
 
 
-def test_ccs_of_icd10_agrees_with_the_published_table_on_codes_in_use(shared_data: Path) -> None:
+def test_ccs_of_icd10_agrees_with_the_published_table_on_codes_in_use(open_data_at: Callable[[str], Path]) -> None:
     """Through the equivalence mapping 95 % of the diagnoses written in a hospital land in the official group."""
-    with gzip.open(shared_data / "vocab" / "ccs_icd10cm_2019.csv.gz", "rt", encoding="utf-8") as stream:
+    with gzip.open(open_data_at("vocab/ccs_icd10cm_2019.csv.gz"), "rt", encoding="utf-8") as stream:
         official = {row["ICD-10-CM CODE"]: row["CCS CATEGORY"] for row in csv.DictReader(stream)}
-    with gzip.open(shared_data / "mimic4_demo" / "hosp" / "diagnoses_icd.csv.gz", "rt", encoding="utf-8") as stream:
+    with gzip.open(open_data_at("mimic4_demo/hosp/diagnoses_icd.csv.gz"), "rt", encoding="utf-8") as stream:
         used = [row["icd_code"] for row in csv.DictReader(stream) if row["icd_version"] == "10"]
     judged = [code for code in used if code in official]
     same = sum(codes.ccs(code, "ICD10CM") == official[code] for code in judged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -119,9 +120,9 @@ def test_domains_of_both_grammars(tmp_path: Path) -> None:
     assert list(read("meds", tmp_path / "e.parquet").patients()) == [[["ICD9CM/4019"]]]
 
 
-def test_the_demo_gives_the_same_cohort_from_tables_and_from_events(shared_data: Path) -> None:
-    events = shared_data / "mimic4_demo" / "meds" / "mimic_iv_demo_meds_events.parquet"
-    by_events, by_tables = read("meds", events), read("mimic4", shared_data / "mimic4_demo")
+def test_the_demo_gives_the_same_cohort_from_tables_and_from_events(open_data_at: Callable[[str], Path]) -> None:
+    events = open_data_at("mimic4_demo/meds/mimic_iv_demo_meds_events.parquet")
+    by_events, by_tables = read("meds", events), read("mimic4", open_data_at("mimic4_demo"))
     assert (by_events.n_patients, by_events.n_visits, by_events.n_codes) == (100, 275, 1474)
     assert list(by_events.patients()) == list(by_tables.patients())
     assert by_events.fingerprint == by_tables.fingerprint

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,8 +67,8 @@ def test_a_table_is_needed_only_where_its_domain_is(tmp_path: Path) -> None:
         read(data.root, Options(domains=("dx", "px")))
 
 
-def test_the_demo_gives_the_visits_of_its_normalised_form(shared_data: Path) -> None:
-    folder = shared_data / "mimic3_demo"
+def test_the_demo_gives_the_visits_of_its_normalised_form(open_data_at: Callable[[str], Path]) -> None:
+    folder = open_data_at("mimic3_demo")
     cohort, table = read(folder, Options()), read_table(folder / "visits.csv.gz", Options())
     assert (cohort.n_patients, cohort.n_visits, cohort.n_codes) == (100, 129, 581)
     assert cohort.card["dropped"] == {}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,10 @@ def test_age_is_moved_from_the_anchor_year_to_the_first_admission(tmp_path: Path
 
 
 @pytest.mark.parametrize("domains", [("dx",), ("dx", "px")])
-def test_the_demo_gives_the_visits_of_its_normalised_form(shared_data: Path, domains: tuple[str, ...]) -> None:
-    folder = shared_data / "mimic4_demo"
+def test_the_demo_gives_the_visits_of_its_normalised_form(
+    open_data_at: Callable[[str], Path], domains: tuple[str, ...]
+) -> None:
+    folder = open_data_at("mimic4_demo")
     options = Options(domains=domains)
     cohort, table = read(folder, options), read_table(folder / "visits.csv.gz", options)
     assert (cohort.n_patients, cohort.n_visits) == (100, 275)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,9 +155,9 @@ def test_a_folder_of_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(OPEN_DATA))
-def test_open_data_with_no_option(shared_data: Path, tmp_path: Path, name: str) -> None:
+def test_open_data_with_no_option(open_data_at: Callable[[str], Path], tmp_path: Path, name: str) -> None:
     patients, n_visits, n_codes = OPEN_DATA[name]
-    cohort = read(shared_data / name / "visits.csv.gz", Options())
+    cohort = read(open_data_at(f"{name}/visits.csv.gz"), Options())
     dropped = cohort.card["dropped"]
     assert cohort.n_patients == patients - dropped.get("patients without a visit", 0)
     assert cohort.n_visits == n_visits - dropped.get("visits without a code", 0)

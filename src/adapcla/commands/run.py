@@ -38,7 +38,7 @@ def run(
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    plan = Plan(read_spec(experiment, assignments(setting or [])), out, experiment.resolve().parent)
+    plan = Plan(read_spec(experiment, assignments(setting or [])), out)
     if dry_run:
         _show(plan, as_json)
         return

@@ -76,8 +76,8 @@ def compare(asked: Asked) -> list[Line]:
     _claim(asked)
     folder = RunFolder(asked.out)
     data = DataSpec(source="cohort", path=str(asked.cohort.resolve()))
-    key = data_key(data, asked.split, Path())
-    parts = prepared(data, asked.split, Path(), folder.data, key)
+    key = data_key(data, asked.split)
+    parts = prepared(data, asked.split, folder.data, key)
     lines: list[Line] = []
     scores: list[tuple[int | None, Scores]] = []
     for method in asked.methods:

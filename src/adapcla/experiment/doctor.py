@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adapcla.errors import AdapclaError
+from adapcla.sources.open_data import data_folder, open_sets
 from adapcla.version import __version__
 
 #: What an extra brings, by the module that shows it is there.
@@ -37,7 +38,7 @@ class Check(NamedTuple):
 
 
 def examined(folder: Path) -> dict[str, Any]:
-    """Versions, processors, memory, disk and extras, as one JSON object."""
+    """Versions, processors, memory, disk, extras and open data, as one JSON object."""
     import torch
 
     memory, disk = memory_gb(), shutil.disk_usage(folder).free / _GB
@@ -60,6 +61,8 @@ def examined(folder: Path) -> dict[str, Any]:
         "memory available GB": None if memory is None else round(memory, 1),
         "disk free GB": round(disk, 1),
         "device": "cpu",
+        "folder of data": str(data_folder()),
+        "open data": open_sets(data_folder()),
         "warnings": warnings,
     }
 

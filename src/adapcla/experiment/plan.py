@@ -61,8 +61,8 @@ REFERENCES = {"train_copy": train_copy, "marginal": marginal}
 class Plan:
     """All steps of a specification in a folder."""
 
-    def __init__(self, spec: Spec, out: str | Path, beside: str | Path = ".") -> None:
-        self.spec, self.beside = spec, Path(beside)
+    def __init__(self, spec: Spec, out: str | Path) -> None:
+        self.spec = spec
         self.folder = RunFolder(Path(out) / spec.name)
         asked = spec.rows()
         for method, _ in asked.values():
@@ -89,7 +89,7 @@ class Plan:
     @cached_property
     def data_key(self) -> str:
         """What the prepared cohort depends on."""
-        return stages.data_key(self.spec.data, self.spec.split, self.beside)
+        return stages.data_key(self.spec.data, self.spec.split)
 
     def fit_key(self, row: str, seed: int) -> str:
         """What a fit depends on."""
@@ -101,7 +101,7 @@ class Plan:
 
     def target_key(self, name: str) -> str:
         """What a target population depends on."""
-        return stages.data_key(self.spec.targets[name].data, self.spec.split, self.beside)
+        return stages.data_key(self.spec.targets[name].data, self.spec.split)
 
     def steered_key(self, row: str, seed: int, name: str, mode: str) -> str:
         """What a steered sample depends on."""
@@ -113,14 +113,12 @@ class Plan:
     @cached_property
     def parts(self) -> dict[str, Cohort]:
         """The prepared cohort."""
-        return stages.prepared(self.spec.data, self.spec.split, self.beside, self.folder.data, self.data_key)
+        return stages.prepared(self.spec.data, self.spec.split, self.folder.data, self.data_key)
 
     def target_parts(self, name: str) -> dict[str, Cohort]:
         """A prepared target population."""
         target = self.spec.targets[name]
-        return stages.prepared(
-            target.data, self.spec.split, self.beside, self.folder.target(name), self.target_key(name)
-        )
+        return stages.prepared(target.data, self.spec.split, self.folder.target(name), self.target_key(name))
 
     def generator(self, row: str, seed: int) -> NeuralGenerator:
         """A fitted row."""

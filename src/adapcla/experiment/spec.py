@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import os
 import re
 import tomllib
 from copy import deepcopy
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from adapcla.errors import InputError, UsageError
 from adapcla.records.store import json_bytes
+from adapcla.sources.open_data import data_folder
 
 SUITES = ("tail", "fidelity", "utility", "reliability", "privacy")
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
@@ -44,8 +44,7 @@ class DataSpec(_Part):
     """Where patients come from."""
 
     source: str = Field("planted", description="planted, cohort, or a name from `adapcla import`.")
-    path: str = Field("", description="File or folder; relative to ADAPCLA_DATA, else to `root`.")
-    root: str = Field(".", description="Folder of data, relative to the TOML file.")
+    path: str = Field("", description="File or folder, absolute or below the folder of data.")
     planted: PlantedSpec = PlantedSpec()
     options: dict[str, Any] = Field(default_factory=dict, description="Options of `adapcla import`.")
     where: dict[str, list[str]] = Field(default_factory=dict, description="Keep patients with these attributes.")
@@ -257,16 +256,14 @@ def _fields_at(place: list[str]) -> list[str]:
     return list(getattr(model, "model_fields", {}))
 
 
-def data_path(data: DataSpec, beside: str | Path) -> Path:
+def data_path(data: DataSpec) -> Path:
     """The file or folder of a data specification; an error that says what to set where it is absent."""
-    wanted = Path(data.path).expanduser()
-    root = os.environ.get("ADAPCLA_DATA", "")
-    place = wanted if wanted.is_absolute() else (Path(root) if root else Path(beside) / data.root) / wanted
+    place = data_folder() / Path(data.path).expanduser()
     if not place.exists():
         raise InputError(
             "no data there",
             path=place,
             expected=f"what `adapcla import {data.source}` reads",
-            remedy="add --set data.path=/where/it/is, or set ADAPCLA_DATA to the folder that holds it",
+            remedy="add --set data.path=/where/it/is, or set ADAPCLA_DATA to the folder of data (docs/data.md)",
         )
     return place

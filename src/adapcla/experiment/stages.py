@@ -36,7 +36,7 @@ COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validati
 _LARGE = 64 << 20
 
 
-def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
+def data_key(data: DataSpec, split: SplitSpec) -> str:
     """What a prepared cohort depends on: the settings and the files; a copy of the same files is the same data.
 
     Files too large to be read only for that are known by their size and time.
@@ -46,10 +46,9 @@ def data_key(data: DataSpec, split: SplitSpec, beside: Path) -> str:
         return key_of(
             {name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump()
         )
-    place = data_path(data, beside)
+    place = data_path(data)
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     seen = [[path.name, path.stat().st_size, _mark(path)] for path in files]
-    content.pop("root")
     return key_of(content, seen, split.model_dump())
 
 
@@ -59,11 +58,11 @@ def _mark(path: Path) -> str | int:
     return path.stat().st_mtime_ns if large else store.sha256_of(path)
 
 
-def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: str) -> dict[str, Cohort]:
+def prepared(data: DataSpec, split: SplitSpec, place: Path, key: str) -> dict[str, Cohort]:
     """The parts of the cohort by name, read, cut and divided unless that is done already."""
     if not is_done(place, key):
         with making(place, key) as facts:
-            whole = read_data(data, beside)
+            whole = read_data(data)
             parts = (
                 whole.split(seed=split.seed, control=split.control) if split.control else whole.split(seed=split.seed)
             )
@@ -81,18 +80,18 @@ def prepared(data: DataSpec, split: SplitSpec, beside: Path, place: Path, key: s
     return {name: Cohort.open(place / name) for name in PARTS if (place / name).is_dir()}
 
 
-def read_data(data: DataSpec, beside: Path) -> Cohort:
+def read_data(data: DataSpec) -> Cohort:
     """The patients of a data specification."""
     if data.source == "planted":
         from adapcla.sources import planted
 
         cohort = planted.simulate(**data.planted.model_dump())
     elif data.source == "cohort":
-        cohort = Cohort.open(data_path(data, beside))
+        cohort = Cohort.open(data_path(data))
     else:
         from adapcla.sources import read
 
-        cohort = read(data.source, data_path(data, beside), _options(data.options))
+        cohort = read(data.source, data_path(data), _options(data.options))
     for name, categories in data.where.items():
         cohort = _only(cohort, name, categories)
     if data.patients and data.patients < cohort.n_patients:
