@@ -36,6 +36,7 @@ import torch
 from scipy import stats
 from torch import nn
 
+from adapcla.files import write_bytes
 from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.families import plan_for
 from adapcla.generators.membership import evidence
@@ -43,7 +44,6 @@ from adapcla.metrics import Comparison
 from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
 from adapcla.records import Cohort
-from adapcla.records.store import write_bytes
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate
 from adapcla.training.accounting import epsilon_of

@@ -27,8 +27,8 @@ from tests.sources import fuzz as tables
 
 from adapcla.errors import AdapclaError
 from adapcla.experiment.spec import read_spec
+from adapcla.files import write_manifest
 from adapcla.generators import NeuralGenerator, generator_for, load
-from adapcla.records.store import write_manifest
 from adapcla.sources import planted
 from adapcla.sources.prior import read_prevalence, write_prevalence
 

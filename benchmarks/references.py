@@ -16,12 +16,12 @@ import sys
 import time
 from pathlib import Path
 
+from adapcla.files import write_bytes
 from adapcla.metrics import Comparison, Score
 from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.references import halves, marginal, train_copy
 from adapcla.metrics.scores import number
 from adapcla.records import Cohort
-from adapcla.records.store import write_bytes
 from adapcla.sources.planted import simulate
 
 SUBJECTS = ("real test", "train copy", "marginal")

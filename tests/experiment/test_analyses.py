@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from adapcla.experiment.analyses import PARTS, Subject, analyse
 from adapcla.experiment.spec import ANALYSES, AnalyseSpec
+from adapcla.files import read_json
 from adapcla.generators.methods import generator_for
-from adapcla.records.store import read_json
 from adapcla.sources.planted import simulate
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32, "seed": 1}

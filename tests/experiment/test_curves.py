@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adapcla.experiment.curves import curves_of, roc
+from adapcla.files import read_json
 from adapcla.metrics import Comparison
-from adapcla.records.store import read_json
 from adapcla.sources.planted import simulate
 
 

@@ -22,7 +22,7 @@ def test_it_names_versions_and_room(tmp_path: Path) -> None:
 
 def test_too_many_threads_and_too_little_room_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "usable_cores", lambda: 0)
-    monkeypatch.setattr(doctor, "memory_gb", lambda: 0.5)
+    monkeypatch.setattr(doctor, "available_bytes", lambda: 5 * 10**8)
     monkeypatch.setattr(doctor, "_LITTLE_DISK", float("inf"))
     assert len(doctor.examined(tmp_path)["warnings"]) == 3
 

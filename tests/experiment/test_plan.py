@@ -8,7 +8,7 @@ from adapcla.errors import ExistsError, UsageError
 from adapcla.experiment.folder import stamp
 from adapcla.experiment.plan import Plan
 from adapcla.experiment.spec import spec_from
-from adapcla.records.store import read_json
+from adapcla.files import read_json
 
 SMALL = {
     "name": "small",

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
+from adapcla.files import write_manifest
 from adapcla.generators import NeuralGenerator, generator_for, load
 from adapcla.generators.methods import METHODS
 from adapcla.records.cohort import Split
-from adapcla.records.store import write_manifest
 
 
 def test_the_same_patients_come_out_of_a_saved_model(fitted: NeuralGenerator, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from adapcla.errors import UsageError
+from adapcla.files import read_json
 from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.methods import METHODS
 from adapcla.generators.protected import bounded_counts, noised_law, noised_prevalence, public_prior, smoothed
@@ -20,7 +21,6 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort
 from adapcla.records.cohort import Split
-from adapcla.records.store import read_json
 from adapcla.seeds import generator as stream
 from adapcla.training.private import SECRET
 

@@ -33,11 +33,3 @@ def test_training_is_refused_before_the_first_step(parts: Split, monkeypatch: py
     monkeypatch.setattr(room, "available_bytes", lambda: 1000)
     with pytest.raises(UsageError, match="parameters"):
         generator_for("adapcla", width=16, layers=1, heads=2).fit(parts.train, parts.valid)
-
-
-def test_what_is_free_is_the_least_of_all_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, n in (("_of_machine", 50), ("_of_container", None), ("_of_limit", 20)):
-        monkeypatch.setattr(room, name, lambda n=n: n)
-    assert room.available_bytes() == 20
-    monkeypatch.setattr(room, "_of_limit", lambda: -5)
-    assert room.available_bytes() == 0

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adapcla import files
 from adapcla.errors import ExistsError, InputError
 from adapcla.records import Attribute, Cohort, store
 from adapcla.seeds import generator
@@ -76,7 +77,7 @@ def test_same_patients_same_bytes_whatever_the_order_of_codes(tmp_path):
 def test_the_card_counts_what_is_there(tiny_full, tmp_path):
     card = json.loads((tiny_full.subset([0, 2]).save(tmp_path / "c") / "card.json").read_text())
     assert (card["patients"], card["visits"], card["codes"], card["entries"]) == (2, 4, 4, 7)
-    assert card["format"] == store.FORMAT_VERSION
+    assert card["format"] == files.FORMAT_VERSION
     assert card["dropped"] == {"empty visits": 2}
 
 
@@ -145,7 +146,7 @@ def test_no_folder_and_a_file_instead_of_a_folder_are_named(tmp_path):
 
 def resealed(folder: Path) -> Path:
     """The folder with a manifest that agrees with its files, as somebody who means harm would leave it."""
-    store.write_manifest(folder)
+    files.write_manifest(folder)
     return folder
 
 
@@ -205,7 +206,7 @@ def test_numbers_of_another_type_are_refused(tiny, tmp_path):
 )
 def test_a_card_that_does_not_fit_its_arrays_is_an_input_error(tiny, tmp_path, card):
     folder = tiny.save(tmp_path / "c")
-    (folder / "card.json").write_bytes(store.json_bytes(card))
+    (folder / "card.json").write_bytes(files.json_bytes(card))
     with pytest.raises(InputError):
         Cohort.open(resealed(folder))
 
@@ -215,7 +216,7 @@ def test_a_file_that_the_manifest_does_not_list_is_not_trusted(tiny, tmp_path, n
     folder = tiny.save(tmp_path / "c")
     manifest = json.loads((folder / "MANIFEST.json").read_text())
     del manifest["files"][name]
-    (folder / "MANIFEST.json").write_bytes(store.json_bytes(manifest))
+    (folder / "MANIFEST.json").write_bytes(files.json_bytes(manifest))
     with pytest.raises(InputError, match="not listed"):
         Cohort.open(folder)
 
@@ -225,26 +226,17 @@ def test_a_manifest_cannot_point_outside_its_folder(tiny, tmp_path, name):
     folder = tiny.save(tmp_path / "c")
     manifest = json.loads((folder / "MANIFEST.json").read_text())
     manifest["files"][name] = {"bytes": 1, "sha256": ""}
-    (folder / "MANIFEST.json").write_bytes(store.json_bytes(manifest))
+    (folder / "MANIFEST.json").write_bytes(files.json_bytes(manifest))
     with pytest.raises(InputError, match="not allowed"):
         Cohort.open(folder)
 
 
 def test_another_format_version_is_named(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "FORMAT_VERSION", 99)
+    monkeypatch.setattr(files, "FORMAT_VERSION", 99)
     folder = tiny.save(tmp_path / "c")
     monkeypatch.undo()
     with pytest.raises(InputError, match="format 99"):
         Cohort.open(folder)
-
-
-@pytest.mark.parametrize(
-    "text", ["[1]", "nonsense", "[" * 100_000, '"\ud800"'.encode("utf-8", "surrogatepass").decode("latin-1")]
-)
-def test_json_that_is_not_an_object_is_named(tmp_path, text):
-    (tmp_path / "x.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.json"):
-        store.read_json(tmp_path / "x.json")
 
 
 def parquet(path: Path, **columns) -> Path:
@@ -308,10 +300,12 @@ class Crash(BaseException):
     """Stands for anything that ends a process in the middle."""
 
 
-STEPS = ["write_vocabulary", "write_manifest", "finish_folder", "sync", "json_bytes"]
+STEPS = [(store, name) for name in ("write_vocabulary", "write_manifest", "finish_folder", "json_bytes")] + [
+    (files, "sync")
+]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS, ids=[name for _, name in STEPS])
 @pytest.mark.parametrize("failure", [Crash, KeyboardInterrupt, RuntimeError])
 def test_a_crash_while_saving_leaves_the_old_folder_and_no_junk(tiny, tiny_full, tmp_path, monkeypatch, step, failure):
     folder = tiny.save(tmp_path / "c")
@@ -320,7 +314,7 @@ def test_a_crash_while_saving_leaves_the_old_folder_and_no_junk(tiny, tiny_full,
     def fail(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr(store, step, fail)
+    monkeypatch.setattr(*step, fail)
     with pytest.raises(failure):
         tiny_full.save(folder, overwrite=True)
     with pytest.raises(failure):
@@ -365,41 +359,6 @@ def test_a_full_disk_says_how_many_bytes_are_needed(tiny, tmp_path, monkeypatch,
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
-def test_other_failures_of_the_disk_are_not_called_full(tmp_path):
-    with pytest.raises(PermissionError), store.no_space_named(tmp_path, 1):
-        raise PermissionError(errno.EACCES, "no")
-
-
-def test_small_files_are_whole_or_absent(tmp_path, monkeypatch):
-    path = tmp_path / "x.json"
-    store.write_bytes(path, b"old")
-
-    def fail(_: Path) -> None:
-        raise Crash
-
-    monkeypatch.setattr(store, "sync", fail)
-    with pytest.raises(Crash):
-        store.write_bytes(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_small_file_on_a_full_disk_says_how_many_bytes(tmp_path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "no space")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(ExistsError, match="1,234 bytes"):
-        store.write_bytes(tmp_path / "x", bytes(1234))
-
-
-def test_hash_reads_more_than_one_piece(tmp_path):
-    import hashlib
-
-    (tmp_path / "x").write_bytes(bytes(range(256)) * 9000)
-    assert store.sha256_of(tmp_path / "x") == hashlib.sha256(bytes(range(256)) * 9000).hexdigest()
-
-
 def test_a_mapped_cohort_can_be_saved_over_itself(tmp_path):
     """The old files are still mapped while the new ones are written."""
     cohort = Cohort.open(Cohort.of([[["A", "B"]] * 2] * 1000).save(tmp_path / "c"))
@@ -407,41 +366,6 @@ def test_a_mapped_cohort_can_be_saved_over_itself(tmp_path):
     replace(cohort, card={"source": "again"}).save(tmp_path / "c", overwrite=True)
     assert Cohort.open(tmp_path / "c").fingerprint == print_before
     assert list(cohort.subset([999]).patients()) == [[["A", "B"], ["A", "B"]]]
-
-
-# ---- killed in the middle ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("point", "found"), [("write", b"old"), ("fsync", b"old"), ("rename", b"old"), ("folder", b"new")]
-)
-def test_a_process_killed_inside_a_write_leaves_the_old_or_the_new(tmp_path, point, found):
-    import subprocess
-    import sys
-
-    (tmp_path / "x").write_bytes(b"old")
-    code = (
-        "import sys, pathlib; from adapcla.records import store; store.write_bytes(pathlib.Path(sys.argv[1]), b'new')"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "x")],
-        env=os.environ | {"ADAPCLA_CRASH_AT": f"{point}:1"},
-        check=False,
-    )
-    assert ended.returncode == -9
-    assert (tmp_path / "x").read_bytes() == found
-    store.sweep(tmp_path / "x")
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_a_folder_that_was_moved_aside_comes_back(tiny, tmp_path):
-    """Killed between the two renames of a replacement: the old folder is there under another name only."""
-    folder = tiny.save(tmp_path / "c")
-    before = content(folder)
-    folder.rename(tmp_path / f".c.{'0' * 32}.old")
-    (tmp_path / f".c.{'1' * 32}.tmp").mkdir()
-    (tmp_path / ".c.notes.tmp").write_text("somebody else's")
-    store.sweep(folder)
-    assert content(folder) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".c.notes.tmp", "c"]
 
 
 def test_an_array_whose_header_never_closes_a_bracket_is_named_and_not_a_traceback(tmp_path: Path) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
-import os
 from pathlib import Path
 
 import pytest
 import torch
 
+from adapcla import files
 from adapcla.errors import AdapclaError, ExistsError
-from adapcla.records import store
-from adapcla.training.checkpoint import Checkpoints, only_one
+from adapcla.training.checkpoint import Checkpoints
 
 
 def _saved(folder: Path, *steps: int) -> Checkpoints:
@@ -51,40 +49,13 @@ def test_a_full_disk_leaves_the_last_checkpoint(point: str, tmp_path: Path, monk
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    target = {"write": (Path, "write_bytes"), "sync": (store, "sync"), "rename": (Path, "replace")}[point]
+    target = {"write": (Path, "write_bytes"), "sync": (files, "sync"), "rename": (Path, "replace")}[point]
     monkeypatch.setattr(*target, full)
     with pytest.raises(ExistsError, match=r"bytes are needed"):
         checkpoints.save(2, {"w": torch.zeros(3)}, {})
     monkeypatch.undo()
     assert checkpoints.latest()[1] == {"step": 1}  # type: ignore[index]
     assert not list((tmp_path / "checkpoints").glob(".*"))
-
-
-def _hold(folder: str, ready: multiprocessing.synchronize.Event) -> None:  # type: ignore[name-defined]
-    with only_one(Path(folder)):
-        ready.set()
-        os.pause() if hasattr(os, "pause") else __import__("signal").pause()
-
-
-def test_a_second_process_is_refused_and_a_dead_one_is_not_in_the_way(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    holder = context.Process(target=_hold, args=(str(tmp_path), ready))
-    holder.start()
-    assert ready.wait(60)
-    with pytest.raises(ExistsError, match="in use"), only_one(tmp_path):
-        pass
-    holder.kill()
-    holder.join()
-    with only_one(tmp_path):
-        pass
-
-
-def test_a_process_that_holds_a_folder_may_ask_again(tmp_path: Path) -> None:
-    with only_one(tmp_path), only_one(tmp_path):
-        pass
-    with only_one(tmp_path):
-        pass
 
 
 def test_what_a_killed_process_left_half_written_is_removed_by_the_next_save(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from adapcla import files
 from adapcla.analysis.probing import NEVER
 from adapcla.console import say
 from adapcla.errors import UsageError
@@ -19,7 +20,7 @@ from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.intervals import LEVEL
 from adapcla.metrics.references import some_patients, train_copy
-from adapcla.records import Cohort, store
+from adapcla.records import Cohort
 
 #: The row that the others are compared with, and the control that has everything but the scaffold.
 ANNEALED, CONTROL = "annealed", "no scaffold"
@@ -135,7 +136,7 @@ def _scored(
     asked = {"settings": generator.settings.fingerprint(), "train": train.fingerprint, "test": test.fingerprint}
     asked["patients"] = str(patients)
     path = folder / f"{row.replace(' ', '-')}-seed{seed}.json"
-    if path.exists() and (kept := store.read_json(path)).get("asked") == asked:
+    if path.exists() and (kept := files.read_json(path)).get("asked") == asked:
         return dict(kept["scores"])
     say(f"ablation {row}, fit seed {seed}")
     generator.fit(train, valid)
@@ -143,7 +144,7 @@ def _scored(
     scores = tail_scores(train, test, synthetic)
     facts = generator.fitted.facts
     scores |= {"validation_loss": facts["validation loss a visit"], "codes_per_visit": _codes_a_visit(synthetic)}
-    store.write_bytes(path, store.json_bytes({"asked": asked, "scores": scores, "steps": facts["steps"]}))
+    files.write_json(path, {"asked": asked, "scores": scores, "steps": facts["steps"]})
     return scores
 
 

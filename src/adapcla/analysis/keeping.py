@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from adapcla import files
 from adapcla.analysis.probes import Probe, ProbeKind, ProbeSet
 from adapcla.analysis.trajectories import Trajectory
 from adapcla.errors import InputError
@@ -23,24 +24,24 @@ def write_table(frame: pl.DataFrame, stem: str | Path, notes: dict[str, Any] | N
     path = Path(stem)
     path.parent.mkdir(parents=True, exist_ok=True)
     plain = frame.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
-    store.write_bytes(path.with_name(path.name + ".csv"), plain.write_csv().encode())
+    files.write_bytes(path.with_name(path.name + ".csv"), plain.write_csv().encode())
     content = {"notes": notes or {}, "columns": plain.columns, "rows": plain.to_dicts()}
-    store.write_bytes(path.with_name(path.name + ".json"), store.json_bytes(content))
+    files.write_json(path.with_name(path.name + ".json"), content)
     return path
 
 
 def save_trajectory(folder: str | Path, probes: ProbeSet, trajectory: Trajectory, overwrite: bool = False) -> Path:
     """Write a trajectory with its probes, without any patient: contexts are numbers."""
     target = Path(folder)
-    with store.fresh_folder(target, overwrite) as place:
+    with files.fresh_folder(target, overwrite) as place:
         for name, value in _arrays(trajectory).items():
             np.save(place / f"{name}.npy", value, allow_pickle=False)
         np.save(place / COUNTS, probes.strata.counts, allow_pickle=False)
         (place / PROBES).write_bytes(probes.table().write_csv().encode())
         store.write_vocabulary(place / store.VOCABULARY, probes.strata.vocabulary.codes)
         index = {"schedule": trajectory.schedule, "contexts": probes.n_contexts, "strata": list(trajectory.strata)}
-        (place / INDEX).write_bytes(store.json_bytes(index | {"truth": trajectory.truth is not None}))
-        store.write_manifest(place)
+        (place / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
+        files.write_manifest(place)
     return target
 
 
@@ -54,8 +55,8 @@ def _arrays(trajectory: Trajectory) -> dict[str, Any]:
 def open_trajectory(folder: str | Path) -> tuple[ProbeSet, Trajectory]:
     """The probes (without patients) and the trajectory in a folder."""
     place = Path(folder)
-    store.verify_manifest(place)
-    index = store.read_json(place / INDEX)
+    files.verify_manifest(place)
+    index = files.read_json(place / INDEX)
     names = [field.name for field in fields(Trajectory) if field.name not in _NOT_ARRAYS]
     try:
         arrays = {name: store.read_array(place / f"{name}.npy") for name in names}

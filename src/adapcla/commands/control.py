@@ -32,15 +32,15 @@ def control(
     """Sample towards a target in both modes and show, code by code, what was requested and what came out."""
     from dataclasses import asdict
 
+    from adapcla import files
     from adapcla.generators.control import closed_loop
     from adapcla.generators.methods import load
     from adapcla.generators.writing import write_sample
-    from adapcla.records import store
     from adapcla.report.figures.control import requested_against_achieved
     from adapcla.report.style import save_both
     from adapcla.scaffold.steering import achieved
 
-    store.refuse_populated(out, overwrite)
+    files.refuse_populated(out, overwrite)
     generator = load(run)
     summary: dict[str, Any] = {"strength": strength, "patients": patients}
     got = {}
@@ -56,7 +56,7 @@ def control(
     _write_table(out / "control.csv", generator.prevalence_, steering.target, got)
     figure = requested_against_achieved(generator.prevalence_, steering.target, got, cohort.n_visits)
     save_both(figure, out / "control")
-    store.write_bytes(out / "summary.json", store.json_bytes(summary))
+    files.write_json(out / "summary.json", summary)
     if as_json:
         emit(summary)
     else:

@@ -50,10 +50,10 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score SYNTHETIC against TRAIN and TEST, beside real patients, copies of training patients and plain chance."""
+    from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import SUITES, evaluate, metrics_of
     from adapcla.records import Cohort
-    from adapcla.records.store import refuse_populated
     from adapcla.sources.prior import read_prevalence
 
     refuse_populated(out, overwrite)

@@ -26,8 +26,8 @@ def export(
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
+    from adapcla.files import refuse_populated
     from adapcla.records import Cohort
-    from adapcla.records.store import refuse_populated
     from adapcla.sources.export import check_format, write
 
     check_format(to)

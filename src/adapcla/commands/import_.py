@@ -37,7 +37,7 @@ def import_(
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Read patients from a SOURCE at PATH into a cohort folder."""
-    from adapcla.records.store import refuse_populated
+    from adapcla.files import refuse_populated
     from adapcla.sources import Options, read
 
     # Refuse before the reading, not after.

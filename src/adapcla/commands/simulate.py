@@ -30,10 +30,10 @@ def simulate(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
 ) -> None:
     """Make up patients under a known law: long-tailed like hospital records, and nobody in them is real."""
-    from adapcla.records import store
+    from adapcla import files
     from adapcla.sources import planted
 
-    store.refuse_populated(out, overwrite)
+    files.refuse_populated(out, overwrite)
     with console.meter("patients", patients) as bar:
         cohort = planted.simulate(
             patients, codes, seed, population, tripwires=tripwires, law_seed=law_seed, advance=bar.advance

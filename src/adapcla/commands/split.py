@@ -25,9 +25,10 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Write train, valid and test parts by patient: the very parts that `train` uses with the same seed."""
-    from adapcla.records import Cohort, store
+    from adapcla import files
+    from adapcla.records import Cohort
 
-    store.refuse_populated(out, overwrite)
+    files.refuse_populated(out, overwrite)
     whole = Cohort.open(cohort)
     parts = whole.split(seed=seed, control=control) if control else whole.split(seed=seed)
     for name, part in parts._asdict().items():

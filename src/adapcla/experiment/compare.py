@@ -9,15 +9,17 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from adapcla import files
 from adapcla.console import say
 from adapcla.errors import AdapclaError, ExistsError, InterruptedRun, UsageError
 from adapcla.experiment.folder import RunFolder, stamp
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, key_of
 from adapcla.experiment.stages import data_key, fit_key, prepared, sampled, scored, scores_key, trained
 from adapcla.generators.methods import METHODS, generator_for
+from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Scores
 from adapcla.metrics.scores import number
-from adapcla.records import Cohort, store
+from adapcla.records import Cohort
 
 ASKED, SCORES, TABLE, MARKDOWN = "comparison.json", "scores.csv", "table.csv", "table.md"
 #: Columns of what a row cost, from the facts of its fit.
@@ -103,9 +105,7 @@ def _claim(asked: Asked) -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     content = {"methods": list(asked.methods), "seeds": list(asked.seeds), "settings": asked.settings}
     content |= {"external": sorted(asked.external), "patients": asked.patients, "split": asked.split.model_dump()}
-    store.write_bytes(
-        asked.out / ASKED, store.json_bytes({**content, "evaluate": asked.evaluate.model_dump(mode="json")})
-    )
+    files.write_json(asked.out / ASKED, {**content, "evaluate": asked.evaluate.model_dump(mode="json")})
 
 
 def known_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -167,14 +167,6 @@ def _reference_lines(scores: Sequence[tuple[int | None, Scores]]) -> list[Line]:
     return [Line(name, None, {row.metric: getattr(row, column) for row in rows}) for name, column in REFERENCES.items()]
 
 
-def forget_peak_memory() -> None:
-    """Let the system measure the peak memory anew, where it can; elsewhere the peak is that of the whole process."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
 # ---- the table ----------------------------------------------------------------------------------------------
 def _write(asked: Asked, lines: Sequence[Line], scores: Sequence[tuple[int | None, Scores]]) -> None:
     """Write the long scores, the wide table and the readable one."""
@@ -194,15 +186,15 @@ def _write(asked: Asked, lines: Sequence[Line], scores: Sequence[tuple[int | Non
     schema: dict[str, Any] = {"method": polars.String, "seed": polars.Int64}
     schema |= dict.fromkeys([*metrics, *COSTS], polars.Float64)
     table = polars.DataFrame(wide, schema={**schema, "failed": polars.String}, strict=False)
-    store.write_bytes(asked.out / TABLE, table.write_csv().encode())
-    store.write_bytes(asked.out / MARKDOWN, markdown(lines, _suites(scores), asked).encode())
+    files.write_bytes(asked.out / TABLE, table.write_csv().encode())
+    files.write_bytes(asked.out / MARKDOWN, markdown(lines, _suites(scores), asked).encode())
     if scores:
         whole = polars.concat(
             [found.table().with_columns(seed=polars.lit(seed, dtype=polars.Int64)) for seed, found in scores]
         )
         text = io.BytesIO()
         whole.write_csv(text)
-        store.write_bytes(asked.out / SCORES, text.getvalue())
+        files.write_bytes(asked.out / SCORES, text.getvalue())
 
 
 def _suites(scores: Sequence[tuple[int | None, Scores]]) -> dict[str, dict[str, str]]:

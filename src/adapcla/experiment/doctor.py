@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adapcla.errors import AdapclaError
+from adapcla.machine import GIGABYTE, available_bytes, usable_cores
 from adapcla.sources.open_data import data_folder, open_sets
 from adapcla.version import __version__
 
@@ -22,7 +22,6 @@ _PACKAGES = (
     "torch", "accelerate", "numpy", "scipy", "polars", "pyarrow", "duckdb", "pydantic", "safetensors", "scikit-learn",
     "matplotlib", "typer", "rich", "meds",
 )  # fmt: skip
-_GB = 1e9
 #: Below this much, small cohorts already meet the limit.
 _LITTLE_MEMORY, _LITTLE_DISK = 2.0, 1.0
 _TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 1, "threads": 1}
@@ -41,7 +40,8 @@ def examined(folder: Path) -> dict[str, Any]:
     """Versions, processors, memory, disk, extras and open data, as one JSON object."""
     import torch
 
-    memory, disk = memory_gb(), shutil.disk_usage(folder).free / _GB
+    free, disk = available_bytes(), shutil.disk_usage(folder).free / GIGABYTE
+    memory = None if free is None else free / GIGABYTE
     threads, cores = torch.get_num_threads(), usable_cores()
     warnings = []
     if threads > cores:
@@ -77,23 +77,6 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def usable_cores() -> int:
-    """Processors that this process may use.
-
-    >>> usable_cores() >= 1
-    True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory_gb() -> float | None:
-    """Memory that this process may still take, in GB; None where the system does not say."""
-    from adapcla.generators.room import available_bytes
-
-    found = available_bytes()
-    return None if found is None else found / _GB
 
 
 def self_test() -> list[Check]:

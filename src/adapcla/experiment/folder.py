@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.errors import InputError
-from adapcla.records.store import json_bytes, read_json, write_bytes
+from adapcla.files import read_json, write_json
 
 STAMP = "stage.json"
 STUDY = "study.json"
@@ -95,4 +95,4 @@ def making(place: Path, key: str, **facts: Any) -> Iterator[dict[str, Any]]:
     yield told
     place.mkdir(parents=True, exist_ok=True)
     content = {"key": key, "seconds": round(time.monotonic() - begin, 2), **told}
-    write_bytes(place / STAMP, json_bytes(content))
+    write_json(place / STAMP, content)

@@ -9,10 +9,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from adapcla import files
 from adapcla.console import say
 from adapcla.errors import UsageError
 from adapcla.experiment import stages
-from adapcla.experiment.compare import forget_peak_memory, known_settings
+from adapcla.experiment.compare import known_settings
 from adapcla.experiment.estimate import (
     Sizes,
     Timed,
@@ -27,10 +28,10 @@ from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.generators.bundle import environment
 from adapcla.generators.methods import generator_for
 from adapcla.generators.neural import NeuralGenerator
+from adapcla.machine import forget_peak_memory
 from adapcla.metrics.references import marginal, train_copy
-from adapcla.records import Cohort, Prevalence, store
+from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold import Steering
-from adapcla.training.checkpoint import only_one
 from adapcla.version import __version__
 
 
@@ -284,7 +285,7 @@ class Plan:
 
     def run(self) -> Path:
         """The page, after everything that is not done yet was done; a second process is refused meanwhile."""
-        with only_one(self.folder.root):
+        with files.folder_lock(self.folder.root):
             for number, step in enumerate(self.steps, 1):
                 if not step.done:
                     say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
@@ -300,7 +301,7 @@ class Plan:
         from adapcla.report.study import Study
 
         with making(self.folder.root, self.report_key):
-            store.write_bytes(self.folder.root / STUDY, store.json_bytes(self.about()))
+            files.write_json(self.folder.root / STUDY, self.about())
             say("report")
             return write_page([Study.open(self.folder.root)], self.folder.report)
 
@@ -318,7 +319,7 @@ class Plan:
             for seed in spec.fit.seeds:
                 fits.append({"row": row, "method": method, "seed": seed, **self._places(row, seed)})
         return {
-            "format": store.FORMAT_VERSION,
+            "format": files.FORMAT_VERSION,
             "version": __version__,
             "spec": spec.model_dump(mode="json"),
             "fingerprint": spec.fingerprint(),

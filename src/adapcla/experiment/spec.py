@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from adapcla.errors import InputError, UsageError
-from adapcla.records.store import json_bytes
+from adapcla.files import json_bytes
 from adapcla.sources.open_data import data_folder
 
 SUITES = ("tail", "fidelity", "utility", "reliability", "privacy")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adapcla import files
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.experiment.curves import curves_of
@@ -20,7 +21,7 @@ from adapcla.generators.runs import ASKED, OUTCOME, train_run
 from adapcla.generators.writing import write_sample
 from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
-from adapcla.records import Cohort, Prevalence, store
+from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold import Steering
 from adapcla.seeds import generator as random_stream
 from adapcla.version import __version__
@@ -47,15 +48,15 @@ def data_key(data: DataSpec, split: SplitSpec) -> str:
             {name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump()
         )
     place = data_path(data)
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    seen = [[path.name, path.stat().st_size, _mark(path)] for path in files]
+    inputs = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    seen = [[path.name, path.stat().st_size, _mark(path)] for path in inputs]
     return key_of(content, seen, split.model_dump())
 
 
 def _mark(path: Path) -> str | int:
     """What tells a file from another of its name and size."""
     large = path.stat().st_size > _LARGE
-    return path.stat().st_mtime_ns if large else store.sha256_of(path)
+    return path.stat().st_mtime_ns if large else files.sha256_of(path)
 
 
 def prepared(data: DataSpec, split: SplitSpec, place: Path, key: str) -> dict[str, Cohort]:
@@ -143,7 +144,7 @@ def trained(
         say(f"train {place}")
         stale = _begun_otherwise(place, generator, train, valid)
         train_run(generator, train, valid, place, resume=not stale, overwrite=stale)
-        found = store.read_json(place / OUTCOME)
+        found = files.read_json(place / OUTCOME)
         facts["costs"] = {name: found.get(name) for name in COSTS}
     return NeuralGenerator.load(place)
 
@@ -153,7 +154,7 @@ def _begun_otherwise(place: Path, generator: NeuralGenerator, train: Cohort, val
     if not (place / ASKED).is_file():
         return place.exists()
     try:
-        before = store.read_json(place / ASKED)
+        before = files.read_json(place / ASKED)
     except InputError:
         return True
     now = {"fingerprint": generator.settings.fingerprint(), "train": train.fingerprint, "valid": valid.fingerprint}
@@ -209,7 +210,7 @@ def scored(
             observe=lambda comparison: kept.update(curves_of(comparison, asked.suites)),
         )
         scores.save(place, overwrite=True)
-        store.write_bytes(place / CURVES, store.json_bytes(kept))
+        files.write_json(place / CURVES, kept)
     return scores
 
 

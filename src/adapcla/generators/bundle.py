@@ -13,6 +13,15 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensors_as_bytes
 
 from adapcla.errors import AdapclaError, InputError, UsageError
+from adapcla.files import (
+    MANIFEST,
+    fresh_folder,
+    full_disk_explained,
+    json_bytes,
+    read_json,
+    verify_manifest,
+    write_manifest,
+)
 from adapcla.generators.families import network_for
 from adapcla.generators.fitted import Fitted
 from adapcla.generators.sampling import AttributeLaw
@@ -21,18 +30,7 @@ from adapcla.networks.contract import Shape
 from adapcla.networks.layers import settled
 from adapcla.records import Prevalence, Vocabulary
 from adapcla.records.prevalence import MIN_CELL
-from adapcla.records.store import (
-    MANIFEST,
-    fresh_folder,
-    json_bytes,
-    no_space_named,
-    read_array,
-    read_json,
-    read_vocabulary,
-    verify_manifest,
-    write_manifest,
-    write_vocabulary,
-)
+from adapcla.records.store import read_array, read_vocabulary, write_vocabulary
 from adapcla.version import __version__
 
 WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
@@ -83,7 +81,7 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
         "environment": environment(),
     }
     needed = sum(value.nbytes for value in weights.values())
-    with no_space_named(folder, needed), fresh_folder(folder, overwrite) as place:
+    with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as place:
         (place / WEIGHTS).write_bytes(tensors_as_bytes(weights))
         (place / CONFIG).write_bytes(json_bytes(config))
         write_vocabulary(place / VOCABULARY, fitted.prevalence.vocabulary.codes)

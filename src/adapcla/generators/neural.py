@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
+from adapcla.files import folder_lock
 from adapcla.generators import bundle
 from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.contract import Continuation, SampleRule, Target
@@ -28,7 +29,6 @@ from adapcla.records import Cohort, Prevalence, Vocabulary
 from adapcla.scaffold import Scaffold, Steering, shift
 from adapcla.seeds import generator as random_stream
 from adapcla.seeds import stream_key
-from adapcla.training.checkpoint import only_one
 from adapcla.training.loop import Loop, Observer, Outcome
 
 
@@ -103,7 +103,7 @@ class NeuralGenerator:
         if place is None:
             self.outcome_ = loop.run()
         else:
-            with only_one(place):
+            with folder_lock(place):
                 self.outcome_ = loop.run(resume=resume)
         if guard is not None:
             self.fitted_.facts = guard.facts(self._facts(train, valid))

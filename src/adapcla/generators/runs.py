@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from pathlib import Path
 from typing import Any
 
 from adapcla.console import say
 from adapcla.errors import ExistsError, UsageError
+from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
 from adapcla.generators.bundle import environment
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.staged import FIRST
+from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
-from adapcla.records.store import json_bytes, read_json, refuse_populated, sweep, write_bytes
-from adapcla.training.checkpoint import Checkpoints, only_one
+from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.private import SECRET
 from adapcla.training.processes import processes
 
@@ -44,7 +43,7 @@ def train_run(
     resume = resume and (place / ASKED).exists()
     if group.main and not resume and not killed_at_once:
         refuse_populated(place, overwrite)
-    with only_one(place):
+    with folder_lock(place):
         if group.main:
             _prepare(place, asked, resume)
         # The others look at the folder when it is as the first has left it.
@@ -56,7 +55,7 @@ def train_run(
             return NeuralGenerator.load(place)
         generator.fit(train, valid, folder=place, resume=resume)
         if group.main:
-            write_bytes(place / OUTCOME, json_bytes(outcome(generator)))
+            write_json(place / OUTCOME, outcome(generator))
             # The model comes last: a run that has one is complete.
             generator.save(place / MODEL, overwrite=True, shareable=shareable)
             _tidy(place)
@@ -70,9 +69,9 @@ def _prepare(place: Path, asked: dict[str, Any], resume: bool) -> None:
         _same(read_json(place / ASKED), asked, place)
     else:
         _emptied(place)
-        write_bytes(place / ASKED, json_bytes(asked))
+        write_json(place / ASKED, asked)
     for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL, SECRET):
-        sweep(place / name)
+        remove_leftovers(place / name)
     _warn_other_environment(place)
 
 
@@ -100,16 +99,6 @@ def outcome(generator: NeuralGenerator) -> dict[str, Any]:
     }
 
 
-def peak_memory_mb() -> int:
-    """The largest memory this process has held, in MB.
-
-    >>> peak_memory_mb() > 1
-    True
-    """
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 1_000_000
-
-
 def _same(before: dict[str, Any], now: dict[str, Any], place: Path) -> None:
     """Raise if a run would go on with other settings or data than it began with."""
     for name in ("fingerprint", "train", "valid", "shareable"):
@@ -130,7 +119,7 @@ def _warn_other_environment(place: Path) -> None:
         if changed:
             say(f"warning: {', '.join(changed)} changed since this run began; the result may differ in the last bits")
     else:
-        write_bytes(path, json_bytes(here))
+        write_json(path, here)
 
 
 def _emptied(place: Path) -> None:

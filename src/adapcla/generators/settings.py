@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer
 
 from adapcla.errors import UsageError
+from adapcla.files import json_bytes
 from adapcla.networks.architecture import FAMILIES, AnyArchitecture, Architecture
-from adapcla.records.store import json_bytes
 from adapcla.scaffold import schedule
 from adapcla.scaffold.bias import EPSILON
 from adapcla.training.budget import Budget, Privacy

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla import files
 from adapcla.console import meter
 from adapcla.generators.contract import SampleRule
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.sampling import BLOCK, Rolled, joined
 from adapcla.records import Cohort, store
 from adapcla.scaffold import Steering
-from adapcla.training.checkpoint import only_one
 from adapcla.training.processes import processes
 
 #: Patients a shard: a whole number of blocks.
@@ -62,8 +62,8 @@ def stream_sample(
     unfinished = place.with_name(f".{place.name}.unfinished")
     done = resume and _is_sample(place, key)
     if group.main and not done:
-        store.refuse_populated(place, overwrite)
-    with only_one(unfinished):
+        files.refuse_populated(place, overwrite)
+    with files.folder_lock(unfinished):
         if group.main and not done:
             _prepare(place, unfinished, key if resume else "")
         # The others begin when the folder is as the first has left it, and wait again until it is complete.
@@ -77,18 +77,18 @@ def stream_sample(
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
-    return store.read_json(place / store.CARD)
+    return files.read_json(place / store.CARD)
 
 
 def _is_sample(place: Path, key: str) -> bool:
     """Whether this sample is there already, complete and undamaged."""
-    there = (place / store.MANIFEST).exists() and store.read_json(place / store.CARD).get("key") == key
-    return there and bool(store.verify_manifest(place))
+    there = (place / files.MANIFEST).exists() and files.read_json(place / store.CARD).get("key") == key
+    return there and bool(files.verify_manifest(place))
 
 
 def _prepare(place: Path, unfinished: Path, key: str) -> None:
     """Keep the shards of this key alone, and nothing that a killed process left."""
-    store.sweep(place)
+    files.remove_leftovers(place)
     for path in unfinished.iterdir():
         if path.is_dir() and path.name != key:
             shutil.rmtree(path)
@@ -107,13 +107,13 @@ def _shards(
             count = min(SHARD, n - low)
             if not path.exists():
                 whole = joined(list(generator.stream(low + count, seed, steering, rule, first=low)))
-                store.write_bytes(path, _packed(whole))
+                files.write_bytes(path, _packed(whole))
             bar.advance(count, f"shard {low // SHARD + 1}")
 
 
 def _key(generator: NeuralGenerator, card: dict[str, Any], steering: Steering | None, rule: SampleRule) -> str:
     """What a half-written sample belongs to."""
-    digest = hashlib.sha256(store.json_bytes({**card, "rule": repr(rule)}))
+    digest = hashlib.sha256(files.json_bytes({**card, "rule": repr(rule)}))
     digest.update(generator.vocabulary_.fingerprint.encode())
     if steering is not None:
         digest.update(steering.delta.tobytes())
@@ -144,7 +144,7 @@ def _assemble(
             sizes[name] = sizes.get(name, 0) + len(array)
             types[name] = array.dtype
     fitted = generator.fitted
-    with store.no_space_named(place, 8 * sum(sizes.values())), store.fresh_folder(place, overwrite) as folder:
+    with files.full_disk_explained(place, 8 * sum(sizes.values())), files.fresh_folder(place, overwrite) as folder:
         at = _concatenated(_pieces(generator, shards), folder, sizes, types)
         card = {
             **card,

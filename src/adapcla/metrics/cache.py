@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from adapcla import files
 from adapcla.errors import InputError
 from adapcla.metrics.contract import Comparison, Metric, Score
-from adapcla.records import store
 from adapcla.version import __version__
 
 
@@ -58,7 +58,7 @@ class ScoreCache:
         if self.folder is None or not self._path(key).is_file():
             return {}
         try:
-            content = store.read_json(self._path(key))
+            content = files.read_json(self._path(key))
             return {
                 name: {stratum: Score(**score) for stratum, score in strata}
                 for name, strata in content["scores"].items()
@@ -75,7 +75,7 @@ class ScoreCache:
         content: dict[str, Any] = {
             name: [[stratum, asdict(score)] for stratum, score in strata.items()] for name, strata in scores.items()
         }
-        store.write_bytes(self._path(key), store.json_bytes({"scores": content}))
+        files.write_json(self._path(key), {"scores": content})
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adapcla import files
 from adapcla.errors import InputError
 from adapcla.metrics.contract import ALL, Goal, Score
-from adapcla.records import store
 
 if TYPE_CHECKING:
     import polars
@@ -121,7 +121,7 @@ class Scores:
         """What `--json` prints: values, normalised values, reasons for missing ones, sizes and settings."""
         missing = {row.metric: row.reason for row in self.rows if row.stratum == ALL and row.value is None}
         return {
-            "format": store.FORMAT_VERSION,
+            "format": files.FORMAT_VERSION,
             "method": self.method,
             "seed": self.seed,
             "values": self.values(),
@@ -137,10 +137,10 @@ class Scores:
         table = self.table()
         parquet = io.BytesIO()
         table.write_parquet(parquet)
-        with store.fresh_folder(target, overwrite) as temporary:
+        with files.fresh_folder(target, overwrite) as temporary:
             (temporary / TABLE).write_bytes(parquet.getvalue())
             (temporary / CSV).write_bytes(table.write_csv().encode())
-            (temporary / SUMMARY).write_bytes(store.json_bytes(self.summary()))
+            (temporary / SUMMARY).write_bytes(files.json_bytes(self.summary()))
             (temporary / MARKDOWN).write_bytes(self.markdown().encode())
             (temporary / LATEX).write_bytes(self.latex().encode())
         return target
@@ -151,7 +151,7 @@ class Scores:
         import polars
 
         path = Path(folder)
-        summary = store.read_json(path / SUMMARY)
+        summary = files.read_json(path / SUMMARY)
         try:
             table = polars.read_parquet(path / TABLE)
             rows = tuple(Row(**row) for row in table.select(list(_column_types())).to_dicts())

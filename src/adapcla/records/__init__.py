@@ -2,7 +2,7 @@
 
 Lives here: the vocabulary of codes, the cohort of patients, its split, prevalence, strata and folder on disk.
 May not: read anybody's file format, know a network, a metric or a figure.
-May import: numpy, scipy, and the ground floor (errors, seeds, console) only.
+May import: numpy, scipy and the ground floor.
 """
 
 from adapcla.records.cohort import Attribute, Cohort

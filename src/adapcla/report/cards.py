@@ -290,7 +290,7 @@ def _number(value: object) -> float | None:
 
 def _notes(path: Any) -> str:
     """The notes that stand beside an analysis table, as text."""
-    from adapcla.records.store import read_json
+    from adapcla.files import read_json
 
     told = read_json(path).get("notes", {}) if path.is_file() else {}
     return " ".join(f"{name}: {value}." for name, value in told.items() if isinstance(value, str | int | float))

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
+from adapcla import files
 from adapcla.analysis.keeping import write_table
-from adapcla.records import store
 from adapcla.report.style import save_both
 
 SUMMARY = "summary.json"
@@ -20,7 +20,7 @@ class ResultFolder:
 
     def __init__(self, out: str | Path, overwrite: bool = False) -> None:
         self.out = Path(out)
-        store.refuse_populated(self.out, overwrite)
+        files.refuse_populated(self.out, overwrite)
         self.out.mkdir(parents=True, exist_ok=True)
         self.captions: dict[str, str] = {}
         #: What is worth telling at the end, by name.
@@ -39,10 +39,10 @@ class ResultFolder:
         """Write a page."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        store.write_bytes(path, content.encode())
+        files.write_bytes(path, content.encode())
 
     def close(self) -> Path:
         """Write captions and facts as the summary."""
         path = self.out / SUMMARY
-        store.write_bytes(path, store.json_bytes({"captions": self.captions, **self.facts}))
+        files.write_json(path, {"captions": self.captions, **self.facts})
         return path

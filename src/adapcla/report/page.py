@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.console import say
-from adapcla.records.store import write_bytes
+from adapcla.files import write_bytes
 from adapcla.report import cards, style
 from adapcla.report.figures import gallery
 from adapcla.report.study import Study

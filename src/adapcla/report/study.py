@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from adapcla.errors import InputError
+from adapcla.files import read_json
 from adapcla.metrics import Scores
 from adapcla.records import Cohort
-from adapcla.records.store import read_json
 
 ABOUT = "study.json"
 #: Columns of the table of scores that hold the references, with how a row of them is called.

@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from adapcla import files
 from adapcla.errors import UsageError
-from adapcla.records import store
 
 #: The palette of Okabe and Ito (2008) without its yellow, which is too faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -100,7 +100,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     target = Path(path)
     content = image(figure, target.suffix.lower())
     target.parent.mkdir(parents=True, exist_ok=True)
-    store.write_bytes(target, content)
+    files.write_bytes(target, content)
     return target
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapcla.records.store import write_bytes
+from adapcla.files import write_bytes
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import REFERENCES, Measured, Study
 

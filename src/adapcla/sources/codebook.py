@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
+from adapcla.files import read_json, write_json
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
-from adapcla.records.store import json_bytes, read_json, write_bytes
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import SOURCES, Options
@@ -102,7 +102,7 @@ class Codebook:
             "days": self.has_days,
             "card": self.card,
         }
-        write_bytes(folder / FILE, json_bytes(content))
+        write_json(folder / FILE, content)
 
     def fact_keys(self) -> list[tuple[str, str, str]]:
         """Every fact about a patient as (text used in the files, column of `people`, value there).

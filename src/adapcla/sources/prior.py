@@ -9,9 +9,9 @@ import numpy as np
 
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
+from adapcla.files import write_bytes
 from adapcla.records import Code, Prevalence, Vocabulary
 from adapcla.records.prevalence import MIN_CELL
-from adapcla.records.store import write_bytes
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.tables import Table, open_table
 

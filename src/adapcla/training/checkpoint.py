@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +11,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensors_as_bytes
 from torch import Tensor
 
-from adapcla.errors import AdapclaError, ExistsError
-from adapcla.records.store import crash_point, json_bytes, sha256_of, write_bytes
-from adapcla.training.processes import processes
+from adapcla.errors import AdapclaError
+from adapcla.files import crash_point, sha256_of, write_bytes, write_json
 
 _POINTER = "LATEST.json"
 _GENERATIONS = 2
@@ -43,7 +38,7 @@ class Checkpoints:
         kept = [entry for entry in self._entries() if entry["file"] != path.name][: _GENERATIONS - 1]
         entries = [{"file": path.name, "step": step, "sha256": sha256_of(path)}, *kept]
         crash_point("pointer")
-        write_bytes(self.folder / _POINTER, json_bytes({"generations": entries}))
+        write_json(self.folder / _POINTER, {"generations": entries})
         crash_point("prune")
         wanted = {_POINTER, *(entry["file"] for entry in entries)}
         # Older generations, and what was half written when a process was killed.
@@ -74,32 +69,3 @@ class Checkpoints:
             path.unlink()
         if self.folder.exists():
             self.folder.rmdir()
-
-
-#: Folders that this process holds.
-_HELD: set[Path] = set()
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold the run folder; a second process is refused, a dead one's hold is gone with it.
-
-    A process that holds a folder may ask for it again; of several that work together only the first holds it.
-    """
-    if folder.resolve() in _HELD or not processes().main:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ExistsError(
-                f"{folder} is in use by another process\nto do: wait for it, or name another --out"
-            ) from None
-        _HELD.add(folder.resolve())
-        yield
-    finally:
-        _HELD.discard(folder.resolve())
-        os.close(handle)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from adapcla.records.store import no_space_named, write_bytes
+from adapcla.files import full_disk_explained, write_bytes
 
 
 class Journal:
@@ -34,7 +34,7 @@ class Journal:
         self.lines.append(line)
         if self.path is not None:
             text = json.dumps(line) + "\n"
-            with no_space_named(self.path, len(text)), self.path.open("a", encoding="utf-8") as stream:
+            with full_disk_explained(self.path, len(text)), self.path.open("a", encoding="utf-8") as stream:
                 stream.write(text)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.errors import ExistsError
+from adapcla.files import read_json, write_json
 from adapcla.networks.batch import Records
-from adapcla.records.store import json_bytes, read_json, write_bytes
 from adapcla.seeds import generator, stream_key
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
@@ -129,6 +129,6 @@ def secret_of(privacy: Privacy, seed: int, folder: Path | None, resume: bool) ->
         )
     folder.mkdir(parents=True, exist_ok=True)
     secret = secrets.randbits(_SECRET_BITS)
-    write_bytes(path, json_bytes({"secret": hex(secret)}))
+    write_json(path, {"secret": hex(secret)})
     path.chmod(0o600)
     return secret

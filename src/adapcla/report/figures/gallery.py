@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from adapcla.files import read_json
 from adapcla.records import Cohort
-from adapcla.records.store import read_json
 from adapcla.report.figures import cooccurrence, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.control import requested_against_achieved
 from adapcla.report.figures.longtail import longtail

@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 
 from adapcla.errors import InputError, UsageError
+from adapcla.files import fresh_folder
 from adapcla.records import Cohort
-from adapcla.records.store import fresh_folder
 
 #: Format → the module that writes it.
 FORMATS: dict[str, str] = {name: f"adapcla.sources.export.{name}" for name in ("meds", "omop", "fhir", "csv", "halo")}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adapcla.files import write_json
 from adapcla.records import Cohort
 from adapcla.records.split import parts
-from adapcla.records.store import json_bytes, write_bytes
 from adapcla.sources.codebook import Codebook, is_synthetic
 from adapcla.sources.export.rows import Block, blocks, facts
 from adapcla.version import __version__
@@ -95,4 +95,4 @@ def _write_metadata(cohort: Cohort, folder: Path, keys: list[str]) -> None:
         "other_extension_columns": ["visit_id"],
     }
     schema.DatasetMetadataSchema.validate(dataset)
-    write_bytes(folder / schema.dataset_metadata_filepath, json_bytes(dataset))
+    write_json(folder / schema.dataset_metadata_filepath, dataset)
