@@ -13,7 +13,7 @@ from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from adapcla.analysis.probes import ProbeSet
-    from adapcla.records.cohort import Split
+    from adapcla.records.split import Split
     from adapcla.report.folder import ResultFolder
 
 analyse = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

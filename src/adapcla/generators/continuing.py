@@ -46,7 +46,8 @@ def continued(generator: NeuralGenerator, history: Cohort, visits: int, draws: i
             # Visit numbers restart at 0: the record is taken to go on, and at least one code is drawn.
             parts.append(roll(network, network.keep(state, copies), numbers, attributes, rule, key, range(visits)))
             owners.append(some[copies])
-    drawn = generator.cohort_of(joined(parts), {"source": "synthetic", "method": generator.method, "continued": True})
+    card = {"source": "synthetic", **generator.origin_.as_card(), "method": generator.method, "continued": True}
+    drawn = generator.cohort_of(joined(parts), card)
     history_of = np.concatenate(owners)
     return Continuation(_probabilities(generator, records, drawn, history_of, draws), drawn, history_of)
 

@@ -25,7 +25,8 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.generators.targets import target_prevalence
 from adapcla.networks.batch import Records
 from adapcla.networks.contract import DrawRule, Network, Shape
-from adapcla.records import Cohort, Prevalence, Vocabulary
+from adapcla.records import Cohort, Kind, Origin, Prevalence, Vocabulary
+from adapcla.records.origin import Group
 from adapcla.scaffold import Scaffold, Steering, shift
 from adapcla.seeds import generator as random_stream
 from adapcla.seeds import stream_key
@@ -174,6 +175,7 @@ class NeuralGenerator:
             "codes": train.n_codes,
             "validation patients": valid.n_patients,
             "training data": train.fingerprint,
+            **self._learned_from(train, valid).as_card(),
             "parameters": parameters,
             "steps": self.outcome_.steps,
             "passes": round(self.outcome_.steps * self.settings.budget.batch_size / train.n_patients, 2),
@@ -181,6 +183,22 @@ class NeuralGenerator:
             "validation loss a visit": self.outcome_.best_loss,
             "stopped early": self.outcome_.stopped_early,
         }
+
+    def _learned_from(self, train: Cohort, valid: Cohort) -> Origin:
+        """The origin of what this generator will write: kind, training and validation patients, and a warm start's."""
+        groups = tuple(Group(role, c.fingerprint, c.origin) for role, c in (("train", train), ("valid", valid)))
+        if self.settings.starts_from:
+            before = NeuralGenerator.load(self.settings.starts_from).origin_
+            groups += before.learned_from or (Group("warm start", "", before),)
+        copies = getattr(self.network_, "holds_patients", False)
+        return Origin(train.origin.kind if copies else Kind.SYNTHETIC, (), groups)
+
+    @property
+    def origin_(self) -> Origin:
+        """Where the patients that this generator writes come from; a private model does not say whom it learned from."""
+        told = Origin.from_card(self.fitted.facts)
+        unsaid = told.kind == Kind.UNKNOWN and not getattr(self.network_, "holds_patients", False)
+        return replace(told, kind=Kind.SYNTHETIC) if unsaid else told
 
     def scaffold_bias(self) -> torch.Tensor:
         """The scaffold of the settings as a tensor (codes,), permuted where a control asks for it."""
@@ -299,6 +317,7 @@ class NeuralGenerator:
         """What a synthetic cohort says about itself."""
         card: dict[str, Any] = {
             "source": "synthetic",
+            **self.origin_.as_card(),
             "method": self.method,
             "model": self.settings.fingerprint(),
             "seed": seed,

@@ -33,8 +33,8 @@ _FOR_ATTRIBUTES = 0.1
 _COMBINATIONS = 10_000
 #: Counts below this many deviations of the noise are believed together, not one by one.
 _BELIEVED = 2.0
-#: Facts of a fit that are exact numbers about single people, or about validation patients.
-_EXACT = ("visits", "training data", "validation loss a visit", "visits beyond the context")
+#: Facts of a fit that are exact numbers about single people (hashes are too), or about validation patients.
+_EXACT = ("visits", "training data", "origin", "validation loss a visit", "visits beyond the context")
 
 
 def refuse_unprotectable(settings: Settings) -> None:

@@ -23,8 +23,9 @@ from adapcla.records.invariants import (
     check_runs,
     require_form,
 )
+from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
-from adapcla.records.split import parts
+from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
 from adapcla.records.strata import Strata
 from adapcla.records.vocabulary import Code, Vocabulary
 
@@ -34,23 +35,6 @@ class Attribute(NamedTuple):
 
     values: NDArray[np.int16]
     categories: tuple[str, ...]
-
-
-class Split(NamedTuple):
-    """The three parts of a cohort."""
-
-    train: Cohort
-    valid: Cohort
-    test: Cohort
-
-
-class ControlledSplit(NamedTuple):
-    """The three parts and the control patients that privacy tests need."""
-
-    train: Cohort
-    valid: Cohort
-    test: Cohort
-    control: Cohort
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +105,7 @@ class Cohort:
         """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
         content = store.open_folder(Path(folder))
         label_names, categories = store.names_of(content, Path(folder))
+        Origin.from_card(content.card)  # one that cannot be read is said now, not when it is asked for
         attributes = {name: Attribute(content.arrays[f"attribute_{name}"], names) for name, names in categories.items()}
         return cls(
             Vocabulary(content.codes),
@@ -153,6 +138,11 @@ class Cohort:
         card["labels"] = list(self.label_names)
         card["attributes"] = {name: list(a.categories) for name, a in sorted(self.attributes.items())}
         return store.save_folder(Path(folder), arrays, self.vocabulary.codes, card, overwrite=overwrite)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the patients came from, as the card says."""
+        return Origin.from_card(self.card)
 
     # ---- size -------------------------------------------------------------------------------------------
     @property
@@ -299,22 +289,27 @@ class Cohort:
             labels=None,
             label_names=(),
             attributes=same,
+            card={**self.card, **self.origin.together(other.origin).as_card()},
         )
 
     @overload
-    def split(self, seed: int = 4) -> Split: ...
+    def split(self, seed: int = SPLIT_SEED) -> Split[Cohort]: ...
     @overload
-    def split(self, seed: int = 4, *, control: float) -> ControlledSplit: ...
-    def split(self, seed: int = 4, *, control: float | None = None) -> Split | ControlledSplit:
-        """Train, validation and test patients (and control patients, if a share is reserved).
+    def split(self, seed: int = SPLIT_SEED, *, control: float) -> ControlledSplit[Cohort]: ...
+    def split(self, seed: int = SPLIT_SEED, *, control: float | None = None) -> Split[Cohort] | ControlledSplit[Cohort]:
+        """Train, validation and test patients (and control patients, if a share is given); each knows its origin.
 
         >>> train, valid, test = Cohort.of([[["A"]]] * 50).split(seed=4)
-        >>> train.n_patients, valid.n_patients, test.n_patients
-        (36, 4, 10)
+        >>> train.n_patients, valid.n_patients, test.n_patients, test.origin.parts[0].name
+        (36, 4, 10, 'test')
         """
-        where = parts(self.n_patients, seed, control or 0.0)
-        three = Split(self.subset(where.train), self.subset(where.valid), self.subset(where.test))
-        return three if control is None else ControlledSplit(*three, self.subset(where.control))
+        share, origin = control or 0.0, self.origin
+        divided = []
+        for name, positions in parts(self.n_patients, seed, share)._asdict().items():
+            part = Part(self.fingerprint, self.n_patients, seed, share, name)
+            card = {**self.card, **replace(origin, parts=(*origin.parts, part)).as_card()}
+            divided.append(replace(self.subset(positions), card=card))
+        return Split(*divided[:3]) if control is None else ControlledSplit(*divided)
 
     def on(self, vocabulary: Vocabulary) -> Cohort:
         """The same patients on another vocabulary; a code that it lacks is an error, never a silent drop."""

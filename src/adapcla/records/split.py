@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +10,37 @@ from numpy.typing import NDArray
 from adapcla.errors import UsageError
 from adapcla.seeds import generator
 
+#: The split that everybody gets who does not ask for another.
+SPLIT_SEED = 4
+#: Cards name a part by its seed and its share of controls alone, so these two shares belong to the format of cards.
 TEST_SHARE = 0.2
 VALID_SHARE_OF_REST = 0.1
 
-
-class Parts(NamedTuple):
-    """Patient positions of each part, ascending."""
-
-    train: NDArray[np.int64]
-    valid: NDArray[np.int64]
-    test: NDArray[np.int64]
-    control: NDArray[np.int64]
+Each = TypeVar("Each")
 
 
-def parts(n_patients: int, seed: int, control: float = 0.0) -> Parts:
+class Split(NamedTuple, Generic[Each]):
+    """The three parts of a cohort: their patients, or the positions of these, ascending."""
+
+    train: Each
+    valid: Each
+    test: Each
+
+
+class ControlledSplit(NamedTuple, Generic[Each]):
+    """The three parts and the control patients that privacy tests need."""
+
+    train: Each
+    valid: Each
+    test: Each
+    control: Each
+
+
+#: The names of the parts.
+PARTS = ControlledSplit._fields
+
+
+def parts(n_patients: int, seed: int = SPLIT_SEED, control: float = 0.0) -> ControlledSplit[NDArray[np.int64]]:
     """Positions of the parts: 20 % test; of the rest 10 % validation; `control` is a share of all, taken from train.
 
     The test and validation patients do not change when a control part is reserved.
@@ -39,4 +56,4 @@ def parts(n_patients: int, seed: int, control: float = 0.0) -> Parts:
     n_control = round(control * n_patients)
     cuts = np.cumsum([n_test, n_valid, n_control])
     test, valid, reserved, train = (np.sort(piece) for piece in np.split(order, cuts))
-    return Parts(train, valid, test, reserved)
+    return ControlledSplit(train, valid, test, reserved)

@@ -11,7 +11,7 @@ from adapcla.analysis.neighbourhoods import code_page, overlap_table
 from adapcla.console import say
 from adapcla.generators import NeuralGenerator
 from adapcla.records import Cohort, Strata
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.report.figures.cases import example_figure, neighbour_overlap
 from adapcla.report.figures.dynamics import code_trend
 from adapcla.report.folder import ResultFolder
@@ -40,7 +40,7 @@ def write_examples(
         folder.figure(f"{place}/example-{number + 1}", example_figure(table, number))
 
 
-def write_neighbours(folder: ResultFolder, parts: Split, samples: dict[str, Cohort], seed: int) -> None:
+def write_neighbours(folder: ResultFolder, parts: Split[Cohort], samples: dict[str, Cohort], seed: int) -> None:
     """Write the shared neighbours of all tail codes as table and figure."""
     overlap = overlap_table(parts.train, parts.test, samples, seed=seed)
     folder.table("neighbours", overlap)
@@ -50,7 +50,7 @@ def write_neighbours(folder: ResultFolder, parts: Split, samples: dict[str, Coho
 def write_code_page(
     folder: ResultFolder,
     token: str,
-    parts: Split,
+    parts: Split[Cohort],
     samples: dict[str, Cohort],
     runs: dict[str, NeuralGenerator],
     cases: NextVisits,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
-from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
 from adapcla.records.cohort import starts_of
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.contract import Options
@@ -90,6 +90,7 @@ def assemble(
         attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
         card={
             "source": source,
+            **Origin(Kind.REAL).as_card(),
             "visit_rule": visit_rule,
             "options": options.for_card(),
             **(card or {}),

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from adapcla.errors import UsageError
-from adapcla.records import Attribute, Cohort
+from adapcla.records import Attribute, Cohort, Kind, Origin
 from adapcla.records.cohort import starts_of
 from adapcla.sources.planted.balance import MOST_VISITS, balanced
 from adapcla.sources.planted.chances import History
@@ -94,6 +94,7 @@ def simulate(
         },
         card={
             "source": "planted",
+            **Origin(Kind.PLANTED).as_card(),
             "arguments": {
                 "patients": patients,
                 "codes": codes,
