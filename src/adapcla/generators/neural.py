@@ -195,7 +195,7 @@ class NeuralGenerator:
 
     @property
     def origin_(self) -> Origin:
-        """Where the patients that this generator writes come from; a private model does not say whom it learned from."""
+        """Where the patients that this generator writes come from; a private model does not name its patients."""
         told = Origin.from_card(self.fitted.facts)
         unsaid = told.kind == Kind.UNKNOWN and not getattr(self.network_, "holds_patients", False)
         return replace(told, kind=Kind.SYNTHETIC) if unsaid else told
