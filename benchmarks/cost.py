@@ -1,6 +1,6 @@
 """What a step of training costs against the size of the vocabulary, the number of patients and their visits.
 
-    python benchmarks/cost.py --out results/speed          # table, figure and page
+    python benchmarks/cost.py --out results/speed          # page and figure
     python benchmarks/cost.py --quick                      # fewer sizes and repeats, for a look
 
 Processor seconds of one thread at the default size of the network, the sizes interleaved inside each repeat, so that a
@@ -148,16 +148,13 @@ def peak_memory() -> float:
 
 
 def written(found: dict[str, Any], folder: Path) -> None:
-    """A page, a table and a figure."""
+    """A page and a figure."""
     from adapcla.report import style
 
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["curve,size,cost_seconds,quartile_low,quartile_high"]
     with style.panels(1, 3, width=3.6) as (figure, axes):
         for panel, (name, (_, _, against, cost)) in zip(axes[0], CURVES.items(), strict=True):
             curve = found[name]
-            rows = list(zip(curve["sizes"], curve["cost"], curve["low"], curve["high"], strict=True))
-            lines += [f"{name},{','.join(str(value) for value in row)}" for row in rows]
             x, y = np.array(curve["sizes"], dtype=float), np.array(curve["cost"])
             panel.fill_between(x, curve["low"], curve["high"], alpha=0.25, linewidth=0)
             panel.plot(x, y, marker="o")
@@ -170,8 +167,7 @@ def written(found: dict[str, Any], folder: Path) -> None:
             panel.set_ylabel(cost)
             panel.set_title(f"slope {curve['slope']:.2f}")
         axes[0, 0].legend()
-        style.save_both(figure, folder / "cost")
-    (folder / "cost.csv").write_text("\n".join(lines) + "\n")
+        style.save(figure, folder / "cost.svg")
     (folder / "cost.md").write_text(page(found))
 
 
@@ -213,7 +209,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="every other size, three repeats")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", type=Path, help="folder for page, table and figure")
+    parser.add_argument("--out", type=Path, help="folder for page and figure")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     parser.add_argument("--long-records", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()

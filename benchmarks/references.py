@@ -1,11 +1,11 @@
 """What real patients, copies of training patients and plain chance score on each metric, for any cohorts.
 
-    python benchmarks/references.py [NAME=COHORT ...] [--suites tail,fidelity] [--out FOLDER] [--command TEXT]
+    python benchmarks/references.py [NAME=COHORT ... | --open] [--suites tail,fidelity] [--out FOLDER]
 
 Each cohort is split by seed 4 into train, validation and test patients. Half of the test patients are the held-out
 reference; the other half, as many training patients drawn with repeats, and as many patients of independent codes
-take the place of a synthetic cohort. Without cohorts it takes a small planted world. Prints one JSON line; with `--out`
-writes references.md (headline strata) and references.csv (every stratum of the tail suite).
+take the place of a synthetic cohort. `--open` takes the open data sets (docs/data.md) and the default planted world;
+without cohorts it takes a small planted world. Prints one JSON line; with `--out` writes references.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.references import halves, marginal, train_copy
 from adapcla.metrics.scores import number
 from adapcla.records import Cohort
+from adapcla.sources import read
+from adapcla.sources.open_data import CHECKSUMS, data_folder
 from adapcla.sources.planted import simulate
 
 SUBJECTS = ("real test", "train copy", "marginal")
@@ -69,52 +71,49 @@ def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]
     return "\n".join(lines)
 
 
-def table(results: dict[str, tuple[dict[str, int], Found]]) -> str:
-    """The scores as CSV: every stratum of the tail suite, the headline of the others, what is missing left out."""
-    tail = {metric.key for metric in metrics_of(["tail"])}
-    rows = ["cohort,subject,metric,stratum,value,low,high,n"]
-    for name, (_, found) in results.items():
-        for (subject, metric, stratum), score in found.items():
-            if score.value is None or not (metric in tail or stratum == "all"):
-                continue
-            numbers = ("" if x is None else f"{x:.4g}" for x in (score.value, score.low, score.high))
-            rows.append(f"{name},{subject},{metric},{stratum},{','.join(numbers)},{score.n}")
-    return "\n".join(rows) + "\n"
-
-
 PREFACE = """# What real patients, copies and chance score
 
 Rows of real test patients (the ceiling), resampled training patients (memory) and independent codes with training
 prevalence (the floor), each at the same number of patients, with 95 % intervals over patients. `_heldout` metrics, and
 privacy metrics for their control patients, look at the other half of the test patients. Definitions: docs/metrics.md.
-The other strata of the tail suite are in references.csv. Made by:
+Made by:
 
 ```console
-$ {command}
+$ python benchmarks/references.py --open --suites tail,fidelity,privacy --out results
 ```
 
 """
 
 
+def opened(text: str) -> tuple[str, Cohort]:
+    """The cohort of `NAME=FOLDER`, by its name."""
+    name, folder = text.split("=", 1)
+    return name, Cohort.open(folder)
+
+
+def open_cohorts() -> dict[str, Cohort]:
+    """The open sets that are one table of visits, and the default planted world."""
+    tables = {
+        name: data_folder() / name / "visits.csv.gz" for name, files in CHECKSUMS.items() if "visits.csv" in files
+    }
+    return {**{name: read("table", path) for name, path in tables.items()}, "planted": simulate()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("cohorts", nargs="*", metavar="NAME=COHORT")
+    parser.add_argument("--open", action="store_true", help="open data sets and the default planted world")
     parser.add_argument("--suites", default="tail,fidelity")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--command", default="python benchmarks/references.py …", help="Said in the preface.")
     asked = parser.parse_args()
     begin = time.perf_counter()
     suites = asked.suites.split(",")
-    named = dict(text.split("=", 1) for text in asked.cohorts)
-    cohorts = {name: Cohort.open(folder) for name, folder in named.items()}
+    cohorts = open_cohorts() if asked.open else dict(opened(text) for text in asked.cohorts)
     cohorts = cohorts or {"planted": simulate(patients=2000, codes=400, seed=1)}
     results = {name: reference_scores(cohort, suites) for name, cohort in cohorts.items()}
     if asked.out is not None:
         asked.out.mkdir(parents=True, exist_ok=True)
-        write_bytes(
-            asked.out / "references.md", (PREFACE.format(command=asked.command) + markdown(results, suites)).encode()
-        )
-        write_bytes(asked.out / "references.csv", table(results).encode())
+        write_bytes(asked.out / "references.md", (PREFACE + markdown(results, suites)).encode())
     found = {
         name: {s: found[s, "tail_pair_seen", "all"].value for s in SUBJECTS} for name, (_, found) in results.items()
     }

@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py --json             # 10 k, 100 k and 1 M patients, about 25 minutes of a core
     python benchmarks/scale.py --quick --json     # 20 k and 40 k patients, about three minutes
-    python benchmarks/scale.py --only growth --out results/scale  # with table and figure
+    python benchmarks/scale.py --only growth --out results/scale  # with a figure
 
 For each number of planted patients: import of a long CSV, one pass of training a small network, a sample of as many
 patients, and the tail and fidelity suites on it, each in a process of its own, with its peak memory (ru_maxrss, maps
@@ -155,12 +155,10 @@ def memory_growth(rows: list[dict[str, Any]], sizes: list[int]) -> dict[str, flo
 
 
 def written(rows: list[dict[str, Any]], folder: Path) -> None:
-    """The rows as CSV, and a figure of time a patient and peak memory."""
+    """A figure of time a patient and peak memory."""
     from adapcla.report import style
 
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [",".join(rows[0])] + [",".join(str(value) for value in row.values()) for row in rows]
-    (folder / "scale.csv").write_text("\n".join(lines) + "\n")
     sizes = sorted({int(row["patients"]) for row in rows})
     with style.panels(1, 2) as (figure, axes):
         for step in STEPS:
@@ -179,7 +177,7 @@ def written(rows: list[dict[str, Any]], folder: Path) -> None:
         axes[0, 1].set_ylim(bottom=0)
         axes[0, 1].set_title("Memory")
         axes[0, 1].legend()
-        style.save_both(figure, folder / "scale")
+        style.save(figure, folder / "scale.svg")
 
 
 def passed_limits(found: dict[str, Any]) -> list[str]:
@@ -200,7 +198,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tens of thousands of patients instead of a million")
     parser.add_argument("--only", choices=["wide", "growth"], help="one of the two parts")
     parser.add_argument("--sizes", default="", help="numbers of patients, with commas")
-    parser.add_argument("--out", type=Path, help="folder for the table and figure of growth")
+    parser.add_argument("--out", type=Path, help="folder for the figure of growth")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     parser.add_argument("--write-csv", nargs=2, metavar=("COHORT", "CSV"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
