@@ -46,6 +46,7 @@ from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_c
 from adapcla.records import Cohort
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate
+from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of
 from adapcla.training.ghost import clipped_by_norms
 from adapcla.training.plan import Moment
@@ -242,26 +243,24 @@ def cost(model: NeuralGenerator, train: Cohort, test: Cohort) -> dict[str, Any]:
 def markdown(result: dict[str, Any], command: str) -> str:
     """The figures as tables."""
     lines = [f"`{command}`: {result['seconds']:.0f} s of one shared processor.", "", "## The step alone", ""]
-    lines += ["| noise | ε accounted for | ε proved (95 %) | runs with, runs without |", "|---|---|---|---|"]
-    for name, row in (
-        ("as it is", result["mechanism"]),
-        ("a quarter of it", result["mechanism, a quarter of the noise"]),
-    ):
-        lines.append(f"| {name} | {row['accounted']:.2f} | {row['proved']:.2f} | {row['trials']:,} each |")
-    lines += ["", "## Audit with canaries", ""]
-    lines += ["| run | ε claimed | right guesses | ε proved (95 %) | AUC |", "|---|---|---|---|---|"]
+    alone = {"as it is": result["mechanism"], "a quarter of it": result["mechanism, a quarter of the noise"]}
+    rows = [
+        [name, f"{row['accounted']:.2f}", f"{row['proved']:.2f}", f"{row['trials']:,} each"]
+        for name, row in alone.items()
+    ]
+    lines.append(Table(["noise", "ε accounted for", "ε proved (95 %)", "runs with, runs without"], rows).markdown())
+    lines += ["## Audit with canaries", ""]
+    rows = []
     for k, row in enumerate(result["audits"], 1):
         claimed = "plain" if row["claimed"] is None else f"{row['claimed']:.2f}"
         guessed = f"{row['right']} of {row['guesses']}"
-        lines.append(f"| {k} | {claimed} | {guessed} | {row['lower bound']:.2f} | {row['auc']:.2f} |")
-    lines += ["", "## Membership, and what privacy costs", ""]
-    rows = result["membership"]
-    heads = ["plain" if row["epsilon"] is None else f"ε = {row['epsilon']:g}" for row in rows]
-    lines += [f"| | {' | '.join(heads)} |", "|---" * (len(rows) + 1) + "|"]
-    for name in [key for key in rows[0] if key != "epsilon"]:
-        cells = [_cell(row[name]) for row in rows]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([str(k), claimed, guessed, f"{row['lower bound']:.2f}", f"{row['auc']:.2f}"])
+    lines.append(Table(["run", "ε claimed", "right guesses", "ε proved (95 %)", "AUC"], rows).markdown())
+    lines += ["## Membership, and what privacy costs", ""]
+    runs = result["membership"]
+    titles = ["plain" if run["epsilon"] is None else f"ε = {run['epsilon']:g}" for run in runs]
+    rows = [[name, *(_cell(run[name]) for run in runs)] for name in runs[0] if name != "epsilon"]
+    return "\n".join([*lines, Table(["", *titles], rows).markdown()])
 
 
 def _cell(value: Any) -> str:

@@ -18,13 +18,14 @@ from pathlib import Path
 
 from adapcla.files import write_bytes
 from adapcla.metrics import Comparison, Score
+from adapcla.metrics.contract import ARROWS
 from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.references import halves, marginal, train_copy
-from adapcla.metrics.scores import number
 from adapcla.records import Cohort
 from adapcla.sources import read
 from adapcla.sources.open_data import CHECKSUMS, data_folder
 from adapcla.sources.planted import simulate
+from adapcla.tables import Table, number
 
 SUBJECTS = ("real test", "train copy", "marginal")
 Found = dict[tuple[str, str, str], Score]
@@ -57,17 +58,16 @@ def cell(score: Score | None) -> str:
 def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]) -> str:
     """One table a cohort, a row a metric."""
     lines: list[str] = []
-    arrows = {"up": "↑", "down": "↓", "match": "=", "none": ""}
     for name, (sizes, found) in results.items():
         lines += [f"## {name}", "", "; ".join(f"{n:,} {what}" for what, n in sizes.items()) + ".", ""]
-        lines += [f"| metric | {' | '.join(SUBJECTS)} |", "|---|---|---|---|"]
+        rows = []
         for metric in metrics_of(suites):
             cells = [cell(found.get((subject, metric.key, "all"))) for subject in SUBJECTS]
             # Attacks that need a model have nothing to say here.
             if set(cells) == {"–"}:
                 continue
-            lines.append(f"| `{metric.key}` {arrows[metric.goal]} | {' | '.join(cells)} |")
-        lines.append("")
+            rows.append([f"`{metric.key}` {ARROWS[metric.goal]}", *cells])
+        lines.append(Table(["metric", *SUBJECTS], rows).markdown())
     return "\n".join(lines)
 
 

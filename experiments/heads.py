@@ -25,6 +25,7 @@ from adapcla.generators.runs import train_run
 from adapcla.metrics import Comparison, evaluate
 from adapcla.metrics.contract import METRICS
 from adapcla.records import Cohort
+from adapcla.tables import Table
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "adapcla (independent, annealed)": ("adapcla", {}),
@@ -91,7 +92,7 @@ def results(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def summary(lines: list[dict[str, Any]], names: tuple[str, ...] = ("cohort", "row")) -> str:
     """A Markdown table of means and, where there are several fit seeds, half their range; `names` say what a row is."""
     columns = [key for key in lines[-1] if key not in (*names, "fit_seed")]
-    out = ["| " + " | ".join([*names, "fit seeds", *columns]) + " |", "|" + "---|" * (len(names) + 1 + len(columns))]
+    rows = []
     for named in dict.fromkeys(tuple(line[name] for name in names) for line in lines):
         group = [line for line in lines if tuple(line[name] for name in names) == named]
         cells = []
@@ -99,8 +100,8 @@ def summary(lines: list[dict[str, Any]], names: tuple[str, ...] = ("cohort", "ro
             values = [line[column] for line in group if line[column] is not None]
             spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
             cells.append(f"{statistics.mean(values):.3f}{spread}" if values else "–")
-        out.append("| " + " | ".join([*named, str(len(group)), *cells]) + " |")
-    return "\n".join(out) + "\n"
+        rows.append([*named, str(len(group)), *cells])
+    return Table([*names, "fit seeds", *columns], rows).markdown()
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parent
 
 #: The floors, from the ground up. A room sees the rooms on lower floors and itself, never its neighbours.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "seeds", "console", "version", "files", "machine"),
+    ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure"),
     ("records",),
     ("sources", "scaffold", "metrics"),
     ("networks",),

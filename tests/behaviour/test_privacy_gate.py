@@ -11,9 +11,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.metrics.contract import ALL, METRICS, Comparison
 from adapcla.metrics.privacy import GateLine, gate
-from adapcla.metrics.privacy.strata import RARE_BELOW, holds_any
+from adapcla.metrics.privacy.strata import holds_any
 from adapcla.records import Code, Cohort, Vocabulary
 from adapcla.records.cohort import starts_of
 from adapcla.seeds import generator
@@ -43,7 +44,7 @@ def joined(one: Cohort, other: Cohort) -> Cohort:
 def with_copied_tail(members: Cohort, fresh: Cohort, share: float = 0.05) -> Cohort:
     """Fresh patients, `share` of whom are replaced by members that hold a rare code, word for word."""
     n_copied = round(share * fresh.n_patients)
-    rare = np.flatnonzero(holds_any(members, members.patient_counts < RARE_BELOW))[:n_copied]
+    rare = np.flatnonzero(holds_any(members, members.patient_counts < SMALLEST_COUNT))[:n_copied]
     assert len(rare) == n_copied
     return joined(fresh.subset(np.arange(fresh.n_patients - n_copied)), members.subset(rare))
 
@@ -124,7 +125,7 @@ def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support
     """Independent codes copy nobody, but a code that one member alone holds is written for members only."""
     members, _, fresh = world(seed)
     assert "membership_auc [rare]" in failed(lines_of(seed, marginal(members, fresh, seed)))
-    assert failed(lines_of(seed, marginal(members, fresh, seed, fewest_holders=RARE_BELOW))) == set()
+    assert failed(lines_of(seed, marginal(members, fresh, seed, fewest_holders=SMALLEST_COUNT))) == set()
 
 
 def test_a_small_leak_among_many_members_is_found_by_fewer_controls() -> None:

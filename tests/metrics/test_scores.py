@@ -9,7 +9,7 @@ import pytest
 
 from adapcla.errors import ExistsError, InputError
 from adapcla.metrics.contract import Score
-from adapcla.metrics.scores import Row, Scores, normalised, number
+from adapcla.metrics.scores import Row, Scores, normalised
 
 
 @pytest.fixture
@@ -91,4 +91,3 @@ def test_text_tables_hold_headlines_and_escape(scores: Scores):
     assert "| tail_ctx_jsd ↓ | matched | 0.4 |" in scores.markdown()
     assert "– (nothing varies)" in scores.markdown()
     assert r"tail\_ctx\_jsd $\downarrow$ & matched" in scores.latex()
-    assert number(None) == "–"

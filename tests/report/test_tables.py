@@ -4,7 +4,8 @@ import csv
 import io
 
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import LONG, SCORE_TABLES, Cell, Line, Table, ablation_table, cell_of, score_table, shown
+from adapcla.report.tables import LONG, SCORE_TABLES, Line, Table, ablation_table, cell_of, score_table, shown
+from adapcla.tables import Cell
 
 TABLE = Table(
     "t",

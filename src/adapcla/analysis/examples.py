@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adapcla.analysis.histories import NextVisits
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.records import Cohort, Strata
+from adapcla.tables import Table
 
 
 class Role(StrEnum):
@@ -91,12 +92,12 @@ def example_markdown(table: pl.DataFrame) -> str:
     marks = {Role.CORRECT: "✓ ", Role.WRONG: "✗ ", Role.MISSED: "○ "}
     lines = ["✓ correct · ✗ wrong · ○ missed · ◆ tail code", ""]
     for (example,), part in table.group_by(["example"], maintain_order=True):
-        lines += [f"## Example {int(str(example)) + 1}", "", "| source | codes |", "|---|---|"]
+        rows = []
         for (source,), mine in part.group_by(["source"], maintain_order=True):
-            told = [
+            codes = [
                 f"{marks.get(Role(row['role']), '')}{row['description'] or row['code']}{' ◆' if row['tail'] else ''}"
                 for row in mine.to_dicts()
             ]
-            lines.append(f"| {source} | {'; '.join(told)} |")
-        lines.append("")
+            rows.append((str(source), "; ".join(codes)))
+        lines += [f"## Example {int(str(example)) + 1}", "", Table(("source", "codes"), rows).markdown()]
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from adapcla.generators.neural import NeuralGenerator
 from adapcla.metrics.contexts import top_neighbours
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.records import Cohort
+from adapcla.tables import Table
 
 #: Neighbours that are compared.
 TOP = 10
@@ -107,21 +108,17 @@ class CodePage:
         }
         for title, table in parts.items():
             if table is not None and len(table):
-                lines += [f"## {title}", "", *_markdown(table), ""]
+                lines += [f"## {title}", "", _markdown(table)]
         if self.trend is not None:
             first, last = self.trend["log_p"][0], self.trend["log_p"][-1]
             lines += ["## Along training", "", f"Mean log p {first:.2f} before training, {last:.2f} at its end.", ""]
         return "\n".join(lines)
 
 
-def _markdown(table: pl.DataFrame) -> list[str]:
+def _markdown(table: pl.DataFrame) -> str:
     """The rows of a table as Markdown."""
-    cells = [[f"{value:.3g}" if isinstance(value, float) else str(value) for value in row] for row in table.rows()]
-    return [
-        f"| {' | '.join(table.columns)} |",
-        "|" + "---|" * table.width,
-        *(f"| {' | '.join(row)} |" for row in cells),
-    ]
+    rows = [[f"{value:.3g}" if isinstance(value, float) else str(value) for value in row] for row in table.rows()]
+    return Table(table.columns, rows).markdown()
 
 
 def supported_tail_codes(train: Cohort, held_out: Cohort, n: int) -> list[str]:

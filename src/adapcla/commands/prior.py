@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from adapcla.disclosure import SMALLEST_COUNT
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
@@ -23,7 +25,7 @@ def _prior() -> None:
 def export(
     cohort: Path = typer.Argument(help="Cohort folder."),
     out: Path = typer.Option(..., "--out", help="CSV file to write."),
-    min_cell: int = typer.Option(11, help="Leave out codes of fewer visits than this."),
+    min_cell: int = typer.Option(SMALLEST_COUNT, help="Leave out codes of fewer visits than this."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace the file."),
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:

@@ -9,10 +9,8 @@ import typer
 
 from adapcla.commands.options import AsJson, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
-
-#: Codes held by fewer patients stay out of a shareable model.
-MIN_SUPPORT = 11
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +29,9 @@ def train(
     passes: Annotated[float | None, typer.Option("--passes", help="Passes over the training patients.")] = None,
     device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="cpu, cuda; auto is cpu.")] = "auto",
     setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any other setting.")] = None,
-    shareable: Annotated[bool, typer.Option("--shareable", help="No small counts, no code of < 11 patients.")] = False,
+    shareable: Annotated[
+        bool, typer.Option("--shareable", help=f"No small counts, no code of < {SMALLEST_COUNT} patients.")
+    ] = False,
     min_support: Annotated[int, typer.Option("--min-support", help="Leave out codes of fewer patients.")] = 0,
     dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
     epsilon: Annotated[
@@ -63,7 +63,7 @@ def train(
         fit_on, watch, _ = whole.split(seed=split_seed)
     else:
         fit_on, watch = whole, Cohort.open(valid)
-    support = max(min_support, MIN_SUPPORT if shareable else 0)
+    support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
         keep = fit_on.patient_counts >= support
         fit_on, watch = fit_on.keep_codes(keep), watch.on(whole.vocabulary).keep_codes(keep)

@@ -18,8 +18,8 @@ from adapcla.experiment.stages import data_key, fit_key, prepared, sampled, scor
 from adapcla.generators.methods import METHODS, generator_for
 from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Scores
-from adapcla.metrics.scores import number
 from adapcla.records import Cohort
+from adapcla.tables import Table, number
 
 ASKED, SCORES, TABLE, MARKDOWN = "comparison.json", "scores.csv", "table.csv", "table.md"
 #: Columns of what a row cost, from the facts of its fit.
@@ -222,13 +222,9 @@ def markdown(lines: Sequence[Line], suites: dict[str, dict[str, str]], asked: As
     for suite, metrics in suites.items():
         heads = [f"{metric}{arrows.get(goal, '')}" for metric, goal in metrics.items()]
         rows = [[name, *(_mean(lines, name, metric) for metric in metrics)] for name in methods]
-        out += [f"## {suite}", "", *_rows(["method", *heads], rows), ""]
+        out += [f"## {suite}", "", Table(["method", *heads], rows).markdown()]
     costs = [[name, *(_mean(lines, name, cost) for cost in COSTS), _remark(lines, name)] for name in methods]
-    return "\n".join([*out, "## Cost", "", *_rows(["method", *COSTS, "remark"], costs), ""])
-
-
-def _rows(heads: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join([*out, "## Cost", "", Table(["method", *COSTS, "remark"], costs).markdown()])
 
 
 def _mean(lines: Sequence[Line], method: str, name: str) -> str:

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensors_as_bytes
 
+from adapcla.disclosure import SMALL_COUNTS, SMALLEST_COUNT
 from adapcla.errors import AdapclaError, InputError, UsageError
 from adapcla.files import (
     MANIFEST,
@@ -29,7 +30,6 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
 from adapcla.networks.layers import settled
 from adapcla.records import Prevalence, Vocabulary
-from adapcla.records.prevalence import MIN_CELL
 from adapcla.records.store import read_array, read_vocabulary, write_vocabulary
 from adapcla.version import __version__
 
@@ -43,7 +43,7 @@ WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
 
 
 def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
-    """Write a fitted generator; `shareable` leaves no count of 1 to 10 in the prior or beside the weights."""
+    """Write a fitted generator; `shareable` leaves no count too small to be told in the prior or beside the weights."""
     private = settings.privacy is not None
     if shareable and settings.bias_at_inference and not private:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
@@ -53,7 +53,7 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
     prevalence = fitted.prevalence.suppressed() if shareable and not private else fitted.prevalence
     if getattr(fitted.network, "holds_counts", False) and not np.array_equal(prevalence.known, fitted.prevalence.known):
         raise UsageError(
-            f"{settings.method} is the exact prevalence of every code, and some have fewer than {MIN_CELL} visits\n"
+            f"{settings.method} is the exact prevalence of every code; some have fewer than {SMALLEST_COUNT} visits\n"
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
     law = _shared(fitted.law) if shareable and not private else fitted.law
@@ -96,9 +96,11 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
 
 def _shared(law: AttributeLaw) -> AttributeLaw:
     """The attribute law without combinations of few patients."""
-    keep = law.counts >= MIN_CELL
+    keep = law.counts >= SMALLEST_COUNT
     if not keep.any():
-        raise AdapclaError("every combination of attributes has fewer than 11 patients; train without attributes")
+        raise AdapclaError(
+            f"every combination of attributes has fewer than {SMALLEST_COUNT} patients; train without attributes"
+        )
     return AttributeLaw(law.names, law.categories, law.combinations[keep], law.counts[keep])
 
 
@@ -303,5 +305,5 @@ _SHOWN = (
     "validation loss a visit",
     "stopped early",
 )
-_SUPPRESSED = "counts of 1 to 10 are suppressed"
+_SUPPRESSED = f"counts of {SMALL_COUNTS} are suppressed"
 _EXACT = "the exact count of every code can be read from it; do not share it"

@@ -144,6 +144,8 @@ class Comparison:
 
 
 Goal = Literal["up", "down", "match", "none"]
+#: The mark of each goal beside the name of a metric.
+ARROWS: dict[str, str] = {"up": "↑", "down": "↓", "match": "=", "none": ""}
 
 
 @dataclass(frozen=True)

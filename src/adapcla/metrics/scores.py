@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from adapcla import files
 from adapcla.errors import InputError
-from adapcla.metrics.contract import ALL, Goal, Score
+from adapcla.metrics.contract import ALL, ARROWS, Goal, Score
+from adapcla.tables import Table, number
 
 if TYPE_CHECKING:
     import polars
@@ -20,7 +21,6 @@ MATCHED = "matched"
 #: The same after codes and tail codes a visit were matched too.
 MATCHED_CODES = "matched_codes"
 TABLE, CSV, SUMMARY, MARKDOWN, LATEX = "scores.parquet", "scores.csv", "summary.json", "scores.md", "scores.tex"
-_ARROWS = {"up": "↑", "down": "↓", "match": "=", "none": ""}
 
 
 @dataclass(frozen=True)
@@ -166,20 +166,13 @@ class Scores:
         """The headline scores as Markdown tables, one a suite."""
         lines = [f"# Scores of {self.method} (seed {self.seed})", ""]
         for suite, rows in self._headlines().items():
-            lines += [f"## {suite}", "", f"| {' | '.join(_TITLES)} |", "|" + "---|" * len(_TITLES)]
-            lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
-            lines.append("")
+            lines += [f"## {suite}", "", _table(rows).markdown()]
         return "\n".join(lines)
 
     def latex(self) -> str:
         """The headline scores as LaTeX tables (package booktabs), one a suite."""
-        lines: list[str] = []
-        for suite, rows in self._headlines().items():
-            lines += [f"% suite: {suite}", f"\\begin{{tabular}}{{ll{'r' * (len(_TITLES) - 2)}}}", "\\toprule"]
-            lines += [" & ".join(_TITLES) + " \\\\", "\\midrule"]
-            lines += [" & ".join(_escaped(cell) for cell in _cells(row)) + " \\\\" for row in rows]
-            lines += ["\\bottomrule", "\\end{tabular}", ""]
-        return "\n".join(lines)
+        tables = {suite: _table(rows).latex(n_left=2) for suite, rows in self._headlines().items()}
+        return "\n".join(f"% suite: {suite}\n{table}" for suite, table in tables.items())
 
     def _headlines(self) -> dict[str, list[Row]]:
         """Rows of the headline strata by suite."""
@@ -203,25 +196,14 @@ def _column_types() -> dict[str, Any]:
     return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, "normalised_reason": polars.String}
 
 
+def _table(rows: list[Row]) -> Table:
+    """Rows of scores as a table of text."""
+    return Table(_TITLES, [_cells(row) for row in rows])
+
+
 def _cells(row: Row) -> list[str]:
     """A row as text."""
     value = [f"– ({row.reason})"] if row.value is None else [number(row.value)]
     numbers = (row.real_test, row.train_copy, row.marginal, row.normalised)
-    name = f"{row.metric} {_ARROWS[row.goal]}".strip()
+    name = f"{row.metric} {ARROWS[row.goal]}".strip()
     return [name, row.stratum, *value, number(row.low), number(row.high), f"{row.n}", *(number(x) for x in numbers)]
-
-
-def number(value: float | None) -> str:
-    """A number with four digits that matter, a dash for none.
-
-    >>> number(0.123456), number(None), number(0.0), number(12345.6)
-    ('0.1235', '–', '0', '1.235e+04')
-    """
-    return "–" if value is None else f"{value:.4g}"
-
-
-def _escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
-    for plain, safe in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#"), ("–", "--")):
-        text = text.replace(plain, safe)
-    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")

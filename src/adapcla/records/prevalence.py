@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError
 from adapcla.records.vocabulary import Vocabulary
-
-#: Counts below this, but not 0, are small: what is shared must not tell them apart.
-MIN_CELL = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +66,7 @@ class Prevalence:
         share[found] = self.share[positions[found]]
         return Prevalence(vocabulary, share, self.n_visits)
 
-    def floored(self, min_cell: int = MIN_CELL) -> Prevalence:
+    def floored(self, min_cell: int = SMALLEST_COUNT) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are all as frequent as the most frequent of them may be.
 
         >>> counts = Prevalence(Vocabulary.of(["A", "B", "C"]), np.array([0.5, 0.02, 0.0]), n_visits=100)
@@ -77,12 +75,10 @@ class Prevalence:
         """
         if self.n_visits is None:
             return self
-        share = self.share.copy()
-        visits = np.nan_to_num(share) * self.n_visits
-        share[(visits > 0.5) & (visits < min_cell - 0.5)] = min(1.0, (min_cell - 1) / self.n_visits)
-        return Prevalence(self.vocabulary, share, self.n_visits)
+        most = min(1.0, (min_cell - 1) / self.n_visits)
+        return Prevalence(self.vocabulary, np.where(self._small(min_cell), most, self.share), self.n_visits)
 
-    def suppressed(self, min_cell: int = MIN_CELL) -> Prevalence:
+    def suppressed(self, min_cell: int = SMALLEST_COUNT) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are unknown, so that small counts cannot be read.
 
         >>> counts = Prevalence(Vocabulary.of(["A", "B"]), np.array([0.5, 0.05]), n_visits=100)
@@ -95,7 +91,9 @@ class Prevalence:
                 expected="a denominator, to tell which cells are small",
                 remedy="export it from a cohort",
             )
-        share = self.share.copy()
-        visits = np.nan_to_num(share) * self.n_visits
-        share[(visits > 0.5) & (visits < min_cell - 0.5)] = np.nan
-        return Prevalence(self.vocabulary, share, self.n_visits)
+        return Prevalence(self.vocabulary, np.where(self._small(min_cell), np.nan, self.share), self.n_visits)
+
+    def _small(self, min_cell: int) -> NDArray[np.bool_]:
+        """Codes of 1 to `min_cell` − 1 visits."""
+        visits = np.nan_to_num(self.share) * (self.n_visits or 0)
+        return (visits > 0.5) & (visits < min_cell - 0.5)

@@ -9,7 +9,8 @@ from typing import Any
 from adapcla.metrics.contract import Score
 from adapcla.report.paper_numbers import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import Cell, Line, Table, cell_of, shown
+from adapcla.report.tables import Line, Table, cell_of, shown
+from adapcla.tables import Cell
 
 _CONTROL = (
     ("control_mae", "all", "gap MAE ↓"),

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adapcla import tables
 from adapcla.files import write_bytes
+from adapcla.metrics.contract import ARROWS
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import REFERENCES, Measured, Study
+from adapcla.tables import Cell
 
 #: Lines from which a table is folded away on the page.
 LONG = 24
-_ARROWS = {"up": "↑", "down": "↓", "match": "=", "none": ""}
-
-
-class Cell(NamedTuple):
-    """What a cell shows, what it is sorted by, and what stands small beside it."""
-
-    text: str
-    value: float | None = None
-    note: str = ""
-    best: bool = False
 
 
 class Line(NamedTuple):
@@ -59,13 +50,11 @@ class Table:
 
     def csv(self) -> str:
         """Comma-separated values: numbers as numbers, the interval as text beside them."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["kind", *(part for name in self.columns for part in (name, f"{name} interval"))])
-        for line in self.lines:
-            shown = [(cell.text if cell.value is None else f"{cell.value:.6g}", cell.note) for cell in line.cells]
-            writer.writerow([line.kind, *(part for pair in shown for part in pair)])
-        return out.getvalue()
+        columns = ["kind", *(part for name in self.columns for part in (name, f"{name} interval"))]
+        rows = [
+            [line.kind, *(text for cell in line.cells for text in (_exact(cell), cell.note))] for line in self.lines
+        ]
+        return tables.Table(columns, rows).csv()
 
     def markdown(self) -> str:
         """A Markdown table, best values of methods in bold.
@@ -76,21 +65,11 @@ class Table:
         | a | **0.5** |
         <BLANKLINE>
         """
-        lines = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
-        for line in self.lines:
-            shown = [f"**{cell.text}**" if cell.best else cell.text for cell in line.cells]
-            noted = [f"{text} {cell.note}".strip() for text, cell in zip(shown, line.cells, strict=True)]
-            lines.append(f"| {' | '.join(noted)} |")
-        return "\n".join(lines) + "\n"
+        return tables.Table(self.columns, [line.cells for line in self.lines]).markdown()
 
     def latex(self) -> str:
         """A LaTeX table (package booktabs)."""
-        lines = [f"% {self.title}", f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", "\\toprule"]
-        lines += [" & ".join(_escaped(name) for name in self.columns) + " \\\\", "\\midrule"]
-        for line in self.lines:
-            shown = [f"\\textbf{{{_escaped(c.text)}}}" if c.best else _escaped(c.text) for c in line.cells]
-            lines.append(" & ".join(shown) + " \\\\")
-        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+        return f"% {self.title}\n" + tables.Table(self.columns, [line.cells for line in self.lines]).latex()
 
     def save(self, folder: Path) -> None:
         """Write the table in all three forms."""
@@ -99,18 +78,9 @@ class Table:
             write_bytes(folder / f"{self.key}.{suffix}", content.encode())
 
 
-def _escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
-    for plain, safe in (
-        ("\\", r"\textbackslash{}"),
-        ("_", r"\_"),
-        ("%", r"\%"),
-        ("&", r"\&"),
-        ("#", r"\#"),
-        ("–", "--"),
-    ):
-        text = text.replace(plain, safe)
-    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$").replace("±", r"$\pm$").replace("−", "$-$")
+def _exact(cell: Cell) -> str:
+    """The number of a cell with six digits, or its text where it has none."""
+    return cell.text if cell.value is None else f"{cell.value:.6g}"
 
 
 def shown(value: float | None) -> str:
@@ -295,7 +265,7 @@ def score_table(study: Study, asked: ScoreTable, rows: Sequence[str] | None = No
         told = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
         if any(number is not None for number in told):
             lines.append(Line((Cell(f"{row} (paper)"), *(Cell(shown(x), x) for x in told)), "paper"))
-    headings = tuple(f"{c.heading} {_ARROWS[study.goal(c.metric)]}".strip() for c in columns)
+    headings = tuple(f"{c.heading} {ARROWS[study.goal(c.metric)]}".strip() for c in columns)
     hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
     return Table(asked.key, asked.title, asked.caption, ("method", *headings), tuple(lines), hints)
 

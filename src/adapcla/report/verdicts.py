@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from adapcla.report.paper_numbers import told_difference
 from adapcla.report.study import Measured, Study, student_half
-from adapcla.report.tables import Cell, Line, Table, shown
+from adapcla.report.tables import Line, Table, shown
+from adapcla.tables import Cell
 
 HELD, NOT_HELD, CANNOT_TELL = "held", "did not hold", "cannot tell"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from adapcla.console import say
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import write_bytes
 from adapcla.records import Code, Prevalence, Vocabulary
-from adapcla.records.prevalence import MIN_CELL
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.tables import Table, open_table
 
@@ -48,10 +48,12 @@ def read_prevalence(path: str | Path) -> Prevalence:
     return Prevalence(vocabulary, share[order], n_visits)
 
 
-def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = MIN_CELL) -> int:
+def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = SMALLEST_COUNT) -> int:
     """Write a table that `read_prevalence` reads; codes of 1 to `min_cell` − 1 visits are left out. How many are."""
     if min_cell < 1:
-        raise UsageError(f"--min-cell {min_cell}\nexpected: 1 or more\nto do: 1 leaves nothing out; 11 is usual")
+        raise UsageError(
+            f"--min-cell {min_cell}\nexpected: 1 or more\nto do: 1 leaves nothing out; {SMALLEST_COUNT} is usual"
+        )
     shown = prevalence.suppressed(min_cell)
     lines = ["code,prevalence,denominator"]
     for code, share in zip(shown.vocabulary.tokens, shown.share.tolist(), strict=True):

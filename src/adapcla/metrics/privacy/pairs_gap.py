@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.metrics.contract import ALL, Comparison, Score, metric
 from adapcla.metrics.intervals import LEVEL
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, sum_error
-from adapcla.metrics.privacy.strata import RARE, RARE_BELOW, Groups, assessed, too_few
+from adapcla.metrics.privacy.strata import RARE, Groups, assessed, too_few
 from adapcla.records import Cohort, Strata
 
 
@@ -55,7 +56,7 @@ def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """
     pairs, n = groups.owned, groups.members.n_patients
     found = groups.emitted.holds(pairs.first, pairs.second)
-    common = (groups.holders[pairs.first] >= RARE_BELOW) & (groups.holders[pairs.second] >= RARE_BELOW)
+    common = (groups.holders[pairs.first] >= SMALLEST_COUNT) & (groups.holders[pairs.second] >= SMALLEST_COUNT)
     rare_owner = np.concatenate(groups.masks()[RARE])[pairs.owner]
     out = {}
     for name, chosen in ((ALL, np.ones(len(pairs), bool)), (RARE, rare_owner), ("common_codes", common)):

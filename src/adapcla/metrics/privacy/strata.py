@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.metrics.privacy.fingerprints import code_keys, drawing_order, record_fingerprints
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs
 from adapcla.records import Cohort
 
-#: A code held by fewer patients than this is rare: the smallest cell that statistical offices publish.
-RARE_BELOW = 11
 #: Fewer patients than this in a stratum say nothing reliable.
 FEWEST = 50
 #: Patients of each group in work that grows with the square of their number; an area under the curve is then known to
@@ -66,8 +65,8 @@ class Groups:
 
     @property
     def rare_codes(self) -> NDArray[np.bool_]:
-        """Codes that at least one and fewer than `RARE_BELOW` real patients hold."""
-        return (self.holders > 0) & (self.holders < RARE_BELOW)
+        """Codes that at least one and fewer than `SMALLEST_COUNT` real patients hold."""
+        return (self.holders > 0) & (self.holders < SMALLEST_COUNT)
 
     def matched(self, limit: int | None = None) -> tuple[Cohort, Cohort]:
         """Members and controls, cut to the same number (and to `limit`)."""
