@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from adapcla.commands import analyse
-from adapcla.errors import ExistsError, UsageError
+from adapcla.errors import UsageError
 from adapcla.generators import generator_for
 from adapcla.generators.runs import train_run
 from adapcla.records import Cohort
@@ -126,37 +126,12 @@ def test_cases_of_other_data_show_nobody(world, run, tmp_path):
     assert not list((tmp_path / "none").rglob("*example*"))
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_ablations_can_be_resumed(world, tmp_path):
-    rows = "annealed,no scaffold"
-    asked = (
-        "ablations",
-        world,
-        "--out",
-        tmp_path / "a",
-        "--rows",
-        rows,
-        "--seeds",
-        "1,2",
-        "--patients",
-        "80",
-        *SETTINGS,
-    )
-    call(*asked)
-    claims = pl.read_csv(tmp_path / "a" / "claims.csv")
-    assert len(claims) == 1 and claims["seeds"][0] == 2
-    with pytest.raises(ExistsError):
-        call(*asked)
-    call(*asked, "--resume")
-    assert len(list((tmp_path / "a" / "fits").iterdir())) == 4
-
-
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
         (("probes", "--out", "x"), "either a cohort folder"),
         (("probes", "WORLD", "--out", "x", "--contexts", "many"), "--contexts many"),
-        (("ablations", "WORLD", "--out", "x", "--seeds", "0"), "--seeds 0"),
+        (("schedules", "WORLD", "--out", "x", "--seeds", "0"), "--seeds 0"),
         (("schedules", "WORLD", "--out", "x", "--schedules", "sometimes"), "schedule 'sometimes'"),
         (("probes", "WORLD", "--out", "x", "--method", "tailwise"), "no one-shot logit"),
     ],

@@ -40,9 +40,14 @@ def test_costs_settings_and_environment(finished_run):
     cost = cards.cost_table(study)
     assert all(line.cells[1].value > 100 for line in cost.lines)
     assert all(line.cells[6].text in ("0 of 1", "1 of 1") for line in cost.lines)
-    settings = texts(cards.settings_table(study))
-    assert settings["schedule"] == ["base", "none"] and settings["architecture.width"] == ["16", "16"]
     assert "torch" in texts(cards.environment_table(study))
+
+
+def test_settings_are_those_in_which_rows_differ_or_that_were_changed(finished_run):
+    """The schedule differs between the rows, the width was set for both; patience is what both methods have."""
+    settings = texts(cards.settings_table(Study.open(finished_run)))
+    assert settings["schedule"] == ["base", "none"] and settings["architecture.width"] == ["16", "16"]
+    assert "budget.patience" not in settings and "seed" not in settings
 
 
 def test_analysis_tables_are_shown_with_their_notes(finished_run):

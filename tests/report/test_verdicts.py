@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 
-from adapcla.metrics.evaluation import SUITES, metrics_of
+from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import (
     CANNOT_TELL,
-    CLAIMS,
+    COPIES,
     HELD,
     NOT_HELD,
-    Claim,
     decided,
     difference,
     not_assessed,
@@ -77,6 +79,60 @@ def test_fits_are_paired_by_seed_so_that_common_luck_drops_out():
     assert paired({1: 0.1, 2: 0.2}, {3: 0.2, 4: 0.1}, "up") is None
 
 
-def test_every_claim_is_about_a_metric_that_exists() -> None:
-    known = {metric.key for metric in metrics_of(list(SUITES))}
-    assert {claim.metric for claim in CLAIMS} <= known
+def study_of(rows: dict[str, dict[str, list[float | None]]]) -> Study:
+    """A study from row → metric → the value of each fit seed."""
+    lines = [
+        {"row": row, "metric": metric, "stratum": "rare20", "goal": GOALS[metric], "fit": fit, "value": value}
+        for row, metrics in rows.items()
+        for metric, values in metrics.items()
+        for fit, value in enumerate(values, 1)
+    ]
+    empty = dict.fromkeys(("low", "high", "real_test", "train_copy", "marginal"), pl.Float64)
+    study = Study(Path(), {"fits": [{"row": row, "toward": []} for row in rows]})
+    scores = pl.DataFrame(lines, schema_overrides={"value": pl.Float64}).with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in empty.items()
+    )
+    vars(study).update(scores=scores, steered=pl.DataFrame())
+    return study
+
+
+GOALS = {"tail_pair_seen": "up", "tail_ctx_jsd": "down", "tail_topk_jac": "up"}
+GOOD = dict(zip(GOALS, ([0.50, 0.52, 0.51], [0.30, 0.31, 0.30], [0.40, 0.42, 0.41]), strict=True))
+POOR = dict(zip(GOALS, ([0.10, 0.11, 0.12], [0.60, 0.62, 0.61], [0.10, 0.12, 0.10]), strict=True))
+NOISY = dict(zip(GOALS, ([0.10, 0.90, 0.51], [0.60, 0.02, 0.30], [0.10, 0.72, 0.41]), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "ruling"), [(GOOD, POOR, HELD), (POOR, GOOD, NOT_HELD), (GOOD, NOISY, CANNOT_TELL)]
+)
+def test_an_ablation_is_judged_metric_by_metric_like_every_claim(ours, theirs, ruling):
+    found = verdicts(study_of({"adapcla": ours, "adapcla-permuted": theirs}))
+    assert [one.verdict for one in found] == [ruling] * 3
+    assert all("3 fit seeds, paired" in one.why for one in found)
+
+
+def test_one_fit_without_an_interval_decides_nothing():
+    one, two = ({metric: values[:1] for metric, values in row.items()} for row in (GOOD, POOR))
+    found = verdicts(study_of({"adapcla": one, "adapcla-permuted": two}))
+    assert {one.verdict for one in found} == {CANNOT_TELL}
+
+
+def test_a_row_that_wrote_no_tail_pair_has_lost_the_tail():
+    gone = dict(zip(GOALS, ([None] * 3, [None] * 3, [0.0] * 3), strict=True))
+    found = verdicts(study_of({"adapcla": GOOD, "static-pcla-train-only": gone}))
+    assert [one.verdict for one in found] == [HELD] * 3
+    assert sum("wrote no tail pair" in one.why for one in found) == 2
+    turned = verdicts(study_of({"adapcla": gone, "static-pcla-train-only": GOOD}))
+    assert [one.verdict for one in turned] == [NOT_HELD] * 3
+
+
+def test_a_row_with_one_tail_pair_in_some_fit_has_not_lost_it():
+    sparse = {"tail_pair_seen": [None, None, 0.2], "tail_ctx_jsd": [None] * 3}
+    found = verdicts(study_of({"adapcla": GOOD, "static-pcla-train-only": sparse}))
+    assert [one.verdict for one in found] == [CANNOT_TELL]
+
+
+def test_few_copies_are_as_good_as_none_and_surely_some_are_not():
+    """Excess in [−.001, .0005]: below a thousandth. In [.0001, .0005]: surely some. In [−.1, .1]: not known."""
+    for low, high, ruling in ((-0.001, 0.0005, HELD), (0.0001, 0.0005, NOT_HELD), (-0.1, 0.1, CANNOT_TELL)):
+        assert decided(Measured(0.0, -high, -low, 1), COPIES) == ruling

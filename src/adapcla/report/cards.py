@@ -169,16 +169,25 @@ def _losses(fits: Sequence[dict[str, Any]]) -> Cell:
 
 
 def settings_table(study: Study) -> Table:
-    """Every setting in which rows differ from one another or from the table of methods' first row, one a line."""
-    flat = {row: _flat(settings) for row, settings in study.settings.items()}
-    names = sorted({name for settings in flat.values() for name in settings})
-    rows = list(flat)
-    lines = [
-        Line((Cell(name), *(Cell(str(flat[row].get(name, "–"))) for row in rows)))
-        for name in names
-        if not name.endswith(("checkpoint_seconds", "threads"))
-    ]
-    caption = f"Resolved settings of every fit. The specification's fingerprint is {study.about['fingerprint']}."
+    """The settings in which rows differ from one another or from the method they are made of, one a line."""
+    from adapcla.generators.methods import METHODS
+
+    rows = {row: _flat(settings) for row, settings in study.settings.items()}
+    usual = {
+        row: _flat(METHODS[method].settings.model_dump(mode="json")) if method in METHODS else {}
+        for row, method in ((row, str(settings.get("method", row))) for row, settings in rows.items())
+    }
+    names = sorted({name for settings in rows.values() for name in settings})
+    lines = []
+    for name in names:
+        values = [settings.get(name) for settings in rows.values()]
+        changed = any(settings.get(name) != usual[row].get(name) for row, settings in rows.items())
+        if changed or any(value != values[0] for value in values):
+            lines.append(Line((Cell(name), *(Cell("–" if value is None else str(value)) for value in values))))
+    caption = (
+        "Every setting in which rows differ from one another or from their own method's; all settings are in the "
+        f"`stage.json` of each fit. The specification's fingerprint is {study.about['fingerprint']}."
+    )
     return Table("settings", "Settings", caption, ("setting", *rows), tuple(lines))
 
 

@@ -1,4 +1,4 @@
-"""Each claim with our number, the paper's number and a verdict that the interval decides."""
+"""The one judge: each claim with our number, the paper's number and a verdict that the interval decides."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ import math
 import statistics
 from typing import NamedTuple
 
+from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.paper_numbers import told_difference
 from adapcla.report.study import Measured, Study, student_half
 from adapcla.report.tables import Line, Table, shown
 from adapcla.tables import Cell
 
 HELD, NOT_HELD, CANNOT_TELL = "held", "did not hold", "cannot tell"
-
-
-class Claim(NamedTuple):
-    """That one row is better than another on a metric."""
-
-    text: str
-    row: str
-    other: str
-    metric: str
-    stratum: str = "all"
-    #: Whose claim it is: the paper's, or a control or method of this project.
-    whose: str = "paper"
 
 
 class Verdict(NamedTuple):
@@ -35,98 +24,6 @@ class Verdict(NamedTuple):
     paper: str
     verdict: str
     why: str
-
-
-_TAIL_WORDS = (
-    ("tail_pair_seen", "rare20", "puts more of its tail pairs where training has them"),
-    ("tail_ctx_jsd", "rare20", "gives tail codes truer neighbours (TailCtxJSD)"),
-    ("tail_topk_jac", "rare20", "finds more of the top neighbours of tail codes (TailTopKJac)"),
-)
-CLAIMS = (
-    *(Claim(f"AdaPCLA {words} than HALO", "adapcla", "halo", key, cut) for key, cut, words in _TAIL_WORDS),
-    Claim(
-        "… also when both write as many codes and tail codes a visit",
-        "adapcla",
-        "halo",
-        "tail_pair_seen",
-        "matched_codes:rare20",
-    ),
-    Claim("AdaPCLA trains better classifiers than HALO (AUPRC)", "adapcla", "halo", "tstr_auprc"),
-    Claim("AdaPCLA trains better classifiers than Static-PCLA (AUPRC)", "adapcla", "static-pcla", "tstr_auprc"),
-    Claim(
-        "Annealing beats a bias that stays (TailPairSeen)", "adapcla", "static-pcla", "tail_pair_seen", "rare20"
-    ),
-    Claim(
-        "A bias taken away only after training loses the tail (TailTopKJac)",
-        "static-pcla",
-        "static-pcla-train-only",
-        "tail_topk_jac",
-        "rare20",
-    ),
-    Claim("AdaPCLA's probabilities are better calibrated than HALO's (ECE)", "adapcla", "halo", "ece"),
-    Claim("… and on the rarest labels", "adapcla", "halo", "ece", "tail"),
-    *(
-        Claim(f"The scaffold is the cause: AdaPCLA {words} than the same network and budget without it",
-              "adapcla", "adapcla-no-scaffold", key, cut, "control")
-        for key, cut, words in _TAIL_WORDS
-    ),
-    Claim(
-        "… also when both write as many codes and tail codes a visit",
-        "adapcla",
-        "adapcla-no-scaffold",
-        "tail_pair_seen",
-        "matched_codes:rare20",
-        "control",
-    ),
-    Claim(
-        "The scaffold improves classifiers (AUPRC), at equal budget",
-        "adapcla",
-        "adapcla-no-scaffold",
-        "tstr_auprc",
-        "all",
-        "control",
-    ),
-    Claim(
-        "The sign matters: a reversed scaffold does worse (TailPairSeen)",
-        "adapcla",
-        "adapcla-reversed",
-        "tail_pair_seen",
-        "rare20",
-        "control",
-    ),
-    Claim(
-        "Codes of a visit that know each other: Tailwise gives tail codes truer neighbours than AdaPCLA",
-        "tailwise",
-        "adapcla",
-        "tail_ctx_jsd",
-        "matched",
-        "this project",
-    ),
-    Claim(
-        "… and pairs that held-out patients have",
-        "tailwise",
-        "adapcla",
-        "tail_pair_seen_heldout",
-        "matched",
-        "this project",
-    ),
-    Claim(
-        "What patients had before: with recall, how like visits are to the next is nearer to real than without",
-        "tailwise",
-        "tailwise-no-recall",
-        "next_visit_jaccard",
-        "all",
-        "this project",
-    ),
-    Claim(
-        "… and classifiers of the next visit are better (AUPRC)",
-        "tailwise",
-        "tailwise-no-recall",
-        "tstr_next_auprc",
-        "all",
-        "this project",
-    ),
-)  # fmt: skip
 
 
 def difference(one: Measured, two: Measured, goal: str) -> Measured:
@@ -163,49 +60,87 @@ def paired(one: dict[int, float], two: dict[int, float], goal: str) -> Measured 
     return Measured(value, value - half, value + half, len(fits))
 
 
-def decided(gain: Measured) -> str:
-    """The verdict of a difference: the interval must leave out zero to say anything.
+def decided(gain: Measured, margin: float = 0.0) -> str:
+    """The verdict of a difference, by its interval: wholly below zero, wholly above minus the margin, or neither.
 
     >>> [decided(Measured(0.0, low, high, 1)) for low, high in ((0.1, 0.5), (-0.5, -0.1), (-0.1, 0.3))]
     ['held', 'did not hold', 'cannot tell']
+    >>> decided(Measured(0.0, -0.1, 0.3, 1), margin=0.2)
+    'held'
     """
     if gain.low is None or gain.high is None:
         return CANNOT_TELL
-    return HELD if gain.low > 0 else NOT_HELD if gain.high < 0 else CANNOT_TELL
+    return NOT_HELD if gain.high < 0 else HELD if gain.low > -margin else CANNOT_TELL
+
+
+class Side(NamedTuple):
+    """One side of a comparison: its number, and the number of each of its fits."""
+
+    measured: Measured
+    by_fit: dict[int, float]
+
+    def distance(self, real: Measured) -> Side:
+        """How far this side is from real patients, where it should match them.
+
+        >>> round(Side(Measured(0.1, 0.08, 0.12, 1), {}).distance(Measured(0.15, None, None, 1)).measured.value, 3)
+        0.05
+        """
+        value, half = abs(self.measured.value - real.value), self.measured.half
+        low, high = (None, None) if half is None else (value - half, value + half)
+        fits = {fit: abs(number - real.value) for fit, number in self.by_fit.items()}
+        return Side(Measured(value, low, high, self.measured.n), fits)
+
+
+def side(study: Study, row: str, metric: str, stratum: str = "all", **where: str) -> Side | None:
+    """What a study measured of a row; None where it did not."""
+    measured = study.measured(row, metric, stratum, **where)
+    return None if measured is None else Side(measured, study.by_fit(row, metric, stratum, **where))
+
+
+def gain(one: Side, two: Side, goal: str, real: Measured | None = None) -> Measured:
+    """How much better `one` is: paired by fit seed where both have several, else with an interval from both."""
+    if real is not None:
+        one, two, goal = one.distance(real), two.distance(real), "down"
+    return paired(one.by_fit, two.by_fit, goal) or difference(one.measured, two.measured, goal)
+
+
+def to_match(study: Study, metric: str, stratum: str = "all") -> Measured | None:
+    """The number of real patients, for a metric that should match it; None for others."""
+    return study.measured("real test", metric, stratum) if study.goal(metric) == "match" else None
 
 
 def verdict(study: Study, claim: Claim) -> Verdict | None:
     """What a study says of a claim; None where it did not run the rows or the metric."""
-    one, two = (study.measured(row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
+    one, two = (side(study, row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
     if one is None or two is None:
+        return _lost_tail(study, claim, one, two)
+    goal, real = study.goal(claim.metric), to_match(study, claim.metric, claim.stratum)
+    if goal == "match" and real is None:
         return None
-    goal = study.goal(claim.metric)
-    ours, theirs = (study.by_fit(row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
-    beside, real = "", None
-    if goal == "match":
-        real = study.measured("real test", claim.metric, claim.stratum)
-        if real is None:
-            return None
-        beside, goal = f" (real {shown(real.value)})", "down"
-        ours, theirs = ({fit: abs(value - real.value) for fit, value in side.items()} for side in (ours, theirs))
-    gain = paired(ours, theirs, goal) or difference(_away(one, real), _away(two, real), goal)
-    interval = "no interval" if gain.low is None else f"[{_signed(gain.low)}, {_signed(gain.high)}]"
-    why = f"{shown(one.value)} against {shown(two.value)}{beside}; gain {_signed(gain.value)} {interval}"
-    why += f", {gain.n} fit seeds, paired" if gain.n > 1 else ", one fit: the interval is over patients"
-    paper = told_difference(claim.row, claim.other, claim.metric, claim.stratum, goal)
-    return Verdict(claim.text, claim.whose, _signed(gain.value), paper, decided(gain), why)
+    better = gain(one, two, goal, real)
+    interval = "no interval" if better.low is None else f"[{_signed(better.low)}, {_signed(better.high)}]"
+    beside = "" if real is None else f" (real {shown(real.value)})"
+    why = f"{shown(one.measured.value)} against {shown(two.measured.value)}{beside}"
+    why += f"; gain {_signed(better.value)} {interval}"
+    why += f", {better.n} fit seeds, paired" if better.n > 1 else ", one fit: the interval is over patients"
+    paper = told_difference(claim.row, claim.other, claim.metric, claim.stratum, "down" if real else goal)
+    return Verdict(claim.text, claim.whose, _signed(better.value), paper, decided(better), why)
 
 
-def _away(found: Measured, real: Measured | None) -> Measured:
-    """How far a number is from that of real patients, where it should match; else the number.
-
-    >>> round(_away(Measured(0.1, 0.08, 0.12, 1), Measured(0.15, None, None, 1)).value, 3)
-    0.05
-    """
-    if real is None:
-        return found
-    value, half = abs(found.value - real.value), found.half
-    return Measured(value, None if half is None else value - half, None if half is None else value + half, found.n)
+def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -> Verdict | None:
+    """The verdict where one of the rows wrote no tail pair in any fit, so that its tail cannot be measured."""
+    missing = claim.row if one is None else claim.other
+    if (one is None) == (two is None) or not claim.metric.startswith("tail_"):
+        return None
+    scored = study.scores.filter(
+        (study.scores["row"] == missing)
+        & (study.scores["metric"] == "tail_pair_seen")
+        & (study.scores["stratum"] == claim.stratum)
+    )
+    if scored.is_empty() or scored["value"].null_count() < scored.height:
+        return None
+    ruling = NOT_HELD if one is None else HELD
+    return Verdict(claim.text, claim.whose, "–", "–", ruling, f"{missing} wrote no tail pair in any fit")
 
 
 def steering_verdicts(study: Study) -> list[Verdict]:
@@ -215,34 +150,39 @@ def steering_verdicts(study: Study) -> list[Verdict]:
     for target, row in sorted(names):
         for mode, words in (("paper", "Steering by the paper's rule"), ("calibrated", "The closed loop")):
             rival = "none" if mode == "paper" else "paper"
-            pair = [study.measured(row, "control_mae", target=target, mode=way) for way in (mode, rival)]
-            if pair[0] is None or pair[1] is None:
+            one, two = (side(study, row, "control_mae", target=target, mode=way) for way in (mode, rival))
+            if one is None or two is None:
                 continue
-            ours, theirs = (study.by_fit(row, "control_mae", target=target, mode=way) for way in (mode, rival))
-            gain = paired(ours, theirs, "down") or difference(pair[0], pair[1], "down")
+            better = gain(one, two, "down")
             beside = "not steering" if rival == "none" else "the paper's rule"
-            why = f"mean gap of prevalence {shown(pair[0].value)} against {shown(pair[1].value)} of {beside}"
-            told = "–" if mode == "calibrated" else "AUPRC .922 on the target (IV to III)"
+            numbers = f"{shown(one.measured.value)} against {shown(two.measured.value)}"
+            why = f"mean gap of prevalence {numbers} of {beside}"
+            paper = "–" if mode == "calibrated" else "AUPRC .922 on the target (IV to III)"
             text = f"{words} brings {row} nearer to the population “{target}” than {beside}"
             whose = "paper" if mode == "paper" else "this project"
-            out.append(Verdict(text, whose, _signed(gain.value), told, decided(gain), why))
+            out.append(Verdict(text, whose, _signed(better.value), paper, decided(better), why))
     return out
+
+
+#: Share of copies beyond chance that is as good as none.
+COPIES = 0.001
+#: Rows that stand for a reference: that a copy copies is no news.
+_NO_METHODS = ("train-copy", "real-test", "marginal")
 
 
 def privacy_verdicts(study: Study) -> list[Verdict]:
     """Whether each row copies training patients more than chance would."""
     out = []
     for row in study.rows:
-        found = study.measured(row, "rare_copy_excess") or study.measured(row, "copy_excess")
+        excess = study.measured(row, "rare_copy_excess") or study.measured(row, "copy_excess")
         attack = study.measured(row, "membership_auc")
-        if found is None or found.high is None or row in ("train-copy", "real-test", "marginal"):
+        if excess is None or excess.low is None or excess.high is None or row in _NO_METHODS:
             continue
-        why = f"excess of copies {shown(found.value)} [{shown(found.low)}, {shown(found.high)}]"
+        why = f"excess of copies {shown(excess.value)} [{shown(excess.low)}, {shown(excess.high)}]"
         why += "" if attack is None else f"; strongest attack {shown(attack.value)} (0.5 guesses)"
-        ruling = NOT_HELD if (found.low or 0) > 0 else HELD if found.high < 0.001 else CANNOT_TELL
-        out.append(
-            Verdict(f"{row} does not copy rare training patients", "this project", shown(found.value), "–", ruling, why)
-        )
+        ruling = decided(Measured(-excess.value, -excess.high, -excess.low, excess.n), COPIES)
+        text = f"{row} does not copy rare training patients"
+        out.append(Verdict(text, "this project", shown(excess.value), "–", ruling, why))
     return out
 
 

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 
 from adapcla.files import read_json
 from adapcla.records import Cohort
-from adapcla.report.figures import cooccurrence, frequency, privacy, scaffold, scorecard, utility
+from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.control import requested_against_achieved
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.folder import SUMMARY
-from adapcla.report.study import Study
+from adapcla.report.study import Measured, Study
+from adapcla.report.verdicts import gain, side
 from adapcla.scaffold.schedule import SCHEDULES
 
 #: Rows drawn side by side at most; tables have them all.
@@ -90,10 +91,28 @@ def pictures(study: Study) -> Iterator[Picture]:
     if any(value is not None for cells in card.values() for value in cells):
         drawn, caption = scorecard.tail_scorecard(card, [heading for _, heading in _SCORECARD])
         yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
+    yield from _difference_pictures(study)
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **made})
     yield from _curve_pictures(study, rows)
     yield from _control_pictures(study, train)
     yield from _analysis_pictures(study)
+
+
+def _difference_pictures(study: Study) -> Iterator[Picture]:
+    """What each row gains over AdaPCLA in the tail, where several rows have several fits to be paired."""
+    others = [row for row in study.rows if row != "adapcla"]
+    if len(others) < 2 or len(others) == len(study.rows) or len(study.spec["fit"]["seeds"]) < 2:
+        return
+    gains: dict[str, list[Measured | None]] = {}
+    for row in others:
+        cells = []
+        for metric, stratum in differences.METRICS:
+            one, two = (side(study, name, metric, stratum) for name in (row, "adapcla"))
+            cells.append(None if one is None or two is None else gain(one, two, study.goal(metric)))
+        gains[row] = cells
+    if any(cell is not None for cells in gains.values() for cell in cells):
+        drawn, caption = differences.tail_differences(gains, "adapcla")
+        yield Picture("differences", "tail", "Differences to AdaPCLA", caption, drawn)
 
 
 def _cohort_pictures(train: Cohort, made: dict[str, Cohort]) -> Iterator[Picture]:
