@@ -41,8 +41,8 @@ from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.families import plan_for
 from adapcla.generators.membership import evidence
 from adapcla.metrics import Comparison
-from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
+from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate

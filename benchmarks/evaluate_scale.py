@@ -23,7 +23,7 @@ from itertools import combinations, product
 import numpy as np
 
 from adapcla.metrics import Comparison, evaluate
-from adapcla.metrics.evaluation import metrics_of
+from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort
 from adapcla.sources.planted import simulate
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from adapcla.files import write_bytes
 from adapcla.metrics import Comparison, Score
 from adapcla.metrics.contract import ARROWS
-from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.references import halves, marginal, train_copy
+from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort
 from adapcla.sources import read
 from adapcla.sources.open_data import CHECKSUMS, data_folder

@@ -22,8 +22,8 @@ from adapcla.metrics import utility
 from adapcla.metrics.classifiers import fit, predict
 from adapcla.metrics.contract import Comparison
 from adapcla.metrics.curves import average_precision
-from adapcla.metrics.evaluation import metrics_of
 from adapcla.metrics.protocols import balanced_trial
+from adapcla.metrics.table import metrics_of
 from adapcla.sources import planted
 
 SECONDS = 180.0

@@ -23,7 +23,7 @@ from adapcla.console import say
 from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.runs import train_run
 from adapcla.metrics import Comparison, evaluate
-from adapcla.metrics.contract import METRICS
+from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
 from adapcla.tables import Table
 
@@ -64,7 +64,7 @@ def judged(generator: NeuralGenerator, train: Cohort, valid: Cohort, judge: Coho
     for key in TAIL[:2]:
         found[f"{key}_heldout"] = scores.row(f"{key}_heldout", "matched").value
     comparison = Comparison.of(train, judge, made, control=judge)
-    found["unique_pair_gap"] = METRICS["unique_pair_gap"].compute(comparison)["all"].value
+    found["unique_pair_gap"] = metric_of("unique_pair_gap").compute(comparison)["all"].value
     found["visits_ratio"] = float(made.visits_per_patient.mean() / train.visits_per_patient.mean())
     found["codes_ratio"] = float(made.codes_per_visit.mean() / train.codes_per_visit.mean())
     found["prevalence_r2"] = frequent_r2(judge, made)

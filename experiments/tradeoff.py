@@ -27,9 +27,9 @@ from adapcla.console import say
 from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.runs import train_run
 from adapcla.metrics import Comparison, evaluate
-from adapcla.metrics.contract import METRICS
 from adapcla.metrics.pairs import cooccurrence
 from adapcla.metrics.privacy.pairs_gap import tail_pairs_seen
+from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort, Strata
 
 _FREE: dict[str, Any] = {"schedule": "none", "credibility": 0.0, "recall": False}
@@ -77,7 +77,7 @@ def judged(fit: Cohort, judge: Cohort, made: Cohort) -> dict[str, float | None]:
     tail = Strata.of(fit.visit_counts, fit.vocabulary).tail
     # Against all of the drawn patients: the matched view of a tail this thin rests on a hundred pairs.
     found["tail_pair_seen_heldout"], found["heldout_error"], _ = tail_pairs_seen(cooccurrence(made), judge, tail)
-    gaps = METRICS["unique_pair_gap"].compute(Comparison.of(fit, judge, made, control=judge))
+    gaps = metric_of("unique_pair_gap").compute(Comparison.of(fit, judge, made, control=judge))
     found["unique_pair_gap"], found["common_pair_gap"] = gaps["all"].value, gaps["common_codes"].value
     real, got = (cohort.visit_counts[tail].sum() / cohort.n_visits for cohort in (fit, made))
     found["tail_codes_ratio"] = float(got / real)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from adapcla.metrics.cache import ScoreCache, content_key, default_folder
-from adapcla.metrics.contract import Comparison, Score
+from adapcla.metrics.contract import Comparison, Missing, Score
 from adapcla.records import Code, Cohort, Prevalence, Vocabulary
 
 
 def test_scores_come_back_as_they_were(tmp_path: Path):
     cache = ScoreCache(tmp_path / "deep" / "cache")
-    scores = {"pair_seen@1": {"rare20": Score.missing("none"), "all": Score(0.5, 3, 0.4, 0.6)}}
+    scores = {"pair_seen@1": {"rare20": Missing("none").score, "all": Score(0.5, 3, 0.4, 0.6)}}
     cache.write("k", scores)
     assert cache.read("k") == scores
     assert list(cache.read("k")["pair_seen@1"]) == ["rare20", "all"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from adapcla.metrics.contract import METRICS, Comparison, Score, finite, metric
+from adapcla.metrics.contract import Comparison, Missing, Score
 from adapcla.records import Cohort, Prevalence
 
 
@@ -36,9 +35,10 @@ def test_work_on_real_cohorts_is_kept_across_references_and_work_on_the_syntheti
 
     first = Comparison.of(train, train, made)
     second = first.instead(train.subset([0, 0, 0]))
-    assert [c.of_cohort("size", c.train, count) for c in (first, second, first)] == [2, 2, 2]
+    assert [c.of_cohort(count, c.train) for c in (first, second, first)] == [2, 2, 2]
     assert calls == [2]
-    assert [c.of_cohort("size", c.synthetic, count) for c in (first, second)] == [1, 3]
+    assert [c.of_cohort(count, c.synthetic) for c in (first, second, second)] == [1, 3, 3]
+    assert calls == [2, 1, 3]
 
 
 def test_another_synthetic_cohort_does_not_inherit_evidence():
@@ -47,26 +47,20 @@ def test_another_synthetic_cohort_does_not_inherit_evidence():
     assert comparison.instead(train).evidence == {}
 
 
-def test_shared_work_is_done_once():
+def test_shared_work_is_done_once_for_each_function_and_its_arguments():
     train = Cohort.of([[["A"]]])
     comparison = Comparison.of(train, train, train)
-    values = iter([1, 2])
-    assert [comparison.shared("x", lambda: next(values)) for _ in range(2)] == [1, 1]
+    calls: list[int] = []
 
+    def work(one: Comparison, number: int) -> int:
+        calls.append(number)
+        return number
 
-def test_two_metrics_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="two metrics"):
-        for _ in range(2):
-
-            @metric("only_in_this_test", suite="none", goal="up")
-            def compute(comparison: Comparison) -> dict[str, Score]:
-                """A summary."""
-                return {}
-
-    assert METRICS.pop("only_in_this_test").summary == "A summary."
+    assert [comparison.once(work, number) for number in (1, 2, 1)] == [1, 2, 1]
+    assert calls == [1, 2]
+    comparison.instead(train).once(work, 1)
+    assert calls == [1, 2, 1]
 
 
 def test_a_missing_score_says_why():
-    assert Score.missing("nothing there", 3) == Score(None, 3, None, None, "nothing there")
-    assert finite(float("inf")) is None
-    assert finite(0.5) == 0.5
+    assert Missing("nothing there", 3).score == Score(None, 3, None, None, "nothing there")

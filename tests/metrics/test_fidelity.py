@@ -7,15 +7,15 @@ import pytest
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import r2_score
 
-from adapcla.metrics.contract import METRICS, Comparison, Score
-from adapcla.metrics.evaluation import metrics_of
+from adapcla.metrics.contract import Comparison, Score
+from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.records import Cohort
 
 metrics_of(["fidelity"])
 
 
 def scores(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None) -> dict[str, Score]:
-    return METRICS[key].compute(Comparison.of(train, test or train, synthetic))
+    return metric_of(key).compute(Comparison.of(train, test or train, synthetic))
 
 
 def value(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None) -> float | None:
@@ -83,10 +83,10 @@ def test_sequence_order_matters_to_sequential_bigrams_only():
     assert value("sequential_bigram_r2", forth, back) < 0
 
 
-@pytest.mark.parametrize("key", [key for key, one in METRICS.items() if one.suite == "fidelity" and not one.heldout])
+@pytest.mark.parametrize("key", [one.key for one in metrics_of(["fidelity"]) if not one.heldout])
 def test_an_exact_copy_is_perfect(key: str):
     train = Cohort.of([[["A", "B"], ["A", "C"]], [["A", "B", "D"]], [["A"], ["B"], ["A", "B"]], [["E", "A"]]])
-    one = METRICS[key]
+    one = metric_of(key)
     score = one.compute(Comparison.of(train, train, train))["all"]
     if one.goal == "up":
         assert score.value == pytest.approx(1.0)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.metrics.contract import METRICS, Comparison
-from adapcla.metrics.evaluation import metrics_of
+from adapcla.metrics.contract import Comparison
 from adapcla.metrics.matching import Profile, keep_entries, tail_per_visit, with_fewer_tail_codes
+from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.records import Cohort
 
 metrics_of(["tail"])
@@ -67,7 +67,7 @@ def test_writing_less_no_longer_wins():
     shy = Cohort.of([[["C00", "C01"]]] * 30, VOCABULARY)
 
     def seen(cohort: Cohort) -> float | None:
-        return METRICS["pair_seen"].compute(Comparison.of(train, real, cohort, intervals=False))["all"].value
+        return metric_of("pair_seen").compute(Comparison.of(train, real, cohort, intervals=False))["all"].value
 
     profile = Profile.of(shy, real, TAIL, seed=1)
     assert seen(shy) == 1.0

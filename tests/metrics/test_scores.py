@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from adapcla.errors import ExistsError, InputError
-from adapcla.metrics.contract import Score
+from adapcla.metrics.contract import Missing, Score
 from adapcla.metrics.scores import Row, Scores, normalised
 
 
@@ -44,7 +44,7 @@ def test_normalised_by_hand():
     assert "interval" in normalised(Score(0.5, 1, 0.3, 0.7), 0.45, 0.55)[1]
     assert normalised(Score(0.5, 1), None, 0.5) == (None, "no floor")
     assert normalised(Score(0.5, 1), 0.5, None) == (None, "no ceiling")
-    assert normalised(Score.missing("x"), 0.1, 0.5) == (None, "")
+    assert normalised(Missing("x").score, 0.1, 0.5) == (None, "")
 
 
 def test_the_table_is_tidy(scores: Scores):

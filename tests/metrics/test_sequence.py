@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapcla.metrics.contract import METRICS, Comparison
+from adapcla.metrics.contract import Comparison
 from adapcla.metrics.sequence import overlap, steps, visit_hashes
+from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
 
 
 def value(key: str, cohort: Cohort, seed: int = 1) -> float | None:
-    return METRICS[key].compute(Comparison.of(cohort, cohort, cohort, seed=seed))["all"].value
+    return metric_of(key).compute(Comparison.of(cohort, cohort, cohort, seed=seed))["all"].value
 
 
 def test_next_visit_overlap_by_hand():
@@ -35,7 +36,7 @@ def test_records_that_repeat_themselves_are_told_from_chance():
 
 
 def test_single_visits_have_no_next_and_say_so():
-    score = METRICS["next_visit_jaccard"].compute(Comparison.of(*[Cohort.of([[["A"]]])] * 3))["all"]
+    score = metric_of("next_visit_jaccard").compute(Comparison.of(*[Cohort.of([[["A"]]])] * 3))["all"]
     assert score.value is None
     assert "two visits" in score.reason
 

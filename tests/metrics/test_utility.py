@@ -5,12 +5,14 @@ import pytest
 
 from adapcla import Cohort
 from adapcla.metrics import utility
-from adapcla.metrics.contract import METRICS, Comparison
+from adapcla.metrics.contract import Comparison
+from adapcla.metrics.curves import accuracy
 from adapcla.metrics.references import marginal
+from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.metrics.utility import Judgement, label_table
 from adapcla.records import LabelRule
 
-KEYS = [metric.key for metric in METRICS.values() if metric.suite == "utility"]
+KEYS = [metric.key for metric in metrics_of(["utility"])]
 GROUPS = 4
 #: Label g: any code of group g.
 RULE = LabelRule.of({f"group{g}": [f"G{g}{c}" for c in range(6)] for g in range(GROUPS)})
@@ -39,14 +41,15 @@ def learned():
     """Scores of classifiers trained on real patients, and of next-visit ones trained on independent codes."""
     train, test = loyal(800, 1), loyal(400, 2)
     out = {}
-    for name, synthetic, keys in (
-        ("real", train, KEYS),
-        ("marginal", marginal(train, 800, seed=1), [key for key in KEYS if "next" in key]),
-    ):
-        comparison = Comparison.of(train, test, synthetic, quick=True)
+    with pytest.MonkeyPatch.context() as patch:
         # The quick look takes every third label; here are few.
-        comparison.of_cohort("label rule", comparison.train, lambda _: RULE)
-        out[name] = {key: METRICS[key].compute(comparison)["all"] for key in keys}
+        patch.setattr(utility, "QUICK_LABELS", 1)
+        for name, synthetic, keys in (
+            ("real", train, KEYS),
+            ("marginal", marginal(train, 800, seed=1), [key for key in KEYS if "next" in key]),
+        ):
+            comparison = Comparison.of(train, test, synthetic, quick=True)
+            out[name] = {key: metric_of(key).compute(comparison)["all"] for key in keys}
     return out
 
 
@@ -72,40 +75,39 @@ def test_scores_are_in_bounds_with_their_intervals_and_numbers(learned):
 
 def test_the_same_comparison_gives_the_same_scores():
     train, test = loyal(120, 1), loyal(80, 2)
-    one, same = (METRICS["tstr_next_auprc"].compute(Comparison.of(train, test, train, quick=True)) for _ in range(2))
+    one, same = (metric_of("tstr_next_auprc").compute(Comparison.of(train, test, train, quick=True)) for _ in range(2))
     assert one == same
 
 
-def test_a_label_that_was_never_generated_counts_as_chance_instead_of_vanishing():
+def test_a_label_that_was_never_generated_counts_as_chance_instead_of_vanishing(monkeypatch):
     """Of the 4 labels, group 0 is never written: accuracy 0.5, F1 0, AUPRC 0.5 enter the mean in its place."""
     train, test = loyal(400, 1), loyal(200, 2)
     without = train.keep_codes(np.array([not token.startswith("G0") for token in train.vocabulary.tokens]))
     comparison = Comparison.of(train, test, without, quick=True)
-    comparison.of_cohort("label rule", comparison.train, lambda _: RULE)
-    found = utility.balanced_judgements(comparison)
-    assert [each.label for each in found] == [0, 1, 2, 3]
-    table = label_table(found, RULE.names)
+    monkeypatch.setattr(utility, "QUICK_LABELS", 1)
+    judgements = comparison.once(utility.balanced_judgements)
+    assert [each.label for each in judgements] == [0, 1, 2, 3]
+    table = label_table(judgements, RULE.names)
     assert table[0]["accuracy"] is None and "synthetic patients" in table[0]["reason"]
     others = [row["accuracy"] for row in table[1:]]
-    assert METRICS["tstr_acc"].compute(comparison)["all"].value == pytest.approx((sum(others) + 0.5) / 4)
+    assert metric_of("tstr_acc").compute(comparison)["all"].value == pytest.approx((sum(others) + 0.5) / 4)
 
 
 def test_the_mean_over_labels_on_paper():
     """Label 0: both right, accuracy 1. Label 1: one of two right, 0.5. Label 2 has no positive test patient and goes.
 
-    Mean = 0.75 over 4 pairs.
+    Mean = 0.75 over 4 pairs. Label 1 is the rarest of training, so that it makes up the tail.
     """
-    cohort = Cohort.of([[["A"]], [["B"]]])
-    comparison = Comparison.of(cohort, cohort, cohort, intervals=False)
+    rule = LabelRule.of({"a": ["A"], "b": ["B"], "c": ["C"]})
+    train = rule.label(Cohort.of([[["A", "C"]], [["A"]], [["C"]], [["A", "B", "C"]]]))
+    comparison = Comparison.of(train, train.subset([0, 1]), train, intervals=False)
     rows = np.arange(2)
-    found = [
+    judgements = [
         Judgement(0, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.1])),
         Judgement(1, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.8])),
         Judgement(2, rows, np.array([0, 0], np.uint8), np.array([0.9, 0.8])),
     ]
-    comparison.shared("balanced judgements", lambda: found)
-    comparison.of_cohort("tail labels", cohort, lambda _: np.array([False, True, False]))
-    scores = METRICS["tstr_acc"].compute(comparison)
+    scores = utility.mean_over_labels(lambda _: judgements, accuracy, comparison)
     assert (scores["all"].value, scores["all"].n, scores["all"].low) == (0.75, 4, None)
     assert scores["tail"].value == 0.5
 
@@ -113,7 +115,7 @@ def test_the_mean_over_labels_on_paper():
 @pytest.mark.parametrize("key", KEYS)
 def test_too_few_patients_is_null_with_a_reason(key):
     cohort = loyal(8, 1).subset(np.arange(8))
-    for score in METRICS[key].compute(Comparison.of(cohort, cohort, cohort)).values():
+    for score in metric_of(key).compute(Comparison.of(cohort, cohort, cohort)).values():
         assert score.value is None and score.reason
 
 
@@ -121,6 +123,6 @@ def test_patients_of_one_visit_have_no_next_visit_to_learn():
     train = loyal(100, 1)
     single = Cohort.of([[["G00", "X1"]], [["G10"]]] * 50, train.vocabulary)
     comparison = Comparison.of(train, train, single)
-    assert METRICS["tstr_next_auroc"].compute(comparison)["all"].reason == (
+    assert metric_of("tstr_next_auroc").compute(comparison)["all"].reason == (
         "fewer than 50 synthetic patients of two visits or more"
     )

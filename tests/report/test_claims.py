@@ -5,7 +5,7 @@ from collections import Counter
 from adapcla.experiment.spec import read_spec
 from adapcla.generators import generator_for
 from adapcla.generators.methods import METHODS
-from adapcla.metrics.evaluation import SUITES, metrics_of
+from adapcla.metrics.table import SUITES, metrics_of
 from adapcla.report.claims import CLAIMS
 
 

@@ -31,7 +31,7 @@ def evaluate(
         Path | None, typer.Option("--target", help="Prevalence that was asked for (code, prevalence); adds control.")
     ] = None,
     suites: Annotated[
-        str, typer.Option("--suites", help="tail, fidelity, utility, reliability, privacy, with commas; all if empty.")
+        str, typer.Option("--suites", help="Suites with commas, such as tail,fidelity,privacy; all if empty.")
     ] = "",
     method: Annotated[str, typer.Option("--method", help="Name in the tables; the synthetic folder's if empty.")] = "",
     seed: Seed = 1,
@@ -52,16 +52,18 @@ def evaluate(
     """Score SYNTHETIC against TRAIN and TEST, beside real patients, copies of training patients and plain chance."""
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
-    from adapcla.metrics.evaluation import SUITES, evaluate, metrics_of
+    from adapcla.metrics.evaluation import evaluate
+    from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
     from adapcla.records import Cohort
     from adapcla.sources.prior import read_prevalence
 
     refuse_populated(out, overwrite)
-    wanted = [name.strip() for name in suites.split(",") if name.strip()]
-    wanted = wanted or [name for name in SUITES if name != "control" or target is not None]
-    if gate and "privacy" not in wanted:
-        wanted.append("privacy")
-    metrics_of(wanted)
+    chosen = [name.strip() for name in suites.split(",") if name.strip()]
+    chosen = chosen or list(PLAIN_SUITES if target is None else SUITES)
+    if gate and "privacy" not in chosen:
+        chosen.append("privacy")
+    # An unknown suite is refused before anything is read.
+    metrics_of(chosen)
     learned_from, unseen = Cohort.open(train), Cohort.open(test)
     reserved = None if control is None else Cohort.open(control)
     evidence = None
@@ -74,7 +76,7 @@ def evaluate(
         learned_from,
         unseen,
         Cohort.open(synthetic),
-        suites=wanted,
+        suites=chosen,
         control=reserved,
         target=None if target is None else read_prevalence(target),
         method=method or synthetic.resolve().name,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.metrics import Comparison
+from adapcla.metrics import Comparison, Missing
 
 #: Points of a ROC curve that are kept.
 _ROC_POINTS = 200
@@ -31,11 +31,11 @@ def _reliability(comparison: Comparison) -> dict[str, Any]:
     from adapcla.metrics.reliability import reliability_bins
     from adapcla.metrics.utility import natural_judgements, tail_of
 
-    found = natural_judgements(comparison)
-    if isinstance(found, str) or not found:
+    judgements = comparison.once(natural_judgements)
+    if isinstance(judgements, Missing) or not judgements:
         return {}
-    said = np.stack([each.probability for each in found], axis=1)
-    truth = np.stack([each.truth for each in found], axis=1)
+    said = np.stack([each.probability for each in judgements], axis=1)
+    truth = np.stack([each.truth for each in judgements], axis=1)
     tail = tail_of(comparison)
     return {
         name: {key: _plain(values) for key, values in reliability_bins(said[:, keep], truth[:, keep]).items()}
@@ -48,21 +48,19 @@ def _labels(comparison: Comparison) -> list[dict[str, object]]:
     """The scores of each label in the balanced protocol."""
     from adapcla.metrics.utility import balanced_judgements, label_table, rule_of
 
-    found = balanced_judgements(comparison)
-    return [] if isinstance(found, str) else label_table(found, rule_of(comparison).names)
+    judgements = comparison.once(balanced_judgements)
+    return [] if isinstance(judgements, Missing) else label_table(judgements, rule_of(comparison).names)
 
 
 def _roc(comparison: Comparison) -> dict[str, Any]:
     """The curve of the strongest membership attack on data alone."""
-    from adapcla.metrics.privacy.attacks import DATA_ATTACKS, attacked, strongest
-    from adapcla.metrics.privacy.membership import auc
+    from adapcla.metrics.privacy.attacks import Attacked, strongest_attack
 
-    hit = attacked(comparison)
-    if hit.n_members == 0:
+    attacked = comparison.once(Attacked.of)
+    if attacked.n_members == 0:
         return {}
-    areas = {name: auc(*hit.split(name, "all"), halves=name == "shadow") for name in DATA_ATTACKS}
-    name, score = strongest(areas)
-    alarms, caught = roc(*hit.split(name, "all"))
+    name, score = strongest_attack(attacked, "all")
+    alarms, caught = roc(*attacked.split(name, "all"))
     return {"attack": name, "auc": score.value, "alarms": _plain(alarms), "caught": _plain(caught)}
 
 

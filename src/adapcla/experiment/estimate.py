@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from adapcla.experiment.spec import EvaluateSpec, Spec
 from adapcla.generators.settings import Settings
+from adapcla.metrics.table import SUITES
 
 #: Multiplications and additions a second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10
-#: Seconds of each suite for 160,000 training patients, and the shares of it that a whole and a quick judgement take:
-#: always, and for every 10,000 patients. Seen on one thread for a whole one: 25 s with 1,800, 106 s with 36,000.
-_SUITE_SECONDS = {"tail": 20.0, "fidelity": 15.0, "utility": 240.0, "reliability": 60.0, "privacy": 90.0}
+#: The shares of a suite's seconds that a whole and a quick judgement take: always, and for every 10,000 training
+#: patients. Seen on one thread for a whole one: 25 s with 1,800, 106 s with 36,000.
 _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
 #: Sizes of a cohort that was not read yet.
 _UNKNOWN = (40_000, 60_000, 5_000, 8.0)
@@ -79,7 +79,7 @@ def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
     """
     always, growing = _QUICK if asked.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
-    return sum(_SUITE_SECONDS[suite] for suite in asked.suites) * scale
+    return sum(SUITES[suite].seconds for suite in asked.suites) * scale
 
 
 class Timed(NamedTuple):

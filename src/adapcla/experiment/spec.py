@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
+from adapcla.metrics.table import PLAIN_SUITES
 from adapcla.sources.open_data import data_folder
 
-SUITES = ("tail", "fidelity", "utility", "reliability", "privacy")
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
 #: Names that folders of a run use themselves.
 RESERVED = ("data", "targets", "analysis", "references", "tables", "figures", "cache")
@@ -99,7 +99,7 @@ class SampleSpec(_Part):
 class EvaluateSpec(_Part):
     """What is judged."""
 
-    suites: tuple[str, ...] = SUITES
+    suites: tuple[str, ...] = PLAIN_SUITES
     quick: bool = False
     seed: int = 1
 
@@ -107,8 +107,8 @@ class EvaluateSpec(_Part):
     @classmethod
     def _known(cls, suites: tuple[str, ...]) -> tuple[str, ...]:
         for suite in suites:
-            if suite not in SUITES:
-                raise ValueError(f"suite {suite!r}: expected some of {', '.join(SUITES)}")
+            if suite not in PLAIN_SUITES:
+                raise ValueError(f"suite {suite!r}: expected some of {', '.join(PLAIN_SUITES)}")
         return suites
 
 

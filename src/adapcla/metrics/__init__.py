@@ -1,12 +1,13 @@
 """How alike two cohorts are, how useful and how private the synthetic one is.
 
-Lives here: small functions from a `Comparison` to `Score`s, each registered with goal, bounds and origin.
+Lives here: small functions from a `Comparison` to `Score`s, each a row of the table with goal, bounds and origin.
 May not: know a generator, a file format or a figure. torch only in the utility classifiers, imported inside.
 May import: records and the ground floor.
 """
 
-from adapcla.metrics.contract import Comparison, Metric, Score, metric
+from adapcla.metrics.contract import Comparison, Metric, Missing, Score
 from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.references import Reference
 from adapcla.metrics.scores import Scores
 
-__all__ = ["Comparison", "Metric", "Score", "Scores", "evaluate", "metric"]
+__all__ = ["Comparison", "Metric", "Missing", "Reference", "Score", "Scores", "evaluate"]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from adapcla.metrics.pairs import PairSet, cooccurrence
+from adapcla.records import Cohort
 
 #: Neighbours compared by `top_neighbours`.
 TOP = 20
@@ -69,6 +73,34 @@ class Contexts:
         both = np.intersect1d(self.top_keys, other.top_keys, assume_unique=True)
         shared, mine, theirs = (np.bincount(keys // n, minlength=n) for keys in (both, self.top_keys, other.top_keys))
         return shared / np.maximum(mine + theirs - shared, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """What stands together in the visits of a cohort: counts, and the set and contexts that follow, each made once.
+
+    >>> neighbours = Neighbours.of(Cohort.of([[["A", "B"], ["C"]]]))
+    >>> neighbours.contexts.exists.tolist()
+    [True, True, False]
+    """
+
+    #: Codes × codes, the number of visits that hold both.
+    counts: sparse.csr_matrix
+
+    @classmethod
+    def of(cls, cohort: Cohort) -> Neighbours:
+        """The neighbours in a cohort's visits."""
+        return cls(cooccurrence(cohort))
+
+    @cached_property
+    def pairs(self) -> PairSet:
+        """The pairs that occur."""
+        return PairSet.of(self.counts)
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The contexts of all codes."""
+        return Contexts.of(self.counts)
 
 
 def _pattern(shares: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
-
-import numpy as np
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from adapcla.records import Cohort, Prevalence, Strata, Vocabulary
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 #: The stratum of a score that speaks of the whole cohort at the default tail cut.
 ALL = "all"
+Goal = Literal["up", "down", "match", "none"]
+#: The mark of each goal beside the name of a metric.
+ARROWS: dict[str, str] = {"up": "↑", "down": "↓", "match": "=", "none": ""}
+#: The two real cohorts that a synthetic one is measured against.
+Real = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number with what it rests on; a number that cannot be had is None with a reason.
+    """A number with what it rests on; a number that cannot be computed is None with a reason.
 
     >>> Score(0.5, n=10, low=0.4, high=0.6).value
     0.5
-    >>> Score.missing("no tail code was generated").reason
-    'no tail code was generated'
     """
 
     value: float | None
@@ -32,10 +34,22 @@ class Score:
     high: float | None = None
     reason: str = ""
 
-    @classmethod
-    def missing(cls, reason: str, n: int = 0) -> Score:
-        """A score that could not be computed, and why."""
-        return cls(None, n, reason=reason)
+
+@dataclass(frozen=True)
+class Missing:
+    """Why something cannot be computed, and the number of cases that there were.
+
+    >>> Missing("no tail code was generated").score
+    Score(value=None, n=0, low=None, high=None, reason='no tail code was generated')
+    """
+
+    reason: str
+    n: int = 0
+
+    @property
+    def score(self) -> Score:
+        """The score without a value that says so."""
+        return Score(None, self.n, reason=self.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +76,11 @@ class Comparison:
     evidence: dict[str, Any] = field(default_factory=dict, repr=False)
     #: Whether scores carry intervals; reference rows are values only, which saves most of their cost.
     intervals: bool = True
-    _work: dict[str, Any] = field(default_factory=dict, repr=False)
+    # Work on this comparison, by the function that did it and its arguments.
+    _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made with `instead`; holds the cohort so that no other
     # object can take over its identity.
-    _real: dict[tuple[str, int], tuple[Cohort, Any]] = field(default_factory=dict, repr=False)
+    _real_work: dict[Hashable, tuple[Cohort, Any]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -111,20 +126,35 @@ class Comparison:
         """Head, mid and tail by training counts."""
         return self.train.strata()
 
-    def shared(self, name: str, make: Callable[[], T]) -> T:
-        """The result of `make`, computed once for this comparison and kept under `name`."""
-        if name not in self._work:
-            self._work[name] = make()
-        return self._work[name]
+    def real(self, which: Real) -> Cohort:
+        """The training or the test cohort, by name."""
+        return self.train if which == "train" else self.test
 
-    def of_cohort(self, name: str, cohort: Cohort, make: Callable[[Cohort], T]) -> T:
-        """The result of `make(cohort)`, computed once; for train and test, once for all `instead` comparisons too."""
+    def once(self, function: Callable[[Comparison, *Ts], T], *arguments: *Ts) -> T:
+        """The result of `function(self, *arguments)`, computed once for this comparison.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).once(lambda comparison, n: comparison.test.n_patients + n, 1)
+        3
+        """
+        key = (function, *arguments)
+        if key not in self._work:
+            self._work[key] = function(self, *arguments)
+        return self._work[key]
+
+    def of_cohort(self, function: Callable[[Cohort], T], cohort: Cohort) -> T:
+        """The result of `function(cohort)`, computed once; for train and test, once for all `instead` comparisons too.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).of_cohort(lambda cohort: cohort.n_visits, train)
+        2
+        """
         if cohort is self.synthetic and cohort is not self.train and cohort is not self.test:
-            return self.shared(f"{name} of the synthetic cohort", lambda: make(cohort))
-        key = (name, id(cohort))
-        if key not in self._real:
-            self._real[key] = (cohort, make(cohort))
-        return self._real[key][1]
+            return self.once(_of_synthetic, function)
+        key = (function, id(cohort))
+        if key not in self._real_work:
+            self._real_work[key] = (cohort, function(cohort))
+        return self._real_work[key][1]
 
     def instead(self, synthetic: Cohort, test: Cohort | None = None, intervals: bool = False) -> Comparison:
         """This comparison with another synthetic (and perhaps test) cohort on the same vocabulary; it has no evidence.
@@ -143,14 +173,14 @@ class Comparison:
         )
 
 
-Goal = Literal["up", "down", "match", "none"]
-#: The mark of each goal beside the name of a metric.
-ARROWS: dict[str, str] = {"up": "↑", "down": "↓", "match": "=", "none": ""}
+def _of_synthetic(comparison: Comparison, function: Callable[[Cohort], T]) -> T:
+    """A function of the synthetic cohort."""
+    return function(comparison.synthetic)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A registered metric: what it is called, which way is better, and how to compute it.
+    """A row of the table of metrics: what it is called, which way is better, and how it is computed.
 
     `compute` returns a score for each stratum; the stratum `"all"` is the headline (default tail cut).
     """
@@ -158,58 +188,18 @@ class Metric:
     key: str
     suite: str
     goal: Goal
-    bounds: tuple[float, float]
-    unit: str
-    origin: str
-    cost: Literal["cheap", "slow"]
     compute: Callable[[Comparison], dict[str, Score]]
     summary: str
+    bounds: tuple[float, float] = (0.0, 1.0)
+    unit: str = "share"
+    #: The paper that defines it, or `own`.
+    origin: str = "own"
+    cost: Literal["cheap", "slow"] = "cheap"
     #: Moves with the number of synthetic patients alone, so that it is also scored at matched numbers.
     sized: bool = False
-    #: Also scored after visits were thinned to the same codes and tail codes a visit as real ones.
+    #: Also scored after visits were thinned to as many codes and tail codes per visit as real ones have.
     thinned: bool = False
     #: Compares with the test patients, so that the test patients cannot be their own ceiling.
     heldout: bool = False
     #: Raised when the definition changes, so that nothing stale is read from a cache.
     version: int = 1
-
-
-#: Every metric by key, filled by the `metric` decorator when a suite's module is imported.
-METRICS: dict[str, Metric] = {}
-
-
-def metric(
-    key: str,
-    *,
-    suite: str,
-    goal: Goal,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    unit: str = "share",
-    origin: str = "own",
-    cost: Literal["cheap", "slow"] = "cheap",
-    sized: bool = False,
-    thinned: bool = False,
-    heldout: bool = False,
-    version: int = 1,
-) -> Callable[[Callable[[Comparison], dict[str, Score]]], Callable[[Comparison], dict[str, Score]]]:
-    """Register a function as a metric; the first line of its docstring is its summary."""
-
-    def register(compute: Callable[[Comparison], dict[str, Score]]) -> Callable[[Comparison], dict[str, Score]]:
-        if key in METRICS:
-            raise ValueError(f"two metrics are called {key!r}")
-        summary = (compute.__doc__ or "").strip().split("\n")[0]
-        METRICS[key] = Metric(
-            key, suite, goal, bounds, unit, origin, cost, compute, summary, sized, thinned, heldout, version
-        )
-        return compute
-
-    return register
-
-
-def finite(value: float) -> float | None:
-    """The value, or None where it is not a number.
-
-    >>> finite(float("nan")) is None
-    True
-    """
-    return float(value) if np.isfinite(value) else None

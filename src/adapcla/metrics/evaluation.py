@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,67 +12,18 @@ from adapcla.console import Meter, meter
 from adapcla.errors import InputError, UsageError
 from adapcla.metrics import cache as score_cache
 from adapcla.metrics.cache import ScoreCache, content_key
-from adapcla.metrics.contract import ALL, METRICS, Comparison, Metric, Score
+from adapcla.metrics.contract import ALL, Comparison, Metric, Missing, Score
 from adapcla.metrics.matching import Profile
-from adapcla.metrics.references import Halves, halves, marginal, some_patients, train_copy
+from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
+from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
 from adapcla.records import Cohort, Prevalence
 
-#: Where the metrics of each suite live; a module registers them when it is imported.
-SUITES = {
-    "tail": "adapcla.metrics.plausibility",
-    "fidelity": "adapcla.metrics.fidelity",
-    "control": "adapcla.metrics.control",
-    "utility": "adapcla.metrics.utility",
-    "reliability": "adapcla.metrics.reliability",
-    "privacy": "adapcla.metrics.privacy",
-}
-Subject = Literal["synthetic", "real_test", "train_copy", "marginal"]
-REFERENCES: tuple[Subject, ...] = ("real_test", "train_copy", "marginal")
+Subject = Reference | Literal["synthetic"]
+SYNTHETIC: Literal["synthetic"] = "synthetic"
 View = Literal["all", "matched", "matched_codes"]
 #: Numbers of patients that differ by less than this are the same size.
 _SAME_SIZE = 0.01
-
-
-@dataclass(frozen=True)
-class Anchors:
-    """Which references stand for the best and the worst of a suite, and which are worth computing."""
-
-    ceiling: Subject = "real_test"
-    floor: Subject = "marginal"
-    subjects: tuple[Subject, ...] = REFERENCES
-
-
-#: A classifier trained on the test patients and judged on them says nothing: there the ceiling is real training
-#: patients. In privacy the worst is the photocopier.
-ANCHORS = {
-    "utility": Anchors(ceiling="train_copy", subjects=("train_copy", "marginal")),
-    "reliability": Anchors(ceiling="train_copy", subjects=("train_copy", "marginal")),
-    "privacy": Anchors(floor="train_copy"),
-}
-
-
-def anchors(suite: str) -> Anchors:
-    """The anchors of a suite.
-
-    >>> anchors("tail").ceiling, anchors("privacy").floor
-    ('real_test', 'train_copy')
-    """
-    return ANCHORS.get(suite, Anchors())
-
-
-def metrics_of(suites: Iterable[str]) -> list[Metric]:
-    """The metrics of these suites, imported on demand.
-
-    >>> [metric.key for metric in metrics_of(["tail"])][:2]
-    ['pair_seen', 'tail_pair_seen']
-    """
-    wanted = list(dict.fromkeys(suites))
-    for suite in wanted:
-        if suite not in SUITES:
-            raise UsageError(f"suite {suite!r}: expected one of {', '.join(SUITES)}")
-        import_module(SUITES[suite])
-    return [metric for suite in wanted for metric in METRICS.values() if metric.suite == suite]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,39 +45,40 @@ class _Bench:
     @cached_property
     def profile(self) -> Profile:
         """Codes and tail codes a visit that both the synthetic and the real cohort have."""
-        made, real = (self._plain(subject, self.n_matched, MATCHED) for subject in ("synthetic", "real_test"))
-        return Profile.of(made, real, self.base.strata.tail, self.base.seed)
+        synthetic, real = (self._cohort(subject, MATCHED) for subject in (SYNTHETIC, Reference.REAL_TEST))
+        return Profile.of(synthetic, real, self.base.strata.tail, self.base.seed)
 
-    def _plain(self, subject: str, n: int, view: str) -> Cohort:
-        """A cohort of `n` patients, before thinning."""
-        base = self.base
-        if subject == "train_copy":
-            return train_copy(base.train, n, base.seed)
-        if subject == "marginal":
-            return marginal(base.train, n, base.seed)
-        if subject == "synthetic":
-            return some_patients(base.synthetic, n, base.seed)
-        return some_patients(self.halves.ceiling, n, base.seed) if view != ALL else base.test
+    def _n_patients(self, view: str) -> int:
+        """Patients of a view."""
+        return self.base.synthetic.n_patients if view == ALL else self.n_matched
+
+    def _cohort(self, subject: Subject, view: str) -> Cohort:
+        """The patients of a subject in a view, before thinning."""
+        base, n = self.base, self._n_patients(view)
+        if isinstance(subject, Reference):
+            if subject is Reference.REAL_TEST and view == ALL:
+                return base.test
+            return subject.cohort(base.train, self.halves.ceiling, n, base.seed)
+        return some_patients(base.synthetic, n, base.seed)
 
     def comparison(self, subject: Subject, view: View) -> Comparison:
         """The comparison of a view with a subject in the place of the synthetic cohort."""
-        if view == ALL and subject == "synthetic":
+        if view == ALL and subject == SYNTHETIC:
             return self.base
-        n = self.base.synthetic.n_patients if view == ALL else self.n_matched
-        cohort = self._plain(subject, n, view)
+        cohort = self._cohort(subject, view)
         if view == MATCHED_CODES:
             cohort = self.profile.applied(cohort)
         test = None if view == ALL else self.halves.reference
-        return self.base.instead(cohort, test, intervals=subject == "synthetic" and self.base.intervals)
+        return self.base.instead(cohort, test, intervals=subject == SYNTHETIC and self.base.intervals)
 
     def key(self, subject: Subject, view: View) -> str:
         """What the scores of a comparison are kept under."""
         base = self.base
         recipe: list[object] = [subject, view]
-        if subject == "synthetic" or view == MATCHED_CODES:
+        if subject == SYNTHETIC or view == MATCHED_CODES:
             recipe.append(base.synthetic.fingerprint)
-        if subject != "real_test" or view != ALL:
-            recipe.append(base.synthetic.n_patients if view == ALL else self.n_matched)
+        if subject != Reference.REAL_TEST or view != ALL:
+            recipe.append(self._n_patients(view))
         return content_key(base, *recipe)
 
 
@@ -144,13 +95,14 @@ class _Runner:
         if not metrics:
             return {}
         # Evidence comes from outside the cohorts, so their content does not identify such scores.
-        kept = not (subject == "synthetic" and self.bench.base.evidence)
+        kept = not (subject == SYNTHETIC and self.bench.base.evidence)
         key = self.bench.key(subject, view)
         known = self.cache.read(key) if kept else {}
         comparison: Comparison | None = None
+        label = subject.label if isinstance(subject, Reference) else subject
         for metric in metrics:
             name = score_cache.name_of(metric)
-            self.bar.advance(0, note=f"{metric.key} of {subject.replace('_', ' ')}")
+            self.bar.advance(0, note=f"{metric.key} of {label}")
             if name not in known:
                 comparison = comparison or self.bench.comparison(subject, view)
                 known[name] = _computed(metric, comparison)
@@ -163,21 +115,21 @@ class _Runner:
 def _computed(metric: Metric, comparison: Comparison) -> dict[str, Score]:
     """The scores of a metric; nothing is claimed of a cohort without patients."""
     if comparison.synthetic.n_patients == 0:
-        return {ALL: Score.missing("there is no synthetic patient")}
+        return {ALL: Missing("there is no synthetic patient").score}
     return metric.compute(comparison)
 
 
 def _plan(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject, list[Metric]]]:
     """What must be computed: for each view and subject, the metrics."""
     base = bench.base
-    plan: list[tuple[View, Subject, list[Metric]]] = [("all", "synthetic", list(metrics))]
+    plan: list[tuple[View, Subject, list[Metric]]] = [("all", SYNTHETIC, list(metrics))]
     # A quick look does without references where they are slow.
     referenced = [metric for metric in metrics if not (base.quick and metric.cost == "slow")]
-    for subject in REFERENCES:
-        wanted = [metric for metric in referenced if subject in anchors(metric.suite).subjects]
-        if subject == "real_test":
-            wanted = [metric for metric in wanted if not _needs_half(metric, base)]
-        plan.append(("all", subject, wanted))
+    for reference in Reference:
+        chosen = [metric for metric in referenced if reference in SUITES[metric.suite].references]
+        if reference is Reference.REAL_TEST:
+            chosen = [metric for metric in chosen if not _needs_half(metric, base)]
+        plan.append(("all", reference, chosen))
     if bench.n_matched == 0:
         return plan
     views: tuple[tuple[View, Callable[[Metric], bool]], ...] = (
@@ -186,9 +138,9 @@ def _plan(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject,
     )
     for view, applies in views:
         chosen = [metric for metric in metrics if applies(metric)]
-        plan += [(view, subject, chosen) for subject in ("synthetic", *REFERENCES)]
+        plan += [(view, subject, chosen) for subject in (SYNTHETIC, *Reference)]
     halved = [metric for metric in referenced if metric.suite == "privacy" and _needs_half(metric, base)]
-    plan.append(("matched", "real_test", halved))
+    plan.append(("matched", Reference.REAL_TEST, halved))
     return plan
 
 
@@ -197,13 +149,13 @@ def _needs_half(metric: Metric, base: Comparison) -> bool:
     return metric.heldout or (metric.suite == "privacy" and base.control is None)
 
 
-def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dict[str, Score]]) -> list[Row]:
+def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, dict[str, Score]]) -> list[Row]:
     """The rows of one metric in one view."""
-    ends = anchors(metric.suite)
+    suite = SUITES[metric.suite]
     rows = []
-    for stratum, score in found["synthetic"].items():
-        beside = {name: found[name][stratum].value if stratum in found.get(name, {}) else None for name in REFERENCES}
-        share, why = normalised(score, beside[ends.floor], beside[ends.ceiling], metric.goal)
+    for stratum, score in scores[SYNTHETIC].items():
+        beside = {one: scores[one][stratum].value if stratum in scores.get(one, {}) else None for one in Reference}
+        share, why = normalised(score, beside[suite.floor], beside[suite.ceiling], metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
             share, why = None, "it depends on size, and the cohorts differ; see stratum matched"
         if view == ALL and metric.heldout and score.value is not None:
@@ -220,7 +172,7 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
                 score.high,
                 score.n,
                 score.reason,
-                **beside,
+                **{reference.value: value for reference, value in beside.items()},
                 normalised=share,
                 normalised_reason=why,
             )
@@ -230,8 +182,8 @@ def _rows(base: Comparison, metric: Metric, view: View, found: dict[Subject, dic
 
 def _same_size(base: Comparison) -> bool:
     """Whether as many patients were generated as are in the test cohort."""
-    made, real = base.synthetic.n_patients, base.test.n_patients
-    return abs(made - real) <= _SAME_SIZE * real
+    synthetic, real = base.synthetic.n_patients, base.test.n_patients
+    return abs(synthetic - real) <= _SAME_SIZE * real
 
 
 def evaluate(
@@ -262,47 +214,50 @@ def evaluate(
         quick: Fewer draws, smaller classifiers and no references for slow metrics.
         cache: Folder to keep scores in by content; none by default.
         evidence: Arrays for attacks that need the generator; see the privacy suite.
-        observe: Called with the comparison when all scores are made, for what they do not hold (curves, for one).
+        observe: Called with the comparison when all scores are computed, for what they do not hold (curves, for one).
 
     >>> train = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]])
     >>> evaluate(train, train, train, suites=["tail"]).values()["pair_seen"]
     1.0
     """
     if suites is None:
-        suites = [suite for suite in SUITES if suite != "control" or target is not None]
-    if "control" in suites and target is None:
-        raise UsageError("suite control: it needs the prevalence that was asked for; give a target")
+        suites = PLAIN_SUITES if target is None else tuple(SUITES)
     for name, cohort in (("train", train), ("test", test)):
         if cohort.n_patients == 0:
             raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
-    metrics = metrics_of([*suites, *(["control"] if target is not None else [])])
+    if target is not None:
+        suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
+    metrics = metrics_of(suites)
+    for name in suites:
+        if SUITES[name].needs_target and target is None:
+            raise UsageError(f"suite {name}: it needs the prevalence that was asked for; give a target")
     base = Comparison.of(train, test, synthetic, control, seed, quick, target=target, evidence=evidence)
     bench = _Bench(base)
     plan = _plan(bench, metrics)
-    found: dict[tuple[View, str], dict[Subject, dict[str, Score]]] = {}
+    scores: dict[tuple[View, str], dict[Subject, dict[str, Score]]] = {}
     with meter("evaluate", sum(len(chosen) for _, _, chosen in plan)) as bar:
         runner = _Runner(bench, ScoreCache(None if cache is None else Path(cache)), bar)
         for view, subject, chosen in plan:
             for key, strata in runner.scores(subject, view, chosen).items():
-                found.setdefault((view, key), {})[subject] = strata
+                scores.setdefault((view, key), {})[subject] = strata
     if observe is not None:
         observe(base)
-    return Scores(method, seed, tuple(_all_rows(base, metrics, found)), _card(base, bench, metrics))
+    return Scores(method, seed, tuple(_all_rows(base, metrics, scores)), _card(base, bench, metrics))
 
 
 def _all_rows(
-    base: Comparison, metrics: Sequence[Metric], found: dict[tuple[View, str], dict[Subject, dict[str, Score]]]
+    base: Comparison, metrics: Sequence[Metric], scores: dict[tuple[View, str], dict[Subject, dict[str, Score]]]
 ) -> list[Row]:
     """The rows of all metrics in all views."""
     rows = []
     views: tuple[View, ...] = ("all", "matched", "matched_codes")
     for metric in metrics:
-        halved = found.get(("matched", metric.key), {})
-        if metric.suite == "privacy" and "real_test" in halved:
-            found["all", metric.key]["real_test"] = halved["real_test"]
+        halved = scores.get(("matched", metric.key), {})
+        if metric.suite == "privacy" and Reference.REAL_TEST in halved:
+            scores["all", metric.key][Reference.REAL_TEST] = halved[Reference.REAL_TEST]
         for view in views:
-            if "synthetic" in found.get((view, metric.key), {}):
-                rows += _rows(base, metric, view, found[view, metric.key])
+            if SYNTHETIC in scores.get((view, metric.key), {}):
+                rows += _rows(base, metric, view, scores[view, metric.key])
     return rows
 
 

@@ -7,18 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.stats import wasserstein_distance
 
-from adapcla.metrics import sequence  # noqa: F401  (registers the metrics of whole records)
-from adapcla.metrics.contract import ALL, Comparison, Goal, Score, metric
+from adapcla.metrics.contexts import Neighbours
+from adapcla.metrics.contract import ALL, Comparison, Real, Score
 from adapcla.metrics.intervals import counts_without_groups, groups_of, jackknife_score, ratio_scores
 from adapcla.metrics.ngrams import KINDS, Agreement, agreement, places
 from adapcla.metrics.plausibility import domain_strata, tail_strata
 from adapcla.records import Cohort
 
-_INFINITE = (float("-inf"), float("inf"))
-_POSITIVE = (0.0, float("inf"))
-_R2_BOUNDS = (float("-inf"), 1.0)
+INFINITE = (float("-inf"), float("inf"))
+POSITIVE = (0.0, float("inf"))
+R2 = (float("-inf"), 1.0)
 
 
 def code_strata(comparison: Comparison, reference: Cohort) -> dict[str, NDArray[np.bool_]]:
@@ -67,14 +68,6 @@ def _log_share(counts: Counts) -> NDArray[np.float64]:
     return np.log((counts.codes + 0.5) / (counts.visits + 1.0))
 
 
-_PREVALENCE: dict[str, tuple[Callable[..., float], Callable[[Counts], NDArray[np.float64]]]] = {
-    "prevalence_r2": (_r2, _share),
-    "prevalence_log_r2": (_r2, _log_share),
-    "prevalence_mae": (_mae, _share),
-    "prevalence_log_mae": (_mae, _log_share),
-}
-
-
 def synthetic_counts(comparison: Comparison) -> list[Counts]:
     """Counts of the synthetic cohort, then without each jackknife group."""
     cohort = comparison.synthetic
@@ -91,16 +84,29 @@ def synthetic_counts(comparison: Comparison) -> list[Counts]:
     return [whole, *(Counts(whole.codes - part, cohort.n_visits - int(n)) for part, n in rest)]
 
 
-def _prevalence_scores(comparison: Comparison, key: str, where: str) -> dict[str, Score]:
-    """One prevalence metric in every stratum."""
-    reference: Cohort = getattr(comparison, where)
-    measure, scale = _PREVALENCE[key]
-    truth = scale(Counts(reference.visit_counts.astype(np.float64), reference.n_visits))
-    counts = comparison.shared("code counts by group", lambda: synthetic_counts(comparison))
-    guesses = [scale(one) for one in counts]
-    bounds = _R2_BOUNDS if key.endswith("r2") else _POSITIVE
+def prevalence_r2(real: Real, comparison: Comparison, *, log: bool = False) -> dict[str, Score]:
+    """R² of prevalence, or of log prevalence, in every stratum."""
+    return _prevalence_scores(comparison, real, _log_share if log else _share, _r2, R2)
+
+
+def prevalence_mae(real: Real, comparison: Comparison, *, log: bool = False) -> dict[str, Score]:
+    """Mean absolute error of prevalence, or of log prevalence, in every stratum."""
+    return _prevalence_scores(comparison, real, _log_share if log else _share, _mae, POSITIVE)
+
+
+def _prevalence_scores(
+    comparison: Comparison,
+    real: Real,
+    scale: Callable[[Counts], NDArray[np.float64]],
+    measure: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
+    bounds: tuple[float, float],
+) -> dict[str, Score]:
+    """One measure of prevalence on one scale in every stratum."""
+    cohort = comparison.real(real)
+    truth = scale(Counts(cohort.visit_counts.astype(np.float64), cohort.n_visits))
+    guesses = [scale(counts) for counts in comparison.once(synthetic_counts)]
     out = {}
-    for stratum, mask in code_strata(comparison, reference).items():
+    for stratum, mask in code_strata(comparison, cohort).items():
         value, *without = (measure(truth[mask], guess[mask]) for guess in guesses)
         reason = "prevalence does not vary here" if mask.sum() > 1 else "fewer than two such codes"
         out[stratum] = jackknife_score(value, int(mask.sum()), without, bounds, reason)
@@ -108,29 +114,43 @@ def _prevalence_scores(comparison: Comparison, key: str, where: str) -> dict[str
 
 
 # ---- n-grams ------------------------------------------------------------------------------------------------
-def _ngram_agreements(comparison: Comparison, kind: str) -> dict[str, list[Agreement]]:
+def ngram_r2(kind: str, real: Real, comparison: Comparison) -> dict[str, Score]:
+    """R² of the probabilities of one kind of n-gram."""
+    return _ngram_score(kind, R2, [(one.r2, one.n) for one in comparison.once(_agreements, kind)[real]])
+
+
+def ngram_corr(kind: str, real: Real, comparison: Comparison) -> dict[str, Score]:
+    """Correlation of the probabilities of one kind of n-gram."""
+    return _ngram_score(kind, (-1.0, 1.0), [(one.corr, one.n) for one in comparison.once(_agreements, kind)[real]])
+
+
+def _ngram_score(kind: str, bounds: tuple[float, float], values: list[tuple[float, int]]) -> dict[str, Score]:
+    """The score of values and numbers of n-grams, of the synthetic cohort and then without each jackknife group."""
+    (value, n), *without = values
+    return {ALL: jackknife_score(value, n, [one for one, _ in without], bounds, f"{kind} probabilities do not vary")}
+
+
+def _agreements(comparison: Comparison, kind: str) -> dict[Real, list[Agreement]]:
     """Agreement with train and test of the synthetic cohort, then without each jackknife group."""
-    count, cohort = KINDS[kind], comparison.synthetic
-    name = "co-occurrence" if kind == "bigram" else f"{kind} counts"
-    real = {where: getattr(comparison, where) for where in ("train", "test")}
-    truth = {w: (comparison.of_cohort(name, c, count), places(c, kind)) for w, c in real.items()}
-    counts = comparison.of_cohort(name, cohort, count)
-    out = {where: [agreement(*pair, counts, places(cohort, kind))] for where, pair in truth.items()}
+    cohort = comparison.synthetic
+    counts = _ngram_counts(comparison, cohort, kind)
+    real_cohorts: dict[Real, Cohort] = {"train": comparison.train, "test": comparison.test}
+    truth = {real: (_ngram_counts(comparison, one, kind), places(one, kind)) for real, one in real_cohorts.items()}
+    out = {real: [agreement(*pair, counts, places(cohort, kind))] for real, pair in truth.items()}
     groups = groups_of(comparison)
-    for group, rest in enumerate(counts_without_groups(comparison, counts, count)):
+    for group, rest in enumerate(counts_without_groups(comparison, counts, KINDS[kind])):
         assert groups is not None
         left = places(cohort.subset(np.flatnonzero(groups != group)), kind)
-        for where, pair in truth.items():
-            out[where].append(agreement(*pair, rest, left))
+        for real, pair in truth.items():
+            out[real].append(agreement(*pair, rest, left))
     return out
 
 
-def _ngram_scores(comparison: Comparison, kind: str, measure: str, where: str) -> dict[str, Score]:
-    """One n-gram metric."""
-    agreements = comparison.shared(f"{kind} agreements", lambda: _ngram_agreements(comparison, kind))[where]
-    value, *without = (getattr(one, measure) for one in agreements)
-    bounds = _R2_BOUNDS if measure == "r2" else (-1.0, 1.0)
-    return {ALL: jackknife_score(value, agreements[0].n, without, bounds, f"{kind} probabilities do not vary")}
+def _ngram_counts(comparison: Comparison, cohort: Cohort, kind: str) -> sparse.csr_matrix:
+    """Counts of one kind of n-gram; those of pairs are what the tail suite counts, too."""
+    if kind == "bigram":
+        return comparison.of_cohort(Neighbours.of, cohort).counts
+    return comparison.of_cohort(KINDS[kind], cohort)
 
 
 # ---- lengths ------------------------------------------------------------------------------------------------
@@ -141,7 +161,7 @@ def _lengths(cohort: Cohort, what: str) -> tuple[NDArray[np.int64], NDArray[np.i
     return cohort.codes_per_visit, cohort.patient_of_visit
 
 
-def _length_difference(comparison: Comparison, what: str) -> dict[str, Score]:
+def length_difference(what: str, comparison: Comparison) -> dict[str, Score]:
     """Mean length less that of training."""
     lengths, patient = _lengths(comparison.synthetic, what)
     n = comparison.synthetic.n_patients
@@ -149,12 +169,11 @@ def _length_difference(comparison: Comparison, what: str) -> dict[str, Score]:
     bottoms = np.bincount(patient, minlength=n).astype(np.float64)[:, None]
     (score,) = ratio_scores(comparison, tops, bottoms, ["there is no synthetic patient"])
     target = float(_lengths(comparison.train, what)[0].mean())
-    moved = (None if x is None else x - target for x in (score.value, score.low, score.high))
-    value, low, high = moved
+    value, low, high = (None if x is None else x - target for x in (score.value, score.low, score.high))
     return {ALL: Score(value, score.n, low, high, score.reason)}
 
 
-def _length_distance(comparison: Comparison, what: str) -> dict[str, Score]:
+def length_distance(what: str, comparison: Comparison) -> dict[str, Score]:
     """Wasserstein distance between the lengths and those of training."""
     lengths, patient = _lengths(comparison.synthetic, what)
     target = _histogram(_lengths(comparison.train, what)[0])
@@ -165,7 +184,7 @@ def _length_distance(comparison: Comparison, what: str) -> dict[str, Score]:
         parts += [lengths[group != g] for g in range(int(groups.max()) + 1)]
     value, *without = (_distance(_histogram(part), target) for part in parts)
     reason = "there is no synthetic patient"
-    return {ALL: jackknife_score(value, len(lengths), without, _POSITIVE, reason)}
+    return {ALL: jackknife_score(value, len(lengths), without, POSITIVE, reason)}
 
 
 def _histogram(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -181,13 +200,11 @@ def _distance(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
 
 
 # ---- mass and coverage --------------------------------------------------------------------------------------
-@metric("tail_mass", suite="fidelity", goal="match")
 def tail_mass(comparison: Comparison) -> dict[str, Score]:
     """Share of the generated codes that are tail codes."""
     return _mass(comparison, tail_strata(comparison))
 
 
-@metric("unseen_mass", suite="fidelity", goal="match")
 def unseen_mass(comparison: Comparison) -> dict[str, Score]:
     """Share of the generated codes that no training visit holds."""
     return _mass(comparison, {ALL: ~comparison.strata.present})
@@ -205,13 +222,11 @@ def _mass(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> dict[s
     return dict(zip(masks, scores, strict=True))
 
 
-@metric("tail_coverage", suite="fidelity", goal="up", sized=True)
 def tail_coverage(comparison: Comparison) -> dict[str, Score]:
     """Share of the tail codes that were generated at least once."""
     return _coverage(comparison, tail_strata(comparison))
 
 
-@metric("code_coverage", suite="fidelity", goal="up", sized=True)
 def code_coverage(comparison: Comparison) -> dict[str, Score]:
     """Share of the codes of training that were generated at least once."""
     present = comparison.strata.present
@@ -221,62 +236,10 @@ def code_coverage(comparison: Comparison) -> dict[str, Score]:
 
 def _coverage(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> dict[str, Score]:
     """Share of each set of codes that was generated."""
-    counts = comparison.shared("code counts by group", lambda: synthetic_counts(comparison))
+    counts = comparison.once(synthetic_counts)
     out = {}
     for stratum, mask in masks.items():
         n = int(mask.sum())
         value, *without = ((one.codes[mask] > 0).sum() / n if n else float("nan") for one in counts)
         out[stratum] = jackknife_score(value, n, without, (0.0, 1.0), "training has no such code")
     return out
-
-
-# ---- registration -------------------------------------------------------------------------------------------
-def _register(
-    key: str,
-    summary: str,
-    scores: Callable[..., dict[str, Score]],
-    about: tuple[str, ...],
-    goal: Goal,
-    bounds: tuple[float, float],
-    unit: str,
-    origin: str = "own",
-) -> None:
-    """Register a metric that is a function above with some of its arguments fixed."""
-
-    def compute(comparison: Comparison) -> dict[str, Score]:
-        return scores(comparison, *about)
-
-    compute.__doc__ = summary
-    metric(
-        key,
-        suite="fidelity",
-        goal=goal,
-        bounds=bounds,
-        unit=unit,
-        origin=origin,
-        sized=goal != "match",
-        heldout=key.endswith("_heldout"),
-    )(compute)
-
-
-for _where, _suffix, _whose in (("train", "", "training"), ("test", "_heldout", "test")):
-    for _key, _name, _goal, _bounds, _unit in (
-        ("prevalence_r2", "R² of prevalence", "up", _R2_BOUNDS, "R²"),
-        ("prevalence_log_r2", "R² of log prevalence", "up", _R2_BOUNDS, "R²"),
-        ("prevalence_mae", "Mean absolute error of prevalence", "down", (0.0, 1.0), "share"),
-        ("prevalence_log_mae", "Mean absolute error of log prevalence", "down", _POSITIVE, "nats"),
-    ):
-        _summary = f"{_name} against {_whose} visits."
-        _register(_key + _suffix, _summary, _prevalence_scores, (_key, _where), _goal, _bounds, _unit)  # type: ignore[arg-type]
-    for _kind in KINDS:
-        _about = f"of {_kind.replace('_', ' ')} probabilities with those of {_whose} visits."
-        _key = f"{_kind}_r2{_suffix}"
-        _register(_key, f"R² {_about}", _ngram_scores, (_kind, "r2", _where), "up", _R2_BOUNDS, "R²", "HALO")
-        _key = f"{_kind}_corr{_suffix}"
-        _register(_key, f"Correlation {_about}", _ngram_scores, (_kind, "corr", _where), "up", (-1.0, 1.0), "r", "HALO")
-for _what, _name in (("visits_per_patient", "visits a patient"), ("codes_per_visit", "codes a visit")):
-    _unit = _what.split("_")[0]
-    _summary = f"Mean {_name} less that of training."
-    _register(f"{_what}_diff", _summary, _length_difference, (_what,), "match", _INFINITE, _unit)
-    _summary = f"Wasserstein distance between {_name} and those of training."
-    _register(f"{_what}_w1", _summary, _length_distance, (_what,), "down", _POSITIVE, _unit)

@@ -1,7 +1,7 @@
-"""How sure a score is: bootstrap and jackknife over patients, and Wilson's interval for plain rates.
+"""How sure a score is: bootstrap and jackknife over patients, Wilson's, normal and Student's intervals.
 
-Only the synthetic patients are resampled; the reference cohort is held fixed, because it is the same for every
-method that is compared with it.
+Bootstrap and jackknife resample the synthetic patients alone; the real cohort is held fixed, because it is the same
+for every method that is compared with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from adapcla.metrics.contract import Comparison, Score
+from adapcla.metrics.contract import Comparison, Missing, Score
 from adapcla.records import Cohort
 from adapcla.seeds import generator
 
@@ -36,13 +36,53 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     """
     if n == 0:
         return 0.0, 1.0
-    z = float(stats.norm.ppf(0.5 + level / 2))
+    z = normal_half(level)
     rate = successes / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     # At the ends rounding would leave a hair where the bound is exact.
     low = 0.0 if successes == 0 else max(0.0, float(centre - half))
     return low, 1.0 if successes == n else min(1.0, float(centre + half))
+
+
+def normal_score(value: float, n: int, error: float, bounds: tuple[float, float]) -> Score:
+    """The value with the interval of a normal law of this standard error, kept inside the bounds.
+
+    >>> score = normal_score(0.5, 100, 0.1, (0.0, 1.0))
+    >>> round(score.low, 3), round(score.high, 3)
+    (0.304, 0.696)
+    """
+    half = normal_half() * error
+    return Score(value, n, max(bounds[0], value - half), min(bounds[1], value + half))
+
+
+def normal_half(level: float = LEVEL) -> float:
+    """Standard errors from the middle of a normal law to either end of its interval.
+
+    >>> round(normal_half(), 3)
+    1.96
+    """
+    return float(stats.norm.ppf(0.5 + level / 2))
+
+
+def student_half(error: float, n: int) -> float:
+    """Half of Student's interval of an estimate whose standard error comes from n values.
+
+    >>> round(student_half(1.0, 3), 3)
+    4.303
+    """
+    return float(stats.t.ppf(0.5 + LEVEL / 2, n - 1)) * error
+
+
+def mean_half(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Half of Student's interval of the mean of some values; NaN for fewer than two.
+
+    >>> round(mean_half([0.4, 0.5, 0.6]), 3)
+    0.248
+    """
+    if len(values) < 2:
+        return float("nan")
+    return student_half(float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values))
 
 
 def _poisson_table() -> NDArray[np.uint8]:
@@ -92,7 +132,7 @@ def ratio_scores(
     out = []
     for k, reason in enumerate(reasons):
         if bottom[k] == 0:
-            out.append(Score.missing(reason))
+            out.append(Missing(reason).score)
             continue
         out.append(Score(float(top[k] / bottom[k]), round(float(bottom[k])), lows[k], highs[k]))
     return out
@@ -157,7 +197,7 @@ def jackknife_score(value: float, n: int, without: Sequence[float], bounds: tupl
     Score(value=None, n=3, low=None, high=None, reason='nothing varies')
     """
     if not np.isfinite(value):
-        return Score.missing(reason, n)
+        return Missing(reason, n).score
     low, high = jackknife_interval(value, np.asarray(without, dtype=float), bounds)
     return Score(float(value), n, low, high)
 
@@ -180,5 +220,5 @@ def jackknife_interval(
     if n_groups < 2 or n_groups < len(without):
         return None, None
     error = float(np.sqrt((n_groups - 1) / n_groups * ((drawn - drawn.mean()) ** 2).sum()))
-    half = float(stats.t.ppf(0.5 + LEVEL / 2, n_groups - 1)) * error
+    half = student_half(error, n_groups)
     return float(max(bounds[0], value - half)), float(min(bounds[1], value + half))

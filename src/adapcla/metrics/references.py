@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,37 @@ from adapcla.seeds import generator
 _REDRAWS = 50
 #: The halves of the test patients are the same for every method and seed.
 _HALVES_SEED = 0
+
+
+class Reference(StrEnum):
+    """What is scored in the place of synthetic patients, so that a score can be read; the value is its name in files.
+
+    >>> Reference.REAL_TEST.value, Reference.REAL_TEST.label
+    ('real_test', 'real test')
+    """
+
+    #: Real patients that the generator did not see: what a perfect generator scores.
+    REAL_TEST = "real_test"
+    #: Training patients drawn with repeats: what perfect memory scores.
+    TRAIN_COPY = "train_copy"
+    #: Independent codes with training prevalence: what chance scores.
+    MARGINAL = "marginal"
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return self.value.replace("_", " ")
+
+    def cohort(self, train: Cohort, test: Cohort, n_patients: int, seed: int) -> Cohort:
+        """The patients of this reference: `n_patients`, or all test patients where there are fewer.
+
+        >>> cohort = Cohort.of([[["A"]], [["B"]]])
+        >>> [reference.cohort(cohort, cohort, 5, seed=1).n_patients for reference in Reference]
+        [2, 5, 5]
+        """
+        if self is Reference.REAL_TEST:
+            return some_patients(test, n_patients, seed)
+        return (train_copy if self is Reference.TRAIN_COPY else marginal)(train, n_patients, seed)
 
 
 class Halves(NamedTuple):

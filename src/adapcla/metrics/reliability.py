@@ -11,17 +11,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, ratio_scores
 from adapcla.metrics.utility import natural_judgements, tail_of
 
-#: As in the utility suite, whose predictions these are.
-CEILING = "train"
 N_BINS = 15
 #: Probabilities are kept this far from 0 and 1 before a logarithm is taken.
 CLIP = 1e-7
 WORST_LOSS = float(-np.log(CLIP))
-_EMPTY = "there is no label"
+_EMPTY = Missing("there is no label")
 
 Floats = NDArray[np.float64]
 
@@ -86,21 +84,17 @@ def bin_of(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.clip(np.searchsorted(edges, probabilities, side="right") - 1, 0, len(edges) - 2)
 
 
-def _pairs(comparison: Comparison) -> dict[str, tuple[Floats, NDArray[np.uint8]]] | str:
+def _pairs(comparison: Comparison) -> dict[str, tuple[Floats, NDArray[np.uint8]]] | Missing:
     """Probabilities and truths, patients × labels, of each stratum; or why there are none."""
-
-    def made() -> dict[str, tuple[Floats, NDArray[np.uint8]]] | str:
-        found = natural_judgements(comparison)
-        if isinstance(found, str):
-            return found
-        if not found:
-            return _EMPTY
-        said = np.stack([each.probability for each in found], axis=1)
-        truth = np.stack([each.truth for each in found], axis=1)
-        tail = tail_of(comparison)
-        return {ALL: (said, truth), "tail": (said[:, tail], truth[:, tail])}
-
-    return comparison.shared("reliability pairs", made)
+    judgements = comparison.once(natural_judgements)
+    if isinstance(judgements, Missing):
+        return judgements
+    if not judgements:
+        return _EMPTY
+    said = np.stack([each.probability for each in judgements], axis=1)
+    truth = np.stack([each.truth for each in judgements], axis=1)
+    tail = tail_of(comparison)
+    return {ALL: (said, truth), "tail": (said[:, tail], truth[:, tail])}
 
 
 def squared_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
@@ -122,23 +116,23 @@ def log_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
     return -np.where(truth == 1, np.log(kept), np.log1p(-kept))
 
 
-def _mean_loss(comparison: Comparison, loss: Callable[[Floats, NDArray[np.uint8]], Floats]) -> dict[str, Score]:
+def mean_loss(loss: Callable[[Floats, NDArray[np.uint8]], Floats], comparison: Comparison) -> dict[str, Score]:
     """The mean of a loss over the pairs of each stratum."""
-    found = _pairs(comparison)
-    if isinstance(found, str):
-        return {ALL: Score.missing(found), "tail": Score.missing(found)}
-    tops = np.stack([loss(*pair).sum(axis=1) for pair in found.values()], axis=1)
-    bottoms = np.stack([np.full(len(tops), float(said.shape[1])) for said, _ in found.values()], axis=1)
-    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY] * len(found))
-    return dict(zip(found, scores, strict=True))
+    pairs = comparison.once(_pairs)
+    if isinstance(pairs, Missing):
+        return {ALL: pairs.score, "tail": pairs.score}
+    tops = np.stack([loss(*pair).sum(axis=1) for pair in pairs.values()], axis=1)
+    bottoms = np.stack([np.full(len(tops), float(said.shape[1])) for said, _ in pairs.values()], axis=1)
+    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY.reason] * len(pairs))
+    return dict(zip(pairs, scores, strict=True))
 
 
-def _calibration(comparison: Comparison, equal_mass: bool) -> dict[str, Score]:
-    """The expected calibration error of each stratum."""
-    found = _pairs(comparison)
-    if isinstance(found, str):
-        return {ALL: Score.missing(found), "tail": Score.missing(found)}
-    return {name: _calibration_score(comparison, *pair, equal_mass) for name, pair in found.items()}
+def calibration(comparison: Comparison, *, equal_mass: bool = False) -> dict[str, Score]:
+    """The expected calibration error of each stratum, in bins of equal width or of equally many pairs."""
+    pairs = comparison.once(_pairs)
+    if isinstance(pairs, Missing):
+        return {ALL: pairs.score, "tail": pairs.score}
+    return {name: _calibration_score(comparison, *pair, equal_mass) for name, pair in pairs.items()}
 
 
 def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.uint8], equal_mass: bool) -> Score:
@@ -148,7 +142,7 @@ def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.u
     is the spread of the draws around their mean, moved to the value.
     """
     if said.size == 0:
-        return Score.missing(_EMPTY)
+        return _EMPTY.score
     value = calibration_error(said, truth, equal_mass=equal_mass)
     if not comparison.intervals or len(said) < 2:
         return Score(value, said.size)
@@ -161,27 +155,3 @@ def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.u
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
     return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)))
-
-
-@metric("ece", suite="reliability", goal="down", cost="slow")
-def ece(comparison: Comparison) -> dict[str, Score]:
-    """Expected calibration error in 15 equally wide bins, on all real test patients."""
-    return _calibration(comparison, equal_mass=False)
-
-
-@metric("ece_mass", suite="reliability", goal="down", cost="slow")
-def ece_mass(comparison: Comparison) -> dict[str, Score]:
-    """Expected calibration error in 15 bins of equally many pairs, on all real test patients."""
-    return _calibration(comparison, equal_mass=True)
-
-
-@metric("brier", suite="reliability", goal="down", cost="slow")
-def brier(comparison: Comparison) -> dict[str, Score]:
-    """Mean squared distance between probability and truth, on all real test patients."""
-    return _mean_loss(comparison, squared_loss)
-
-
-@metric("nll", suite="reliability", goal="down", bounds=(0.0, WORST_LOSS), unit="nats", cost="slow")
-def nll(comparison: Comparison) -> dict[str, Score]:
-    """Mean negative log-likelihood of the truth, on all real test patients."""
-    return _mean_loss(comparison, log_loss)

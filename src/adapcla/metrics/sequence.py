@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.metrics.contract import Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.intervals import groups_of, jackknife_score, ratio_scores
 from adapcla.records import Cohort
 from adapcla.seeds import generator, keyed_uniform
@@ -34,6 +34,11 @@ def steps(cohort: Cohort) -> NDArray[np.int64]:
     return np.flatnonzero(np.diff(cohort.patient_of_visit) == 0)
 
 
+def visit_overlap(key: str, comparison: Comparison) -> dict[str, Score]:
+    """The score of one metric of overlaps between visits."""
+    return {ALL: comparison.once(_overlaps)[key]}
+
+
 def _overlaps(comparison: Comparison) -> dict[str, Score]:
     """Next-visit and random-visit overlap and their difference, from the same first visits."""
     cohort = comparison.synthetic
@@ -50,29 +55,6 @@ def _overlaps(comparison: Comparison) -> dict[str, Score]:
     return dict(zip(names, ratio_scores(comparison, tops, bottoms, [_NO_STEP] * 3), strict=True))
 
 
-def _shared_overlaps(comparison: Comparison) -> dict[str, Score]:
-    """The overlaps, computed once."""
-    return comparison.shared("visit overlaps", lambda: _overlaps(comparison))
-
-
-@metric("next_visit_jaccard", suite="fidelity", goal="match")
-def next_visit_jaccard(comparison: Comparison) -> dict[str, Score]:
-    """Mean overlap of a visit's codes with the same patient's next visit."""
-    return {"all": _shared_overlaps(comparison)["next_visit_jaccard"]}
-
-
-@metric("random_visit_jaccard", suite="fidelity", goal="match")
-def random_visit_jaccard(comparison: Comparison) -> dict[str, Score]:
-    """Mean overlap of a visit's codes with a random visit of anybody."""
-    return {"all": _shared_overlaps(comparison)["random_visit_jaccard"]}
-
-
-@metric("next_visit_gain", suite="fidelity", goal="match", bounds=(-1.0, 1.0))
-def next_visit_gain(comparison: Comparison) -> dict[str, Score]:
-    """Next-visit overlap less random-visit overlap: how much a record remembers."""
-    return {"all": _shared_overlaps(comparison)["next_visit_gain"]}
-
-
 def visit_hashes(cohort: Cohort) -> NDArray[np.uint64]:
     """A 64-bit number for each visit, equal for equal code sets.
 
@@ -87,7 +69,6 @@ def visit_hashes(cohort: Cohort) -> NDArray[np.uint64]:
         return np.add.reduceat(codes[cohort.codes], cohort.visit_starts[:-1]) if cohort.n_visits else codes[:0]
 
 
-@metric("unique_visits", suite="fidelity", goal="match", sized=True)
 def unique_visits(comparison: Comparison) -> dict[str, Score]:
     """Share of different code sets among the visits: low where a generator repeats itself."""
     cohort = comparison.synthetic
@@ -98,7 +79,7 @@ def unique_visits(comparison: Comparison) -> dict[str, Score]:
         group = groups[cohort.patient_of_visit]
         without = [_distinct(hashes[group != g]) for g in range(int(groups.max()) + 1)]
     score = jackknife_score(_distinct(hashes), cohort.n_visits, without, (0.0, 1.0), "there is no synthetic visit")
-    return {"all": score}
+    return {ALL: score}
 
 
 def _distinct(hashes: NDArray[np.uint64]) -> float:

@@ -6,15 +6,16 @@ protocol asks for what is not in the input. Intervals resample the real test pat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.metrics import curves
 from adapcla.metrics.classifiers import Settings, fit, predict
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.curves import Floats, Statistic
 from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS
 from adapcla.metrics.protocols import (
@@ -27,11 +28,11 @@ from adapcla.metrics.protocols import (
     next_visit_trial,
     tail_labels,
 )
-from adapcla.records import LabelRule
+from adapcla.records import Cohort, LabelRule
 from adapcla.seeds import generator
 
-#: The best there is: classifiers trained on the real training patients (on test patients they would know the answers).
-CEILING = "train"
+#: Synthetic and test patients, labels, seed, most synthetic patients → what to learn from and to be judged on.
+TrialOf = Callable[[Cohort, Cohort, LabelRule, int, int | None], Trial]
 #: A quick look: every third label, a fifth of the balanced patients, fewer whole records and epochs.
 QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 8
 #: Synthetic patients of two visits or more below which the next visit is not learned.
@@ -52,66 +53,62 @@ class Judgement:
     reason: str = ""
 
 
+class Labels(NamedTuple):
+    """The labels of a cohort: what each is made of, and which patients have it (patients × labels)."""
+
+    rule: LabelRule
+    present: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, train: Cohort) -> Labels:
+        """The labels of a training cohort."""
+        rule = label_rule(train)
+        return cls(rule, rule.apply(train))
+
+
+def _labels_of(comparison: Comparison) -> Labels:
+    """The labels of a comparison: those of the training cohort, a few of them for a quick look."""
+    rule, present = comparison.of_cohort(Labels.of, comparison.train)
+    step = QUICK_LABELS if comparison.quick else 1
+    return Labels(LabelRule(rule.names[::step], rule.codes[::step]), present[:, ::step])
+
+
 def rule_of(comparison: Comparison) -> LabelRule:
-    """The labels of a comparison: from the training cohort, a few of them for a quick look."""
-
-    def made(_: object) -> LabelRule:
-        rule = label_rule(comparison.train)
-        step = QUICK_LABELS if comparison.quick else 1
-        return LabelRule(rule.names[::step], rule.codes[::step])
-
-    return comparison.of_cohort("label rule", comparison.train, made)
+    """What each label of a comparison is made of."""
+    return _labels_of(comparison).rule
 
 
 def tail_of(comparison: Comparison) -> NDArray[np.bool_]:
     """True for the rarest labels by the training patients."""
-    return comparison.of_cohort(
-        "tail labels", comparison.train, lambda train: tail_labels(rule_of(comparison).apply(train))
-    )
+    return tail_labels(_labels_of(comparison).present)
 
 
-def natural_judgements(comparison: Comparison) -> list[Judgement] | str:
+def natural_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     """Predictions for all test patients by one classifier of natural prevalence; or why there are none."""
-
-    def made() -> list[Judgement] | str:
-        if comparison.synthetic.n_patients < FEWEST:
-            return f"fewer than {FEWEST} synthetic patients"
-        most = QUICK_PATIENTS if comparison.quick else None
-        trial = natural_trial(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, most)
-        return _multi_label(comparison, trial)
-
-    return comparison.shared("natural judgements", made)
+    if comparison.synthetic.n_patients < FEWEST:
+        return Missing(f"fewer than {FEWEST} synthetic patients")
+    return _multi_label(comparison, natural_trial)
 
 
-def next_visit_judgements(comparison: Comparison) -> list[Judgement] | str:
+def next_visit_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     """Predictions of the labels of the last visit from the visits before it; or why there are none."""
-
-    def made() -> list[Judgement] | str:
-        for name, cohort in (("synthetic", comparison.synthetic), ("test", comparison.test)):
-            if int((cohort.visits_per_patient >= 2).sum()) < FEWEST_RETURNING:
-                return f"fewer than {FEWEST_RETURNING} {name} patients of two visits or more"
-        most = QUICK_PATIENTS if comparison.quick else None
-        trial = next_visit_trial(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, most)
-        return _multi_label(comparison, trial)
-
-    return comparison.shared("next-visit judgements", made)
+    for name, cohort in (("synthetic", comparison.synthetic), ("test", comparison.test)):
+        if int((cohort.visits_per_patient >= 2).sum()) < FEWEST_RETURNING:
+            return Missing(f"fewer than {FEWEST_RETURNING} {name} patients of two visits or more")
+    return _multi_label(comparison, next_visit_trial)
 
 
-def balanced_judgements(comparison: Comparison) -> list[Judgement] | str:
+def balanced_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     """Predictions of one classifier a label on its balanced test patients; or why there are none.
 
     A label that the test patients can judge and the synthetic ones cannot teach is answered "no" for everybody:
     leaving it out would reward a generator that never writes it.
     """
-
-    def made() -> list[Judgement] | str:
-        scale = QUICK_SCALE if comparison.quick else 1.0
-        sets = balanced_trial(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, scale)
-        if sets.trial is None:
-            return next(iter(sets.reasons.values()), "there is no label")
-        return _per_label(comparison, sets, sets.trial)
-
-    return comparison.shared("balanced judgements", made)
+    scale = QUICK_SCALE if comparison.quick else 1.0
+    sets = balanced_trial(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, scale)
+    if sets.trial is None:
+        return Missing(next(iter(sets.reasons.values()), "there is no label"))
+    return _per_label(comparison, sets, sets.trial)
 
 
 def label_table(judgements: Iterable[Judgement], names: tuple[str, ...]) -> list[dict[str, object]]:
@@ -140,10 +137,12 @@ def _settings(comparison: Comparison) -> Settings:
     return replace(Settings(), epochs=QUICK_EPOCHS) if comparison.quick else Settings()
 
 
-def _multi_label(comparison: Comparison, trial: Trial) -> list[Judgement] | str:
+def _multi_label(comparison: Comparison, trial_of: TrialOf) -> list[Judgement] | Missing:
     """The judgements of one classifier with an output for each label; or why there are none."""
+    most = QUICK_PATIENTS if comparison.quick else None
+    trial = trial_of(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, most)
     if not len(trial.train.rows[0]) or not len(trial.valid.rows[0]) or not trial.test.targets[0].size:
-        return "no label, no test patient, or synthetic patients that are all alike"
+        return Missing("no label, no test patient, or synthetic patients that are all alike")
     model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison))
     said, truth, rows = predict(model, trial.test)[0], trial.test.targets[0], trial.test.rows[0]
     return [Judgement(label, rows, truth[:, label], said[:, label]) for label in range(truth.shape[1])]
@@ -162,40 +161,37 @@ def _per_label(comparison: Comparison, sets: BalancedTrial, trial: Trial) -> lis
     return sorted(out, key=lambda each: each.label)
 
 
-def _macro(comparison: Comparison, found: list[Judgement] | str, statistic: Statistic) -> dict[str, Score]:
+def mean_over_labels(
+    judgements_of: Callable[[Comparison], list[Judgement] | Missing], statistic: Statistic, comparison: Comparison
+) -> dict[str, Score]:
     """The mean of a statistic over all labels, and over the tail labels."""
-    if isinstance(found, str):
-        return {ALL: Score.missing(found), "tail": Score.missing(found)}
+    judgements = comparison.once(judgements_of)
+    if isinstance(judgements, Missing):
+        return {ALL: judgements.score, "tail": judgements.score}
     tail = tail_of(comparison)
     return {
-        ALL: _mean_score(comparison, found, statistic),
-        "tail": _mean_score(comparison, [each for each in found if tail[each.label]], statistic),
+        ALL: _mean_score(comparison, judgements, statistic),
+        "tail": _mean_score(comparison, [each for each in judgements if tail[each.label]], statistic),
     }
 
 
-def _mean_score(comparison: Comparison, found: list[Judgement], statistic: Statistic) -> Score:
+def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: Statistic) -> Score:
     """The mean over labels with its bootstrap interval; labels that the test patients cannot judge are left out."""
-    judged = [each for each in found if 0 < int(each.truth.sum()) < len(each.truth)]
+    judged = [each for each in judgements if 0 < int(each.truth.sum()) < len(each.truth)]
     if not judged:
-        return Score.missing("no label is both present and absent among the test patients")
+        return Missing("no label is both present and absent among the test patients").score
     n = sum(len(each.rows) for each in judged)
-    value = float(_means(judged, statistic, np.ones((comparison.test.n_patients, 1), dtype=np.int64))[0])
+    n_test = comparison.test.n_patients
+    value = float(_means(judged, statistic, np.ones((n_test, 1), dtype=np.int64))[0])
     if not comparison.intervals:
         return Score(value, n)
     draws = QUICK_DRAWS if comparison.quick else DRAWS
-    drawn = np.concatenate(
-        [
-            _means(
-                judged,
-                statistic,
-                generator(comparison.seed, "utility-bootstrap", start).poisson(
-                    1.0, size=(comparison.test.n_patients, min(_DRAWS_AT_ONCE, draws - start))
-                ),
-            )
-            for start in range(0, draws, _DRAWS_AT_ONCE)
-        ]
-    )
-    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    means = []
+    for start in range(0, draws, _DRAWS_AT_ONCE):
+        random = generator(comparison.seed, "utility-bootstrap", start)
+        weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
+        means.append(_means(judged, statistic, weights))
+    low, high = np.nanquantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Score(value, n, float(low), float(high))
 
 
@@ -204,45 +200,3 @@ def _means(judged: list[Judgement], statistic: Statistic, weights: NDArray[np.in
     values = np.stack([statistic(each.truth, each.probability, weights[each.rows]) for each in judged])
     known = np.isfinite(values)
     return np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-
-
-@metric("tstr_acc", suite="utility", goal="up", origin="paper", cost="slow")
-def tstr_acc(comparison: Comparison) -> dict[str, Score]:
-    """Accuracy on balanced real patients, mean over the labels, one classifier a label trained on synthetic ones."""
-    return _macro(comparison, balanced_judgements(comparison), curves.accuracy)
-
-
-@metric("tstr_f1", suite="utility", goal="up", origin="paper", cost="slow")
-def tstr_f1(comparison: Comparison) -> dict[str, Score]:
-    """F1 on balanced real patients, mean over the labels, one classifier a label trained on synthetic ones."""
-    return _macro(comparison, balanced_judgements(comparison), curves.f1)
-
-
-@metric("tstr_auprc", suite="utility", goal="up", origin="paper", cost="slow")
-def tstr_auprc(comparison: Comparison) -> dict[str, Score]:
-    """AUPRC on balanced real patients, mean over the labels, one classifier a label trained on synthetic ones."""
-    return _macro(comparison, balanced_judgements(comparison), curves.average_precision)
-
-
-@metric("tstr_natural_auprc", suite="utility", goal="up", cost="slow")
-def tstr_natural_auprc(comparison: Comparison) -> dict[str, Score]:
-    """AUPRC on all real test patients, mean over the labels, one classifier for all labels."""
-    return _macro(comparison, natural_judgements(comparison), curves.average_precision)
-
-
-@metric("tstr_natural_auroc", suite="utility", goal="up", cost="slow")
-def tstr_natural_auroc(comparison: Comparison) -> dict[str, Score]:
-    """AUROC on all real test patients, mean over the labels, one classifier for all labels."""
-    return _macro(comparison, natural_judgements(comparison), curves.roc_area)
-
-
-@metric("tstr_next_auprc", suite="utility", goal="up", cost="slow")
-def tstr_next_auprc(comparison: Comparison) -> dict[str, Score]:
-    """AUPRC of the labels of the last visit, predicted from the visits before it, mean over the labels."""
-    return _macro(comparison, next_visit_judgements(comparison), curves.average_precision)
-
-
-@metric("tstr_next_auroc", suite="utility", goal="up", cost="slow")
-def tstr_next_auroc(comparison: Comparison) -> dict[str, Score]:
-    """AUROC of the labels of the last visit, predicted from the visits before it, mean over the labels."""
-    return _macro(comparison, next_visit_judgements(comparison), curves.roc_area)

@@ -8,17 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from adapcla.metrics.contract import ALL, METRICS, Comparison, Score
+from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.privacy.attacks import (
     DATA_ATTACKS,
-    attacked,
+    Attacked,
     patient_features,
     rare_code_scores,
     shadow,
     strongest,
 )
 from adapcla.metrics.privacy.membership import auc
-from adapcla.metrics.privacy.strata import groups
+from adapcla.metrics.privacy.strata import Groups
+from adapcla.metrics.table import METRICS, metric_of
 from adapcla.records import Cohort
 from adapcla.seeds import generator
 from adapcla.sources import planted
@@ -40,7 +41,7 @@ def test_features_by_hand() -> None:
     vocabulary = list("ABCDE")
     train, control = Cohort.of([[list("ABC")]], vocabulary), Cohort.of([[list("ADE")]], vocabulary)
     made = Cohort.of([[list("ABC")], [["A"]]], vocabulary)
-    features = patient_features(groups(Comparison.of(train, control, made, control=control)), 1)
+    features = patient_features(Groups.of(Comparison.of(train, control, made, control=control)), 1)
     assert features["nearest"].tolist() == [0.0, -2.0]
     assert features["calibrated"].tolist() == [4.0, 2.0]
     assert features["density"] == pytest.approx([np.log(3 / 2)] * 2)
@@ -54,25 +55,25 @@ def test_features_by_hand() -> None:
 def test_copies_of_members_are_read_by_the_strongest_attack(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, _ = parts
     comparison = Comparison.of(train, control, train, control=control)
-    area = METRICS["membership_auc"].compute(comparison)[ALL]
+    area = metric_of("membership_auc").compute(comparison)[ALL]
     assert area.value is not None and area.value > 0.97
     assert area.reason.startswith("strongest attack: ")
-    assert (METRICS["membership_caught"].compute(comparison)[ALL].value or 0) > 0.5
+    assert (metric_of("membership_caught").compute(comparison)[ALL].value or 0) > 0.5
 
 
 def test_strongest_is_the_highest_of_the_registered_ones(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     comparison = Comparison.of(train, control, fresh, control=control)
-    each = [METRICS[f"membership_{name}_auc"].compute(comparison)[ALL].value for name in DATA_ATTACKS]
-    assert METRICS["membership_auc"].compute(comparison)[ALL].value == max(value or 0 for value in each)
+    each = [metric_of(f"membership_{name}_auc").compute(comparison)[ALL].value for name in DATA_ATTACKS]
+    assert metric_of("membership_auc").compute(comparison)[ALL].value == max(value or 0 for value in each)
     assert strongest({"a": Score(0.6, 1), "b": Score(0.5, 1)})[0] == "a"
 
 
 def test_members_and_controls_trade_places(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     """With members and controls exchanged every plain attack's area is one less the area."""
     train, control, fresh = parts
-    one = attacked(Comparison.of(train, control, fresh, control=control))
-    other = attacked(Comparison.of(control, train, fresh, control=train))
+    one = Attacked.of(Comparison.of(train, control, fresh, control=control))
+    other = Attacked.of(Comparison.of(control, train, fresh, control=train))
     for name in set(DATA_ATTACKS) - {"shadow"}:
         there, back = auc(*one.split(name, ALL)).value, auc(*other.split(name, ALL)).value
         assert there is not None and back is not None
@@ -85,20 +86,20 @@ def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Co
     rng = generator(seed, "permute")
     turned = [cohort.subset(rng.permutation(cohort.n_patients)) for cohort in parts]
     plain, other = (Comparison.of(a, b, c, control=b) for a, b, c in (parts, tuple(turned)))
-    for key, metric in METRICS.items():
+    for metric in METRICS:
         if metric.suite == "privacy":
-            assert metric.compute(plain) == metric.compute(other), key
+            assert metric.compute(plain) == metric.compute(other), metric.key
 
 
 def test_a_train_copy_is_worst_on_every_score_with_a_value(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     copied, honest = (Comparison.of(train, control, made, control=control) for made in (train, fresh))
-    for key, metric in METRICS.items():
-        if metric.suite != "privacy" or key == "halo_membership_accuracy":
+    for metric in METRICS:
+        if metric.suite != "privacy" or metric.key == "halo_membership_accuracy":
             continue
         worst, fine = metric.compute(copied)[ALL].value, metric.compute(honest)[ALL].value
         if worst is not None and fine is not None:
-            assert worst >= fine, key
+            assert worst >= fine, metric.key
             assert metric.bounds[0] <= worst <= metric.bounds[1]
 
 

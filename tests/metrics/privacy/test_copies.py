@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.metrics.contract import ALL, METRICS, Comparison
+from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.privacy.copies import (
     copy_excess,
     drawn_share,
@@ -160,7 +160,3 @@ def test_sizes_of_records() -> None:
     assert entries_per_patient(cohort).tolist() == [6, 6, 5]
     assert long_enough(cohort).tolist() == [True, False, False]
     assert holds_pair(cohort, owned_pairs([cohort])).tolist() == [False, True, False]
-
-
-def test_every_metric_of_copies_is_registered() -> None:
-    assert {"copy_excess", "rare_copy_excess", "near_copy_excess", "run_excess"} <= set(METRICS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import GateError
-from adapcla.metrics.contract import METRICS, Score
+from adapcla.metrics.contract import Missing, Score
 from adapcla.metrics.privacy.gate import LIMITS, GateLine, Limit, gate, judge, require
+from adapcla.metrics.table import metric_of
 
 COPIES = Limit("copy_excess", "all", 0.0, 1e-4, True)
 AREA = Limit("membership_auc", "all", 0.5, 0.58, True, 7)
@@ -24,7 +25,7 @@ def test_limits_are_the_promised_ones() -> None:
         "attribute_residual": 0.09,
     }
     assert {limit.stratum for limit in LIMITS if limit.key == "membership_auc"} == {"all", "rare", "unique_pair"}
-    assert all(METRICS[limit.key].suite == "privacy" for limit in LIMITS)
+    assert all(metric_of(limit.key).suite == "privacy" for limit in LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +57,13 @@ def test_rules(limit: Limit, score: Score, passed: bool, rule: str) -> None:
 
 
 def test_what_cannot_be_assessed_passes_and_says_why() -> None:
-    line = judge(Score.missing("insufficient data: 3 members"), AREA)
+    line = judge(Missing("insufficient data: 3 members").score, AREA)
     assert line.passed and line.value is None
     assert str(line) == "not assessed  membership_auc: insufficient data: 3 members"
 
 
 def test_a_gate_that_could_assess_nothing_is_not_met() -> None:
-    lines = gate({key: {"all": Score.missing("no synthetic patients")} for key in METRICS})
+    lines = gate({key: {"all": Missing("no synthetic patients").score} for key in {limit.key for limit in LIMITS}})
     assert not lines[0].passed
     assert "nothing could be assessed: no synthetic patients" in lines[0].note
 

@@ -11,7 +11,6 @@ from adapcla.metrics.privacy.strata import (
     UNIQUE_PAIR,
     Groups,
     assessed,
-    groups,
     head,
     holds_any,
     too_few,
@@ -32,7 +31,7 @@ def _comparison(control: bool = True) -> Comparison:
 
 def test_strata_follow_counts_over_both_groups() -> None:
     """Holders: A 18, B 5, C 1, R 1. Rare are B, C, R: one member and all six controls. The pair AC is one control's."""
-    made = groups(_comparison())
+    made = Groups.of(_comparison())
     assert made.holders.tolist() == [18, 5, 1, 1]
     masks = made.masks()
     assert [int(mask.sum()) for mask in masks[ALL]] == [12, 6]
@@ -41,14 +40,14 @@ def test_strata_follow_counts_over_both_groups() -> None:
 
 
 def test_matched_groups_have_the_size_of_the_smaller() -> None:
-    made = groups(_comparison())
+    made = Groups.of(_comparison())
     assert [cohort.n_patients for cohort in made.matched()] == [6, 6]
     assert [cohort.n_patients for cohort in made.matched(4)] == [4, 4]
 
 
 def test_the_rows_lead_back_to_the_cohorts() -> None:
     comparison = _comparison()
-    made = groups(comparison)
+    made = Groups.of(comparison)
     assert list(comparison.train.subset(made.member_rows).patients()) == list(made.members.patients())
 
 
@@ -64,14 +63,14 @@ def test_without_controls_the_test_patients_serve_and_every_score_says_so() -> N
 def test_synthetic_patients_that_are_the_controls_are_not_assessed() -> None:
     comparison = _comparison()
     same = Comparison.of(comparison.train, comparison.test, comparison.test)
-    assert unassessable(same) == "the synthetic patients are the control patients themselves"
+    assert unassessable(same).reason == "the synthetic patients are the control patients themselves"
     nobody = Comparison.of(comparison.train, comparison.test, comparison.synthetic.subset([]))
-    assert unassessable(nobody) == "no synthetic patients"
+    assert unassessable(nobody).reason == "no synthetic patients"
 
 
 def test_fifty_of_each_are_enough_and_forty_nine_are_not() -> None:
-    assert too_few(50, 50) == ""
-    assert "49 controls" in too_few(500, 49)
+    assert too_few(50, 50) is None
+    assert "49 controls" in too_few(500, 49).reason
 
 
 def test_holding_any_of_some_codes() -> None:

@@ -1,33 +1,11 @@
 """How much the synthetic patients tell about single real ones.
 
 Lives here: copies, memorised pairs, membership, attribute and singling-out attacks, each against control patients
-of the same law, in strata; and the gate that refuses a release. Importing the package registers the suite.
+of the same law, in strata; and the gate that refuses a release.
 May not: know a generator; likelihoods come as arrays in `Comparison.evidence`.
 May import: the metric contract, pairs and intervals, records and the ground floor.
 """
 
-from adapcla.metrics.privacy import (
-    attacks,
-    attributes,
-    comparability,
-    copies,
-    likelihoods,
-    pairs_gap,
-    singling_out,
-)
 from adapcla.metrics.privacy.gate import LIMITS, GateLine, Limit, gate, require
 
-__all__ = [
-    "LIMITS",
-    "GateLine",
-    "Limit",
-    "attacks",
-    "attributes",
-    "comparability",
-    "copies",
-    "gate",
-    "likelihoods",
-    "pairs_gap",
-    "require",
-    "singling_out",
-]
+__all__ = ["LIMITS", "GateLine", "Limit", "gate", "require"]

@@ -1,4 +1,4 @@
-"""Membership attacks that need nothing but the synthetic patients, and their registration, strongest first.
+"""Membership attacks that need nothing but the synthetic patients, and the strongest of them.
 
 Each attack gives every member and every control a score from the synthetic cohort. What it may know of the real
 world is the union of both groups, in which nobody is marked: under no leak members and controls are exchangeable
@@ -8,17 +8,17 @@ and every attack is at chance, whatever the law, the sizes and the duplicates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from adapcla.metrics.contract import Comparison, Score, metric
+from adapcla.metrics.contract import Comparison, Score
 from adapcla.metrics.privacy.distances import code_sets, nearest, neighbours_within
 from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints
 from adapcla.metrics.privacy.membership import auc, caught
-from adapcla.metrics.privacy.strata import STRATA, Groups, assessed, groups, head, too_few
+from adapcla.metrics.privacy.strata import Groups, assessed, by_stratum, head
 from adapcla.records import Cohort
 
 #: The attacks on data alone, by name, with what each looks at.
@@ -41,6 +41,16 @@ class Attacked:
     n_members: int
     strata: dict[str, NDArray[np.bool_]]
 
+    @classmethod
+    def of(cls, comparison: Comparison) -> Attacked:
+        """All attacks on the first members and controls of a comparison, as many of each."""
+        groups = comparison.once(Groups.of)
+        n = min(groups.n_matched, groups.most)
+        features = patient_features(groups, n)
+        masks = {name: np.concatenate([m[:n], c[:n]]) for name, (m, c) in groups.masks().items()}
+        by_all = shadow(np.stack(list(features.values()), axis=1), np.arange(2 * n) < n)
+        return cls({**features, "shadow": by_all}, n, masks)
+
     def split(self, attack: str, stratum: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The attack's scores of the stratum's members and controls."""
         chosen, scores = self.strata[stratum], self.scores[attack]
@@ -48,27 +58,11 @@ class Attacked:
         return scores[:n][chosen[:n]], scores[n:][chosen[n:]]
 
 
-def attacked(comparison: Comparison) -> Attacked:
-    """The data-only attacks on a comparison, made once."""
-    return comparison.shared("privacy attacks", lambda: _attacked(groups(comparison)))
-
-
-def _attacked(made: Groups) -> Attacked:
-    """All attacks on the first members and controls, as many of each."""
-    n = min(made.n_matched, made.most)
-    features = patient_features(made, n)
-    masks = {name: np.concatenate([m[:n], c[:n]]) for name, (m, c) in made.masks().items()}
-    truth = np.arange(2 * n) < n
-    scores = dict(features)
-    scores["shadow"] = shadow(np.stack(list(features.values()), axis=1), truth)
-    return Attacked(scores, n, masks)
-
-
-def patient_features(made: Groups, n: int) -> dict[str, NDArray[np.float64]]:
+def patient_features(groups: Groups, n: int) -> dict[str, NDArray[np.float64]]:
     """The attack scores of the first `n` members and then of the first `n` controls; higher says member."""
-    targets = [head(made.members, n), head(made.controls, n)]
+    targets = [head(groups.members, n), head(groups.controls, n)]
     x = sparse.vstack([code_sets(cohort) for cohort in targets]).tocsr()
-    y = code_sets(head(made.synthetic, 4 * made.most))
+    y = code_sets(head(groups.synthetic, 4 * groups.most))
     to_synthetic = nearest(x, y).distance.astype(np.float64)
     to_real = nearest(x, x, same=True).distance
     crowd = [neighbours_within(x, x, to_real, same=True), neighbours_within(x, y, to_real)]
@@ -77,9 +71,9 @@ def patient_features(made: Groups, n: int) -> dict[str, NDArray[np.float64]]:
         "nearest": -to_synthetic,
         "calibrated": to_real.astype(np.float64) - to_synthetic,
         "density": np.log1p(crowd[1] * share_of_synthetic) - np.log1p(crowd[0]),
-        "copies": _equal_records(made, targets),
-        "rare_codes": rare_code_scores(x, made.rare_codes, made.holders, made.synthetic.patient_counts),
-        "pairs": _own_pairs_emitted(made, n),
+        "copies": _equal_records(groups, targets),
+        "rare_codes": rare_code_scores(x, groups.rare_codes, groups.holders, groups.synthetic.patient_counts),
+        "pairs": _own_pairs_emitted(groups, n),
     }
 
 
@@ -95,22 +89,22 @@ def rare_code_scores(
     return np.asarray(x @ np.where(rare, np.log1p(synthetic) - np.log1p(real), 0.0), dtype=np.float64)
 
 
-def _equal_records(made: Groups, targets: list[Cohort]) -> NDArray[np.float64]:
+def _equal_records(groups: Groups, targets: list[Cohort]) -> NDArray[np.float64]:
     """Logarithm of one plus the number of synthetic records equal to each target's."""
-    synthetic, *real = identities(*(record_fingerprints(c, made.keys) for c in (made.synthetic, *targets)))
+    synthetic, *real = identities(*(record_fingerprints(c, groups.keys) for c in (groups.synthetic, *targets)))
     together = np.concatenate(real)
     times = np.bincount(synthetic, minlength=int(together.max(initial=0)) + 1)
     return np.log1p(times[together].astype(np.float64))
 
 
-def _own_pairs_emitted(made: Groups, n: int) -> NDArray[np.float64]:
+def _own_pairs_emitted(groups: Groups, n: int) -> NDArray[np.float64]:
     """For each target how many of its own pairs are emitted beyond what their number lets expect, in deviations."""
-    pairs, n_members = made.owned, made.members.n_patients
-    found = made.emitted.holds(pairs.first, pairs.second).astype(np.float64)
-    n_all = n_members + made.controls.n_patients
+    pairs, n_members = groups.owned, groups.members.n_patients
+    emitted = groups.emitted.holds(pairs.first, pairs.second).astype(np.float64)
+    n_all = n_members + groups.controls.n_patients
     sizes = np.bincount(pairs.owner, minlength=n_all).astype(np.float64)
-    hits = np.bincount(pairs.owner, weights=found, minlength=n_all)
-    share = found.mean() if len(found) else 0.0
+    hits = np.bincount(pairs.owner, weights=emitted, minlength=n_all)
+    share = emitted.mean() if len(emitted) else 0.0
     spread = np.sqrt(np.maximum(sizes * share * (1 - share), 1e-12))
     score = np.where(sizes > 0, (hits - share * sizes) / spread, 0.0)
     return np.concatenate([score[:n], score[n_members : n_members + n]])
@@ -150,58 +144,44 @@ def strongest(attack_scores: dict[str, Score]) -> tuple[str, Score]:
     return max(attack_scores.items(), key=lambda item: (item[1].value or 0.0, item[0]))
 
 
-def _by_stratum(hit: Attacked, judge: Callable[[str], Score]) -> dict[str, Score]:
-    """One score for each stratum, null where it is too small."""
-    out = {}
-    for stratum in STRATA:
-        members, controls = hit.split("nearest", stratum)
-        reason = too_few(len(members), len(controls))
-        out[stratum] = Score.missing(reason, len(members) + len(controls)) if reason else judge(stratum)
-    return out
+def strongest_attack(attacked: Attacked, stratum: str) -> tuple[str, Score]:
+    """The attack with the highest area under the curve in a stratum, and that score."""
+    return strongest({name: _auc(attacked, name, stratum) for name in DATA_ATTACKS})
 
 
-def _auc(hit: Attacked, attack: str, stratum: str) -> Score:
-    return auc(*hit.split(attack, stratum), halves=attack == "shadow")
+def _auc(attacked: Attacked, attack: str, stratum: str) -> Score:
+    """The area under the curve of one attack in one stratum."""
+    return auc(*attacked.split(attack, stratum), halves=attack == "shadow")
 
 
-def _strongest_attack(hit: Attacked, stratum: str) -> tuple[str, Score]:
-    return strongest({name: _auc(hit, name, stratum) for name in DATA_ATTACKS})
+def _by_stratum(comparison: Comparison, judge: Callable[[Attacked, str], Score]) -> dict[str, Score]:
+    """One score of the attacks on a comparison for each stratum."""
+    attacked = comparison.once(Attacked.of)
+    # Every attack has a score for everybody, so that any of them tells the size of a stratum.
+    return by_stratum(lambda stratum: attacked.split("nearest", stratum), lambda stratum: judge(attacked, stratum))
 
 
-@metric("membership_auc", suite="privacy", goal="down", unit="AUC", origin="own", cost="slow")
 @assessed
-def membership_auc(comparison: Comparison, made: Groups) -> dict[str, Score]:
-    """Area under the curve of the strongest membership attack on data alone; the reason names it."""
-    hit = attacked(comparison)
+def membership_auc(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """The area under the curve of the strongest attack, whose name is the reason."""
 
-    def judge(stratum: str) -> Score:
-        name, score = _strongest_attack(hit, stratum)
-        return Score(score.value, score.n, score.low, score.high, f"strongest attack: {name}")
+    def judge(attacked: Attacked, stratum: str) -> Score:
+        name, score = strongest_attack(attacked, stratum)
+        return replace(score, reason=f"strongest attack: {name}")
 
-    return _by_stratum(hit, judge)
+    return _by_stratum(comparison, judge)
 
 
-@metric("membership_caught", suite="privacy", goal="down", origin="own", cost="slow")
 @assessed
-def membership_caught(comparison: Comparison, made: Groups) -> dict[str, Score]:
-    """Share of members that the strongest attack on data alone catches at 1 % false alarms."""
-    hit = attacked(comparison)
-    return _by_stratum(hit, lambda stratum: caught(*hit.split(_strongest_attack(hit, stratum)[0], stratum)))
+def membership_caught(comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """The share of members that the strongest attack catches at 1 % false alarms."""
+
+    def judge(attacked: Attacked, stratum: str) -> Score:
+        return caught(*attacked.split(strongest_attack(attacked, stratum)[0], stratum))
+
+    return _by_stratum(comparison, judge)
 
 
-def _register(name: str, looks_at: str) -> None:
-    """Register one attack on data alone as a metric of its own."""
-
-    def compute(comparison: Comparison, made: Groups) -> dict[str, Score]:
-        hit = attacked(comparison)
-        return _by_stratum(hit, lambda stratum: _auc(hit, name, stratum))
-
-    compute.__doc__ = f"Area under the curve of the membership attack by {looks_at}."
-    origin = "own" if name != "nearest" else "Hayes et al., 2019"
-    metric(f"membership_{name}_auc", suite="privacy", goal="down", unit="AUC", origin=origin, cost="slow")(
-        assessed(compute)
-    )
-
-
-for _name, _looks_at in DATA_ATTACKS.items():
-    _register(_name, _looks_at)
+def attack_auc(attack: str, comparison: Comparison, groups: Groups) -> dict[str, Score]:
+    """The area under the curve of one attack."""
+    return _by_stratum(comparison, lambda attacked, stratum: _auc(attacked, attack, stratum))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse
 
-from adapcla.metrics.contract import Comparison, Score, metric
-from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.contract import Comparison, Missing, Score
+from adapcla.metrics.intervals import normal_score
 from adapcla.metrics.privacy.distances import BLOCK, code_sets, overlaps
-from adapcla.metrics.privacy.strata import STRATA, Groups, assessed, head, too_few
+from adapcla.metrics.privacy.strata import Groups, Values, assessed, by_stratum, head
 
 
 def rarest_code(x: sparse.csr_matrix, holders: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -74,16 +74,14 @@ def residual(members: NDArray[np.float64], controls: NDArray[np.float64]) -> Sco
     n = len(members) + len(controls)
     rate, base = float(members.mean()), float(controls.mean())
     if base >= 1:
-        return Score.missing("the hidden code of every control was guessed: nothing is left to learn", n)
+        return Missing("the hidden code of every control was guessed: nothing is left to learn", n).score
     value = max(-1.0, (rate - base) / (1 - base))
     # First-order errors: the slope is 1/(1 − r_H) in r_D and (r_D − 1)/(1 − r_H)² in r_H.
     variance = members.var() / len(members) / (1 - base) ** 2
     variance += controls.var() / len(controls) * (rate - 1) ** 2 / (1 - base) ** 4
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(variance))
-    return Score(value, n, max(-1.0, value - half), min(1.0, value + half))
+    return normal_score(value, n, float(np.sqrt(variance)), (-1.0, 1.0))
 
 
-@metric("attribute_residual", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own", cost="slow")
 @assessed
 def attribute_residual(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Rarest codes read off the nearest synthetic patient, members beyond controls: (r_D − r_H)/(1 − r_H)."""
@@ -95,11 +93,12 @@ def attribute_residual(comparison: Comparison, groups: Groups) -> dict[str, Scor
         hidden = rarest_code(x, groups.holders, groups.keys[:, 0])
         rates.append(read_off(without(x, hidden), hidden, synthetic))
         several.append(np.diff(x.indptr) >= 2)
-    masks, out = groups.masks(), {}
-    for stratum in STRATA:
-        some, others = (
+    masks = groups.masks()
+
+    def split(stratum: str) -> tuple[Values, Values]:
+        members, controls = (
             rate[mask[:n] & enough] for rate, mask, enough in zip(rates, masks[stratum], several, strict=True)
         )
-        reason = too_few(len(some), len(others))
-        out[stratum] = Score.missing(reason, len(some) + len(others)) if reason else residual(some, others)
-    return out
+        return members, controls
+
+    return by_stratum(split, lambda stratum: residual(*split(stratum)))

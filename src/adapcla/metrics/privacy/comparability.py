@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.intervals import wilson
 from adapcla.metrics.privacy.distances import aligned_sets, nearest
 from adapcla.metrics.privacy.strata import Groups, assessed, head, too_few
@@ -45,25 +45,23 @@ def adversarial_accuracy(one: sparse.csr_matrix, other: sparse.csr_matrix) -> fl
     return float(np.mean(shares))
 
 
-@metric("halo_membership_accuracy", suite="privacy", goal="down", unit="accuracy", origin="HALO", cost="slow")
 @assessed
 def halo_membership_accuracy(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """HALO's membership test: accuracy of "nearer than the median", ½ by chance; beside the gate, never in it."""
     members, controls = groups.matched(_MOST)
-    if reason := too_few(members.n_patients, controls.n_patients):
-        return {ALL: Score.missing(reason)}
+    if missing := too_few(members.n_patients, controls.n_patients):
+        return {ALL: missing.score}
     d, h, s = aligned_sets([members, controls, head(groups.synthetic, 4 * groups.most)])
     n = 2 * members.n_patients
     value = median_accuracy(nearest(d, s).distance, nearest(h, s).distance)
     return {ALL: Score(value, n, *wilson(value * n, n))}
 
 
-@metric("nnaa_privacy_loss", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="Yale et al., 2020", cost="slow")
 @assessed
 def nnaa_privacy_loss(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Adversarial accuracy against controls less against members: 0 without a leak; beside the gate, never in it."""
     n = min(groups.n_matched, groups.synthetic.n_patients, _MOST)
-    if reason := too_few(n, n):
-        return {ALL: Score.missing(reason)}
+    if missing := too_few(n, n):
+        return {ALL: missing.score}
     d, h, s = aligned_sets([head(cohort, n) for cohort in (groups.members, groups.controls, groups.synthetic)])
     return {ALL: Score(adversarial_accuracy(h, s) - adversarial_accuracy(d, s), n)}

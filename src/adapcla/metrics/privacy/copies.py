@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import gammaln
 
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
-from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
+from adapcla.metrics.intervals import normal_half
 from adapcla.metrics.pairs import visit_pairs
 from adapcla.metrics.privacy.distances import aligned_sets, code_sets, nearest
 from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints, run_fingerprints
@@ -26,7 +25,6 @@ FEWEST_VISITS, FEWEST_CODES = 2, 6
 FEWEST_CODES_IF_RARE = 3
 #: The share of controls that lie as near to a member as a near copy does.
 NEAR_QUANTILE = 0.01
-_BOUNDS = (-1.0, 1.0)
 
 
 def excess_score(contributions: NDArray[np.float64], n: int, largest: NDArray[np.float64] | None = None) -> Score:
@@ -41,10 +39,9 @@ def excess_score(contributions: NDArray[np.float64], n: int, largest: NDArray[np
     >>> round(score.value, 4), round(score.low, 4), round(score.high, 4)
     (0.0102, -0.0292, 0.0492)
     """
-    z = float(stats.norm.ppf(0.5 + LEVEL / 2))
     size = np.abs(contributions)
     total, squares = float(contributions.sum()), float((size * (size if largest is None else largest)).sum())
-    half = z * float(np.sqrt(max(squares + 1 - total**2 / (n + 2), 0.0))) / (n + 2)
+    half = normal_half() * float(np.sqrt(max(squares + 1 - total**2 / (n + 2), 0.0))) / (n + 2)
     centre, value = total / (n + 2), total / n
     return Score(value, n, max(-1.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
 
@@ -112,8 +109,9 @@ def holds_pair(cohort: Cohort, pairs: OwnedPairs) -> NDArray[np.bool_]:
     return out
 
 
-def _strata_of_synthetic(groups: Groups) -> dict[str, NDArray[np.bool_]]:
+def _strata_of_synthetic(comparison: Comparison) -> dict[str, NDArray[np.bool_]]:
     """Synthetic patients that hold a rare code, or a pair that one real patient holds alone."""
+    groups = comparison.once(Groups.of)
     return {
         ALL: np.ones(groups.synthetic.n_patients, dtype=bool),
         RARE: holds_any(groups.synthetic, groups.rare_codes),
@@ -125,32 +123,29 @@ def _copies(groups: Groups, chosen: NDArray[np.bool_]) -> Score:
     """Excess of exact copies among the chosen synthetic patients."""
     n = int(chosen.sum())
     if n < FEWEST:
-        return Score.missing(f"insufficient data: {n} synthetic records of this kind, {FEWEST} needed", n)
+        return Missing(f"insufficient data: {n} synthetic records of this kind, {FEWEST} needed", n).score
     prints = (record_fingerprints(c, groups.keys) for c in (groups.synthetic, groups.members, groups.controls))
     synthetic, members, controls = identities(*prints)
     contributions, times = match_excess(synthetic[chosen], members, controls)
     return excess_score(contributions, n, times)
 
 
-@metric("copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
 @assessed
 def copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of synthetic records (two visits, six codes or more) that copy a member, less a control, of as many."""
-    strata = comparison.shared("privacy synthetic strata", lambda: _strata_of_synthetic(groups))
+    strata = comparison.once(_strata_of_synthetic)
     eligible = long_enough(groups.synthetic)
     return {name: _copies(groups, eligible & mask) for name, mask in strata.items()}
 
 
-@metric("rare_copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
 @assessed
 def rare_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of synthetic records with a rare code or a one-patient pair that copy a member, less a control."""
-    strata = comparison.shared("privacy synthetic strata", lambda: _strata_of_synthetic(groups))
+    strata = comparison.once(_strata_of_synthetic)
     telling = np.diff(code_sets(groups.synthetic).indptr) >= FEWEST_CODES_IF_RARE
     return {ALL: _copies(groups, telling & (strata[RARE] | strata[UNIQUE_PAIR]))}
 
 
-@metric("run_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own")
 @assessed
 def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of two consecutive synthetic visits that also follow each other in a member, less in a control."""
@@ -158,7 +153,7 @@ def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     prints = prints[long_enough(groups.synthetic)[patient]]
     n = len(prints)
     if n < FEWEST:
-        return {ALL: Score.missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n)}
+        return {ALL: Missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n).score}
     others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
     contributions, times = match_excess(*identities(prints, *others))
     return {ALL: excess_score(contributions, n, times)}
@@ -181,12 +176,11 @@ def near_contributions(
     radius = float(np.quantile(to_members, quantile, method="inverted_cdf")) if len(to_members) else 0.0
     parts = []
     for sign, real in ((1.0, d), (-1.0, h)):
-        found = nearest(s, real)
-        parts.append(sign * np.bincount(found.place[found.distance <= radius], minlength=real.shape[0]))
+        distance, row = nearest(s, real)
+        parts.append(sign * np.bincount(row[distance <= radius], minlength=real.shape[0]))
     return np.concatenate(parts), radius
 
 
-@metric("near_copy_excess", suite="privacy", goal="down", bounds=_BOUNDS, origin="own", cost="slow")
 @assessed
 def near_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of synthetic records as near to a member as 1 % of the controls are, less the same for controls."""
@@ -195,7 +189,7 @@ def near_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]
     eligible = np.flatnonzero(long_enough(groups.synthetic))[:most]
     n_controls = int(long_enough(controls).sum())
     if min(len(eligible), n_controls) < FEWEST:
-        found = f"{len(eligible)} synthetic records and {n_controls} controls of two visits and six codes"
-        return {ALL: Score.missing(f"insufficient data: {found}, {FEWEST} of each needed", len(eligible))}
+        reason = f"{len(eligible)} synthetic records and {n_controls} controls of two visits and six codes"
+        return {ALL: Missing(f"insufficient data: {reason}, {FEWEST} of each needed", len(eligible)).score}
     contributions, _ = near_contributions(groups.synthetic.subset(eligible), members, controls)
     return {ALL: excess_score(contributions, len(eligible))}

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from scipy import stats
 
 from adapcla.errors import GateError
-from adapcla.metrics.contract import ALL, METRICS, Comparison, Score
-from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.contract import ALL, Missing, Score
+from adapcla.metrics.intervals import normal_half
 from adapcla.metrics.privacy.attacks import DATA_ATTACKS
 from adapcla.metrics.privacy.strata import RARE, UNIQUE_PAIR
 
@@ -51,7 +51,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class GateLine:
-    """What one line of the gate found; `value` is None where it could not be assessed, and `note` says why.
+    """The judgement of one line of the gate; `value` is None where it could not be assessed, and `note` says why.
 
     >>> print(GateLine("copy_excess", 0.02, 0.03, 1e-4, False, "by a leak beyond chance"))
     FAILED  copy_excess: 0.02 (upper bound 0.03), limit 0.0001; by a leak beyond chance
@@ -68,8 +68,10 @@ class GateLine:
         if self.value is None:
             return f"not assessed  {self.name}: {self.note}"
         bound = "" if self.upper is None else f" (upper bound {self.upper:.3g})"
-        found = f"{self.name}: {self.value:.3g}{bound}, limit {self.limit:g}"
-        return f"{'passed' if self.passed else 'FAILED'}  {found}" + (f"; {self.note}" if self.note else "")
+        verdict = "passed" if self.passed else "FAILED"
+        return f"{verdict}  {self.name}: {self.value:.3g}{bound}, limit {self.limit:g}" + (
+            f"; {self.note}" if self.note else ""
+        )
 
 
 def judge(score: Score, limit: Limit) -> GateLine:
@@ -86,7 +88,7 @@ def judge(score: Score, limit: Limit) -> GateLine:
         return GateLine(name, None, None, limit.limit, True, score.reason)
     low = score.value if score.low is None else score.low
     high = score.value if score.high is None else score.high
-    beyond = float(stats.norm.ppf(1 - CHANCE / limit.tries)) / float(stats.norm.ppf(0.5 + LEVEL / 2))
+    beyond = float(stats.norm.ppf(1 - CHANCE / limit.tries)) / normal_half()
     # An honest value may lie `beyond` half-widths above its no-leak value, and its upper bound one more.
     if limit.by_upper_bound and (1 + beyond) * (high - score.value) <= limit.limit - limit.no_leak:
         passed, rule = high <= limit.limit, "by the upper bound"
@@ -98,8 +100,8 @@ def judge(score: Score, limit: Limit) -> GateLine:
     return GateLine(name, score.value, high, limit.limit, passed, note)
 
 
-def gate(source: Comparison | Mapping[str, Mapping[str, Score]], limits: Sequence[Limit] = LIMITS) -> list[GateLine]:
-    """The lines of the gate, from a comparison or from scores by metric and stratum; all limits, in order.
+def gate(scores: Mapping[str, Mapping[str, Score]], limits: Sequence[Limit] = LIMITS) -> list[GateLine]:
+    """The lines of the gate from scores by metric and stratum; all limits, in order.
 
     Where no line at all could be assessed, the first line fails: silence is not privacy.
 
@@ -107,22 +109,16 @@ def gate(source: Comparison | Mapping[str, Mapping[str, Score]], limits: Sequenc
     >>> [line.name for line in lines if not line.passed]
     ['membership_auc']
     """
-    scores = _scores(source, limits) if isinstance(source, Comparison) else source
     lines = []
     for limit in limits:
         of_metric = scores.get(limit.key, {})
-        absent = of_metric.get(ALL, Score.missing("not among the scores"))
-        missing = Score.missing(absent.reason or "no score for this stratum")
+        absent = of_metric.get(ALL, Missing("not among the scores").score)
+        missing = Missing(absent.reason or "no score for this stratum").score
         lines.append(judge(of_metric.get(limit.stratum, missing), limit))
     if lines and all(line.value is None for line in lines):
         first = lines[0]
         lines[0] = GateLine(first.name, None, None, first.limit, False, f"nothing could be assessed: {first.note}")
     return lines
-
-
-def _scores(comparison: Comparison, limits: Sequence[Limit]) -> dict[str, dict[str, Score]]:
-    """The scores that the limits speak of, computed."""
-    return {key: METRICS[key].compute(comparison) for key in dict.fromkeys(limit.key for limit in limits)}
 
 
 def require(lines: Sequence[GateLine]) -> None:

@@ -17,24 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.privacy.copies import entries_per_patient
 from adapcla.metrics.privacy.membership import (
     FEWEST_REFERENCES,
-    auc,
     calibrated,
-    caught,
     likelihood_per_code,
     likelihood_ratio,
 )
-from adapcla.metrics.privacy.strata import STRATA, Groups, assessed, too_few
+from adapcla.metrics.privacy.strata import Groups, Values, by_stratum
 
 SIDES = ("member", "control")
-NO_MODEL = "no likelihoods were given: this attack needs the model that made the synthetic patients"
-NO_REFERENCES = "no reference models were given"
+NO_MODEL = Missing("no likelihoods were given: this attack needs the model that made the synthetic patients")
+NO_REFERENCES = Missing("no reference models were given")
 
 
-def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64]] | str:
+def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64]] | Missing:
     """The attack's scores of all training and of all control patients, or why there are none.
 
     >>> from adapcla.records import Cohort
@@ -43,7 +41,7 @@ def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64
     >>> pair = Comparison.of(cohort, cohort, cohort, evidence=given)
     >>> [scores.tolist() for scores in model_scores(pair, "likelihood")]
     [[-2.0, -1.0], [-2.0, -1.0]]
-    >>> model_scores(pair, "lira")
+    >>> model_scores(pair, "lira").reason
     'no reference models were given'
     """
     given = comparison.evidence
@@ -66,9 +64,10 @@ def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64
     if attack == "reference":
         return [calibrated(target, reference) for target, reference in zip(targets, references, strict=True)]
     if references[0].shape[1] < FEWEST_REFERENCES:
-        return f"{references[0].shape[1]} reference models, {FEWEST_REFERENCES} needed"
-    told = all(f"{side}_included" in given for side in SIDES)
-    included = np.concatenate([np.asarray(given[f"{side}_included"], dtype=bool) for side in SIDES]) if told else None
+        return Missing(f"{references[0].shape[1]} reference models, {FEWEST_REFERENCES} needed")
+    included = None
+    if all(f"{side}_included" in given for side in SIDES):
+        included = np.concatenate([np.asarray(given[f"{side}_included"], dtype=bool) for side in SIDES])
     # Both groups share one variance: an attacker does not know who is who.
     ratios = likelihood_ratio(np.concatenate(targets), np.concatenate(references), included)
     return [ratios[: len(targets[0])], ratios[len(targets[0]) :]]
@@ -86,39 +85,18 @@ def _rows(given: dict[str, NDArray[np.float64]], name: str, n: int) -> NDArray[n
     return values
 
 
-def _judged(
-    attack: str, judge: Callable[[NDArray[np.float64], NDArray[np.float64]], Score]
-) -> Callable[[Comparison, Groups], dict[str, Score]]:
-    """A metric from a model attack: its scores judged in each stratum."""
+def model_attack(
+    attack: str, judge: Callable[[Values, Values], Score], comparison: Comparison, groups: Groups
+) -> dict[str, Score]:
+    """A model attack's scores of members and controls as one score for each stratum."""
+    scores = model_scores(comparison, attack)
+    if isinstance(scores, Missing):
+        return {ALL: scores.score}
+    members, controls = scores[0][groups.member_rows], scores[1][groups.control_rows]
+    masks = groups.masks()
 
-    def compute(comparison: Comparison, made: Groups) -> dict[str, Score]:
-        scores = model_scores(comparison, attack)
-        if isinstance(scores, str):
-            return {ALL: Score.missing(scores)}
-        members, controls = scores[0][made.member_rows], scores[1][made.control_rows]
-        masks, out = made.masks(), {}
-        for stratum in STRATA:
-            some, others = members[masks[stratum][0]], controls[masks[stratum][1]]
-            reason = too_few(len(some), len(others))
-            out[stratum] = Score.missing(reason, len(some) + len(others)) if reason else judge(some, others)
-        return out
+    def split(stratum: str) -> tuple[Values, Values]:
+        of_members, of_controls = masks[stratum]
+        return members[of_members], controls[of_controls]
 
-    return compute
-
-
-def _register(attack: str, says: str, origin: str) -> None:
-    """Register a model attack's area under the curve and what it catches at 1 % false alarms."""
-    for suffix, unit, judge, what in (
-        ("auc", "AUC", auc, "Area under the curve of"),
-        ("caught", "share", caught, "Share of members caught at 1 % false alarms by"),
-    ):
-        compute = _judged(attack, judge)
-        compute.__doc__ = f"{what} the membership attack by {says}."
-        metric(f"membership_{attack}_{suffix}", suite="privacy", goal="down", unit=unit, origin=origin)(
-            assessed(compute)
-        )
-
-
-_register("likelihood", "the model's likelihood per code", "own")
-_register("reference", "the model's likelihood per code less that of reference models", "Watson et al., 2022")
-_register("lira", "the likelihood ratio over reference models", "Carlini et al., 2022")
+    return by_stratum(split, lambda stratum: judge(*split(stratum)))

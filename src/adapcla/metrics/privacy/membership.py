@@ -12,7 +12,7 @@ from scipy import stats
 
 from adapcla.errors import InputError
 from adapcla.metrics.contract import Score
-from adapcla.metrics.intervals import LEVEL, wilson
+from adapcla.metrics.intervals import normal_score, wilson
 
 #: False alarms among controls at which the share of caught members is reported.
 FALSE_ALARMS = 0.01
@@ -38,8 +38,7 @@ def auc(members: NDArray[np.float64], controls: NDArray[np.float64], halves: boo
     variance = (float(above.var(ddof=1)) / n if n > 1 else 0.0) + (float(below.var(ddof=1)) / m if m > 1 else 0.0)
     # Where every member beats every control the placements do not vary; half a comparison's doubt is left.
     variance = max(variance * (2 if halves else 1), 1 / (4.0 * n * m))
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(variance))
-    return Score(value, n + m, max(0.0, value - half), min(1.0, value + half))
+    return normal_score(value, n + m, float(np.sqrt(variance)), (0.0, 1.0))
 
 
 def caught(members: NDArray[np.float64], controls: NDArray[np.float64], false_alarms: float = FALSE_ALARMS) -> Score:

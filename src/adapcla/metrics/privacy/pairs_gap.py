@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse
 
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
-from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.contexts import Neighbours
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
+from adapcla.metrics.intervals import normal_score
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, sum_error
 from adapcla.metrics.privacy.strata import RARE, Groups, assessed, too_few
@@ -26,8 +27,8 @@ def pooled_share(hits: NDArray[np.float64], sizes: NDArray[np.float64]) -> tuple
     return share, float(np.sqrt(((hits - share * sizes) ** 2).sum())) / total
 
 
-def owned_pair_gap(pairs: OwnedPairs, found: NDArray[np.bool_], n_members: int) -> Score:
-    """The share found of the pairs that one member holds alone, less that of one control, with its interval.
+def owned_pair_gap(pairs: OwnedPairs, emitted: NDArray[np.bool_], n_members: int) -> Score:
+    """The share emitted of the pairs that one member holds alone, less that of one control, with its interval.
 
     >>> pairs = OwnedPairs(np.zeros(4, int), np.arange(1, 5), np.array([0, 1, 2, 3]))
     >>> owned_pair_gap(pairs, np.array([True, False, False, False]), 2).value
@@ -37,16 +38,13 @@ def owned_pair_gap(pairs: OwnedPairs, found: NDArray[np.bool_], n_members: int) 
     for side in (pairs.owner < n_members, pairs.owner >= n_members):
         _, owner = np.unique(pairs.owner[side], return_inverse=True)
         sizes = np.bincount(owner).astype(np.float64)
-        hits = np.asarray(np.bincount(owner, weights=found[side]), dtype=np.float64)
+        hits = np.asarray(np.bincount(owner, weights=emitted[side]), dtype=np.float64)
         share, error = pooled_share(hits, sizes)
         shares.append(share)
         variance += error**2
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.sqrt(variance))
-    gap = shares[0] - shares[1]
-    return Score(gap, len(pairs), max(-1.0, gap - half), min(1.0, gap + half))
+    return normal_score(shares[0] - shares[1], len(pairs), float(np.sqrt(variance)), (-1.0, 1.0))
 
 
-@metric("unique_pair_gap", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
 @assessed
 def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of the pairs that one member holds alone which are emitted, less that of the pairs of one control.
@@ -55,7 +53,7 @@ def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     does not count that a code as such is known from training.
     """
     pairs, n = groups.owned, groups.members.n_patients
-    found = groups.emitted.holds(pairs.first, pairs.second)
+    emitted = groups.emitted.holds(pairs.first, pairs.second)
     common = (groups.holders[pairs.first] >= SMALLEST_COUNT) & (groups.holders[pairs.second] >= SMALLEST_COUNT)
     rare_owner = np.concatenate(groups.masks()[RARE])[pairs.owner]
     out = {}
@@ -63,22 +61,22 @@ def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
         some = OwnedPairs(pairs.first[chosen], pairs.second[chosen], pairs.owner[chosen])
         owners = np.unique(some.owner)
         n_members = int((owners < n).sum())
-        reason = too_few(n_members, len(owners) - n_members)
-        out[name] = Score.missing(reason, len(some)) if reason else owned_pair_gap(some, found[chosen], n)
+        missing = too_few(n_members, len(owners) - n_members, len(some))
+        out[name] = missing.score if missing else owned_pair_gap(some, emitted[chosen], n)
     return out
 
 
-def tail_pairs_seen(made: sparse.csr_matrix, reference: Cohort, tail: NDArray[np.bool_]) -> tuple[float, float, int]:
+def tail_pairs_seen(counts: sparse.csr_matrix, reference: Cohort, tail: NDArray[np.bool_]) -> tuple[float, float, int]:
     """Share of pooled pairs with a tail code that the reference holds, its standard error, and their number.
 
-    `made` counts the synthetic pairs. What one reference patient alone accounts for varies with who was drawn; that
-    is the error.
+    `counts` are those of the synthetic pairs. What one reference patient alone accounts for varies with who was drawn;
+    that is the error.
 
-    >>> made = cooccurrence(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
-    >>> tail_pairs_seen(made, Cohort.of([[["A", "B"]]], ["A", "B", "C"]), np.array([True, False, False]))
+    >>> counts = cooccurrence(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
+    >>> tail_pairs_seen(counts, Cohort.of([[["A", "B"]]], ["A", "B", "C"]), np.array([True, False, False]))
     (0.5, 0.0, 2)
     """
-    upper = sparse.triu(made, k=1, format="coo")
+    upper = sparse.triu(counts, k=1, format="coo")
     chosen = tail[upper.row] | tail[upper.col]
     first, second, times = upper.row[chosen], upper.col[chosen], upper.data[chosen].astype(np.float64)
     n = int(times.sum())
@@ -86,12 +84,11 @@ def tail_pairs_seen(made: sparse.csr_matrix, reference: Cohort, tail: NDArray[np
         return float("nan"), 0.0, 0
     seen = float(times[PairSet.of(cooccurrence(reference)).holds(first, second)].sum()) / n
     alone = owned_pairs([reference])
-    counts = sparse.csr_matrix((times, (first, second)), shape=made.shape)
-    weights = np.asarray(counts[alone.first, alone.second], dtype=np.float64).ravel()
+    chosen_counts = sparse.csr_matrix((times, (first, second)), shape=counts.shape)
+    weights = np.asarray(chosen_counts[alone.first, alone.second], dtype=np.float64).ravel()
     return seen, sum_error(alone.owner, weights, reference.n_patients) / n, n
 
 
-@metric("tail_pair_seen_gap", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
 @assessed
 def tail_pair_seen_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """TailPairSeen against members less TailPairSeen against as many controls; strata `members` and `controls`.
@@ -100,15 +97,13 @@ def tail_pair_seen_gap(comparison: Comparison, groups: Groups) -> dict[str, Scor
     """
     members, controls = groups.matched()
     tail = Strata.of(members.visit_counts + controls.visit_counts, comparison.vocabulary).tail
-    made = cooccurrence(groups.synthetic)
-    seen, error, n = tail_pairs_seen(made, members, tail)
-    seen_control, error_control, _ = tail_pairs_seen(made, controls, tail)
+    counts = comparison.of_cohort(Neighbours.of, comparison.synthetic).counts
+    seen, error, n = tail_pairs_seen(counts, members, tail)
+    seen_control, error_control, _ = tail_pairs_seen(counts, controls, tail)
     if n == 0:
-        return {ALL: Score.missing("no pair with a tail code was generated")}
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.hypot(error, error_control))
-    gap = seen - seen_control
+        return {ALL: Missing("no pair with a tail code was generated").score}
     return {
-        ALL: Score(gap, n, max(-1.0, gap - half), min(1.0, gap + half)),
+        ALL: normal_score(seen - seen_control, n, float(np.hypot(error, error_control)), (-1.0, 1.0)),
         "members": Score(seen, n),
         "controls": Score(seen_control, n),
     }

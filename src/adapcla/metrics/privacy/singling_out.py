@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
-from adapcla.metrics.contract import ALL, Comparison, Score, metric
-from adapcla.metrics.intervals import LEVEL
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
+from adapcla.metrics.intervals import normal_score
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, pair_set, sum_error
 from adapcla.metrics.privacy.strata import FEWEST, Groups, assessed
 
@@ -22,21 +21,19 @@ def singled_out(predicates: OwnedPairs, real: OwnedPairs, n_patients: int, n_cod
     return float(asked.sum()) / len(predicates), sum_error(real.owner, asked, n_patients) / len(predicates)
 
 
-@metric("singling_out_excess", suite="privacy", goal="down", bounds=(-1.0, 1.0), origin="own")
 @assessed
 def singling_out_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of pairs held by one synthetic patient that single out a member, less a control, of as many."""
     predicates = owned_pairs([groups.synthetic])
     n = len(predicates)
     if n < FEWEST:
-        return {ALL: Score.missing(f"insufficient data: {n} predicates, {FEWEST} needed", n)}
+        return {ALL: Missing(f"insufficient data: {n} predicates, {FEWEST} needed", n).score}
     members, controls = (
         singled_out(predicates, owned_pairs([cohort]), cohort.n_patients, cohort.n_codes) for cohort in groups.matched()
     )
-    gap = members[0] - controls[0]
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * float(np.hypot(members[1], controls[1]))
+    error = float(np.hypot(members[1], controls[1]))
     return {
-        ALL: Score(gap, n, max(-1.0, gap - half), min(1.0, gap + half)),
+        ALL: normal_score(members[0] - controls[0], n, error, (-1.0, 1.0)),
         "members": Score(members[0], n),
         "controls": Score(controls[0], n),
     }

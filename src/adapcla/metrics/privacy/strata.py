@@ -7,18 +7,20 @@ differently even if nothing had leaked; a rule on both is blind to who is a memb
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.contract import ALL, Comparison, Score
-from adapcla.metrics.pairs import PairSet, cooccurrence
+from adapcla.metrics.contexts import Neighbours
+from adapcla.metrics.contract import ALL, Comparison, Missing, Score
+from adapcla.metrics.pairs import PairSet
 from adapcla.metrics.privacy.fingerprints import code_keys, drawing_order, record_fingerprints
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs
 from adapcla.records import Cohort
 
+Values = NDArray[np.float64]
 #: Fewer patients than this in a stratum say nothing reliable.
 FEWEST = 50
 #: Patients of each group in work that grows with the square of their number; an area under the curve is then known to
@@ -53,6 +55,40 @@ class Groups:
     note: str
     quick: bool
 
+    @classmethod
+    def of(cls, comparison: Comparison) -> Groups:
+        """The groups of a comparison.
+
+        >>> cohort = Cohort.of([[["A", "B"]], [["A"]]])
+        >>> Groups.of(Comparison.of(cohort, cohort, cohort)).note
+        'no control patients were given: the test patients serve as controls'
+        """
+        given = comparison.control
+        control = comparison.test if given is None else given
+        keys = code_keys(comparison.vocabulary)
+        rows = [
+            drawing_order(record_fingerprints(cohort, keys), comparison.seed, f"privacy/{name}")
+            for name, cohort in (
+                ("member", comparison.train),
+                ("control", control),
+                ("synthetic", comparison.synthetic),
+            )
+        ]
+        members, controls = comparison.train.subset(rows[0]), control.subset(rows[1])
+        return cls(
+            members,
+            controls,
+            comparison.synthetic.subset(rows[2]),
+            keys,
+            rows[0],
+            rows[1],
+            members.patient_counts + controls.patient_counts,
+            owned_pairs([members, controls]),
+            comparison.of_cohort(Neighbours.of, comparison.synthetic).pairs,
+            TEST_AS_CONTROL if given is None else "",
+            comparison.quick,
+        )
+
     @property
     def n_matched(self) -> int:
         """Size of the two groups of equal size."""
@@ -84,40 +120,6 @@ class Groups:
         }
 
 
-def groups(comparison: Comparison) -> Groups:
-    """The groups of a comparison, made once.
-
-    >>> cohort = Cohort.of([[["A", "B"]], [["A"]]])
-    >>> groups(Comparison.of(cohort, cohort, cohort)).note
-    'no control patients were given: the test patients serve as controls'
-    """
-    return comparison.shared("privacy groups", lambda: _groups(comparison))
-
-
-def _groups(comparison: Comparison) -> Groups:
-    given = comparison.control
-    control = comparison.test if given is None else given
-    keys = code_keys(comparison.vocabulary)
-    rows = [
-        drawing_order(record_fingerprints(cohort, keys), comparison.seed, f"privacy/{name}")
-        for name, cohort in (("member", comparison.train), ("control", control), ("synthetic", comparison.synthetic))
-    ]
-    members, controls = comparison.train.subset(rows[0]), control.subset(rows[1])
-    return Groups(
-        members,
-        controls,
-        comparison.synthetic.subset(rows[2]),
-        keys,
-        rows[0],
-        rows[1],
-        members.patient_counts + controls.patient_counts,
-        owned_pairs([members, controls]),
-        PairSet.of(cooccurrence(comparison.synthetic)),
-        TEST_AS_CONTROL if given is None else "",
-        comparison.quick,
-    )
-
-
 def head(cohort: Cohort, n: int) -> Cohort:
     """The first `n` patients of a cohort.
 
@@ -139,44 +141,58 @@ def holds_any(cohort: Cohort, codes: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.logical_or.reduceat(codes[np.asarray(cohort.codes)], starts)
 
 
-def unassessable(comparison: Comparison) -> str:
-    """Why no privacy score can be had from this comparison, or nothing.
+def unassessable(comparison: Comparison) -> Missing | None:
+    """Why no privacy score can be computed from this comparison, or None.
 
     >>> cohort = Cohort.of([[["A", "B"]], [["A"]]])
-    >>> unassessable(Comparison.of(cohort, cohort, cohort))
+    >>> unassessable(Comparison.of(cohort, cohort, cohort)).reason
     'the synthetic patients are the control patients themselves'
     """
     control = comparison.test if comparison.control is None else comparison.control
     if comparison.synthetic.n_patients == 0:
-        return "no synthetic patients"
+        return Missing("no synthetic patients")
     if comparison.synthetic.fingerprint == control.fingerprint:
-        return "the synthetic patients are the control patients themselves"
-    return ""
+        return Missing("the synthetic patients are the control patients themselves")
+    return None
 
 
-def too_few(n_members: int, n_controls: int) -> str:
-    """Why a stratum is too small, or nothing.
+def too_few(n_members: int, n_controls: int, n: int = 0) -> Missing | None:
+    """Why a stratum with `n` cases is too small, or None.
 
-    >>> too_few(200, 30)
+    >>> too_few(200, 30).reason
     'insufficient data: 200 members and 30 controls, 50 of each needed'
     """
     if min(n_members, n_controls) >= FEWEST:
-        return ""
-    return f"insufficient data: {n_members} members and {n_controls} controls, {FEWEST} of each needed"
+        return None
+    return Missing(f"insufficient data: {n_members} members and {n_controls} controls, {FEWEST} of each needed", n)
+
+
+def by_stratum(split: Callable[[str], tuple[Values, Values]], judge: Callable[[str], Score]) -> dict[str, Score]:
+    """One score for each stratum, without a value where `split` gives too few members or controls.
+
+    >>> few = by_stratum(lambda stratum: (np.ones(9), np.ones(9)), lambda stratum: Score(1.0, 18))
+    >>> few["rare"].n, few["rare"].reason
+    (18, 'insufficient data: 9 members and 9 controls, 50 of each needed')
+    """
+    out = {}
+    for stratum in STRATA:
+        n_members, n_controls = map(len, split(stratum))
+        missing = too_few(n_members, n_controls, n_members + n_controls)
+        out[stratum] = missing.score if missing else judge(stratum)
+    return out
 
 
 def assessed(
     compute: Callable[[Comparison, Groups], dict[str, Score]],
 ) -> Callable[[Comparison], dict[str, Score]]:
-    """A metric on the groups as a metric on the comparison: null with the reason where nothing can be assessed."""
+    """A metric on the groups as a metric on the comparison: no value and the reason where nothing can be assessed."""
 
     def on_comparison(comparison: Comparison) -> dict[str, Score]:
-        if reason := unassessable(comparison):
-            return {ALL: Score.missing(reason)}
-        made = groups(comparison)
-        return {stratum: _noted(score, made.note) for stratum, score in compute(comparison, made).items()}
+        if missing := unassessable(comparison):
+            return {ALL: missing.score}
+        groups = comparison.once(Groups.of)
+        return {stratum: _noted(score, groups.note) for stratum, score in compute(comparison, groups).items()}
 
-    on_comparison.__doc__ = compute.__doc__
     return on_comparison
 
 
@@ -184,5 +200,4 @@ def _noted(score: Score, note: str) -> Score:
     """The score with the note at the end of its reason; a score without a value has its own reason."""
     if score.value is None:
         return score
-    reason = "; ".join(part for part in (score.reason, note) if part)
-    return Score(score.value, score.n, score.low, score.high, reason)
+    return replace(score, reason="; ".join(part for part in (score.reason, note) if part))
