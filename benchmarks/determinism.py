@@ -41,12 +41,11 @@ def digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def copied(source: Path, target: Path, backwards: bool) -> Path:
-    """The folder again, its files made in another order, so that listing them may give another order too."""
+def copy(source: Path, target: Path, backwards: bool) -> None:
+    """Make the folder again, its files made in another order, so that listing them may give another order too."""
     target.mkdir(parents=True)
     for path in sorted(source.iterdir(), reverse=backwards):
         (target / path.name).write_bytes(path.read_bytes())
-    return target
 
 
 def repeat(root: Path, number: int) -> dict[str, str]:
@@ -57,13 +56,12 @@ def repeat(root: Path, number: int) -> dict[str, str]:
         "PYTHONHASHSEED": str(number * 7919), "LC_ALL": LOCALES[number % len(LOCALES)],
         "TZ": ZONES[number % len(ZONES)], "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(here / "cache")
     }  # fmt: skip
-    parts = {name: copied(root / "parts" / name, here / name, number % 2 == 1) for name in ("train", "valid", "test")}
+    for name in ("train", "valid", "test"):
+        copy(root / "parts" / name, here / name, number % 2 == 1)
     settings = [part for item in SETTINGS for part in ("--set", item)]
     # A relative path in one, an absolute one in the next.
-    train = "train" if number % 2 else str(parts["train"])
-    adapcla(
-        here, surroundings, "train", train, "--valid", str(parts["valid"]), "--out", "run", "--passes", "2", *settings
-    )
+    divided, train = (".", "train") if number % 2 else (str(here), str(here / "train"))
+    adapcla(here, surroundings, "train", divided, "--out", "run", "--passes", "2", *settings)
     adapcla(here, surroundings, "sample", "run", "--patients", "400", "--out", "sample")
     cohorts = ["--train", train, "--test", "test", "--synthetic", "sample"]
     adapcla(here, surroundings, "evaluate", *cohorts, "--suites", "tail,fidelity", "--quick", "--out", "scores")

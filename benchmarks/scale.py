@@ -85,9 +85,10 @@ def with_a_long_history(patients: int, codes: int, visits: int) -> Cohort:
 
 def wide(root: Path) -> dict[str, object]:
     """50,000 codes and a patient of 2,000 visits under 4 GB: done, or refused with a remedy."""
-    made = "import scale; scale.with_a_long_history(600, 50_000, 2_000).save('wide')"
+    made = "import scale; wide = scale.with_a_long_history(600, 50_000, 2_000)"
+    made += "; wide.save('wide/train'); wide.save('wide/valid')"
     child(root, [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); {made}"])
-    common = ["--valid", "wide", "--passes", "1", "--set", "validations=1", "--set", "threads=1"]
+    common = ["--passes", "1", "--set", "validations=1", "--set", "threads=1"]
     found = {
         "train": adapcla(root, "train", "wide", "--out", "wide-run", *common, limit=LIMIT),
         "train_whole_history": adapcla(

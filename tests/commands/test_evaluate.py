@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from adapcla.cli import main
 from adapcla.commands import evaluate
 from adapcla.errors import ExistsError, GateError, InputError, UsageError
 from adapcla.metrics import Scores
+from adapcla.metrics.separation import APART
 from adapcla.records import Cohort
+from adapcla.sources import planted
 
 app = typer.Typer()
 evaluate.register(app)
@@ -105,3 +110,35 @@ def test_the_gate_refuses_copies_by_name_and_lets_fresh_patients_pass(folders: P
     assert refusal.value.exit_code == 5
     # The scores are there to look at even though the gate said no.
     assert Scores.open(tmp_path / "copied").values()["copy_excess"] > 0.5
+
+
+def exit_code(*words: str) -> int:
+    """The exit code of a whole command line, as a shell sees it."""
+    with mock.patch.object(sys, "argv", ["adapcla", "--quiet", *words]), pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The whole road: divided with controls, trained on the whole cohort without any, judged with the controls."""
+    planted.simulate(patients=200, codes=60, seed=1).save(tmp_path / "c")
+    at = {name: str(tmp_path / name) for name in ("c", "parts", "wrong", "right", "of_wrong", "of_right")}
+    small = ["--passes", "0.2", "--set", "width=16", "--set", "layers=1", "--set", "heads=2"]
+    cohorts = [f"--{name}={at['parts']}/{name}" for name in ("train", "test", "control")]
+    for words in (
+        ["split", at["c"], "--control", "0.1", "--out", at["parts"]],
+        ["train", at["c"], "--out", at["wrong"], *small],
+        ["train", at["parts"], "--out", at["right"], *small],
+        ["sample", at["wrong"], "--patients", "30", "--out", at["of_wrong"]],
+        ["sample", at["right"], "--patients", "30", "--out", at["of_right"]],
+    ):
+        assert exit_code(*words) == 0
+    judge = ["evaluate", *cohorts, "--suites", "tail", "--cache", str(tmp_path / "cache"), "--out"]
+    assert exit_code(*judge, str(tmp_path / "s1"), "--synthetic", at["of_wrong"]) == 3
+    assert "control patients took part in training" in capsys.readouterr().err
+    assert not (tmp_path / "s1").exists()
+    judge_right = [*judge, str(tmp_path / "s2"), "--synthetic", at["of_right"]]
+    # The sample is innocent, the model behind the attacks is not.
+    assert exit_code(*judge_right, "--generator", at["wrong"]) == 3
+    assert exit_code(*judge_right) == 0
+    assert Scores.open(tmp_path / "s2").card[APART] == "yes"

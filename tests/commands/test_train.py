@@ -37,6 +37,20 @@ def test_a_run_is_trained_on_the_train_part_alone(cohort: Path, tmp_path: Path) 
     assert load(tmp_path / "run").settings.seed == 2
 
 
+def test_a_folder_of_parts_and_the_cohort_divided_alike_train_the_same_model(cohort: Path, tmp_path: Path) -> None:
+    parts, options = str(tmp_path / "parts"), ["--control", "0.2"]
+    assert _run("split", str(cohort), "--seed", "7", *options, "--out", parts).exit_code == 0
+    assert _run("train", parts, "--out", str(tmp_path / "one"), *TINY).exit_code == 0
+    words = ["--split-seed", "7", *options, "--out", str(tmp_path / "two")]
+    assert _run("train", str(cohort), *words, *TINY).exit_code == 0
+    one, two = (load(tmp_path / name) for name in ("one", "two"))
+    assert one.origin_ == two.origin_
+    assert one.sample(20).fingerprint == two.sample(20).fingerprint
+    assert one.fitted.facts["patients"] == Cohort.open(cohort).split(7, control=0.2).train.n_patients
+    again = _run("train", parts, "--split-seed", "7", "--out", str(tmp_path / "three"), *TINY)
+    assert isinstance(again.exception, UsageError) and "divided already" in str(again.exception)
+
+
 def test_a_shareable_model_knows_only_codes_with_support(cohort: Path, tmp_path: Path) -> None:
     result = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--shareable", *TINY)
     assert result.exit_code == 0, result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.evaluation import evaluate
 from adapcla.metrics.references import Reference, halves
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Scores
+from adapcla.metrics.separation import APART
 from adapcla.metrics.table import SUITES, metric_of, metrics_of
-from adapcla.records import Cohort, Prevalence
+from adapcla.records import Cohort, Kind, Origin, Prevalence
+from adapcla.records.origin import Group
 
 
 def world(seed: int, n: int) -> Cohort:
@@ -155,13 +158,14 @@ def test_privacy_without_control_patients_takes_its_ceiling_from_half_of_the_tes
 @pytest.mark.parametrize("n_test", [1, 2])
 def test_tiny_cohorts_do_not_fail(n_test: int):
     tiny = Cohort.of([[["A", "B"], ["A"]], [["C"]]])
-    scores = evaluate(tiny, tiny.subset(list(range(n_test))), tiny, suites=["tail", "fidelity"])
+    test = Cohort.of([[["A", "B"]], [["C"]]]).subset(list(range(n_test)))
+    scores = evaluate(tiny, test, tiny, suites=["tail", "fidelity"])
     assert scores.values()["pair_seen"] == 1.0
 
 
 def test_an_empty_synthetic_cohort_is_missing_everywhere_and_says_why():
     train = Cohort.of([[["A", "B"], ["A"]], [["C"]]])
-    scores = evaluate(train, train, train.subset([]), suites=["tail", "fidelity"])
+    scores = evaluate(train, train.subset([0]), train.subset([]), suites=["tail", "fidelity"])
     assert {row.value for row in scores.rows} == {None}
     assert {row.reason for row in scores.rows} == {"there is no synthetic patient"}
 
@@ -177,5 +181,24 @@ def test_an_observer_is_shown_the_comparison_once():
     """Curves are drawn from the same comparison that was scored, on the same vocabulary."""
     train = Cohort.of([[["A", "B"]], [["A", "C"]]])
     seen = []
-    evaluate(train, train, train, suites=["tail"], observe=seen.append)
+    evaluate(train, train.subset([0]), train, suites=["tail"], observe=seen.append)
     assert [comparison.synthetic.n_patients for comparison in seen] == [2]
+
+
+def test_scores_say_whether_training_patients_are_known_to_be_apart_and_refuse_those_that_are_not(
+    cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores, tmp_path: Path
+):
+    assert scores.card[APART] == scores.summary()[APART] == "not known"
+    assert f"{APART}: not known" in scores.markdown()
+    train, valid, test, control = cohorts[0].split(control=0.2)
+    learned = (Group("train", train.fingerprint, train.origin), Group("valid", valid.fingerprint, valid.origin))
+    made = replace(cohorts[2], card=Origin(Kind.SYNTHETIC, (), learned).as_card())
+    known = evaluate(train, test, made, suites=["tail"], control=control)
+    assert known.card[APART] == "yes" and f"{APART}: yes" in known.markdown()
+    assert Scores.open(known.save(tmp_path / "s")).card[APART] == "yes"
+    assert evaluate(train, test, cohorts[2], suites=["tail"]).card[APART] == "not known"
+    for wrong in ({"test": train.subset([1])}, {"test": valid}, {"test": test, "control": cohorts[0].split().train}):
+        with pytest.raises(InputError, match="took part in training"):
+            evaluate(train, synthetic=made, suites=["tail"], **wrong)
+    with pytest.raises(InputError, match="test patients took part in training"):
+        evaluate(train, replace(train, card={}), cohorts[2], suites=["tail"])

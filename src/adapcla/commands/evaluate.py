@@ -64,18 +64,23 @@ def evaluate(
         chosen.append("privacy")
     # An unknown suite is refused before anything is read.
     metrics_of(chosen)
-    learned_from, unseen = Cohort.open(train), Cohort.open(test)
+    learned_from, unseen, made = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
     evidence = None
     if generator is not None:
         from adapcla.generators.membership import evidence as model_evidence
         from adapcla.generators.methods import load
+        from adapcla.metrics.separation import behind, require_apart
 
-        evidence = model_evidence(load(generator), learned_from, reserved or unseen, references, seed)
+        model = load(generator)
+        # Before reference models are trained for nothing.
+        learned = [*behind(learned_from, made), *model.origin_.ancestors()]
+        require_apart(learned, {"test": unseen, "control": reserved})
+        evidence = model_evidence(model, learned_from, reserved or unseen, references, seed)
     scores = evaluate(
         learned_from,
         unseen,
-        Cohort.open(synthetic),
+        made,
         suites=chosen,
         control=reserved,
         target=None if target is None else read_prevalence(target),

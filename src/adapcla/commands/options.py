@@ -16,6 +16,7 @@ Out = Annotated[Path, typer.Option("--out", help="Folder to write; refused if it
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
+Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
 
 
 def emit(content: dict[str, Any]) -> None:

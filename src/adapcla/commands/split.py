@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
+from adapcla.commands.options import AsJson, Control, Out, Overwrite, emit
 from adapcla.console import say
 
 
@@ -19,21 +19,21 @@ def register(app: typer.Typer) -> None:
 def split(
     cohort: Annotated[Path, typer.Argument(help="Cohort folder.")],
     out: Out,
-    seed: Seed = 4,
-    control: Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")] = 0.0,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the patient split; 4 if left out.")] = None,
+    control: Control = 0.0,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write train, valid and test parts by patient: the very parts that `train` uses with the same seed."""
-    from adapcla import files
+    """Divide patients into train, valid, test and control; `train` takes the folder that holds these parts."""
+    from adapcla.files import refuse_populated
     from adapcla.records import Cohort
+    from adapcla.records.parts import divided, save_parts
+    from adapcla.records.split import SPLIT_SEED
 
-    files.refuse_populated(out, overwrite)
-    whole = Cohort.open(cohort)
-    parts = whole.split(seed=seed, control=control) if control else whole.split(seed=seed)
-    for name, part in parts._asdict().items():
-        part.save(out / name, overwrite=overwrite)
-    counts = {name: part.n_patients for name, part in parts._asdict().items()}
+    refuse_populated(out, overwrite)
+    parts = divided(Cohort.open(cohort), SPLIT_SEED if seed is None else seed, control)
+    save_parts(parts, out, overwrite)
+    counts = {name: part.n_patients for name, part in parts.items()}
     if as_json:
         emit({"out": str(out), **counts})
     else:

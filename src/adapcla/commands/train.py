@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, assignments, emit
+from adapcla.commands.options import AsJson, Control, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
@@ -19,12 +19,17 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    cohort: Annotated[Path, typer.Argument(help="Cohort folder; its train part is fitted, its valid part watched.")],
+    cohort: Annotated[
+        Path,
+        typer.Argument(help="Folder of parts that `split` wrote, or cohort folder, which is divided the same way."),
+    ],
     out: Out,
     method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = "adapcla",
     seed: Seed = 1,
-    split_seed: Annotated[int, typer.Option("--split-seed", help="Seed of the patient split.")] = 4,
-    valid: Annotated[Path | None, typer.Option("--valid", help="Validation cohort; then COHORT is all train.")] = None,
+    split_seed: Annotated[
+        int | None, typer.Option("--split-seed", help="Seed of the patient split of a cohort folder; 4 if left out.")
+    ] = None,
+    control: Control = 0.0,
     schedule: Annotated[str | None, typer.Option("--schedule", help="base, fast, slow, cosine, … or ramp:H,R.")] = None,
     passes: Annotated[float | None, typer.Option("--passes", help="Passes over the training patients.")] = None,
     device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="cpu, cuda; auto is cpu.")] = "auto",
@@ -45,10 +50,10 @@ def train(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a method; the test part of the cohort is never looked at."""
+    """Fit a method to the train part, watched on the valid part; test and control patients are never looked at."""
     from adapcla.generators.methods import generator_for
     from adapcla.generators.runs import outcome, train_run
-    from adapcla.records import Cohort
+    from adapcla.records.parts import parts_at
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
     changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
@@ -58,15 +63,12 @@ def train(
         changes["privacy"] = {**(changes.get("privacy") or {}), **given}
     _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
     generator = generator_for(method, **changes)
-    whole = Cohort.open(cohort)
-    if valid is None:
-        fit_on, watch, _ = whole.split(seed=split_seed)
-    else:
-        fit_on, watch = whole, Cohort.open(valid)
+    parts = parts_at(cohort, split_seed, control)
+    fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
         keep = fit_on.patient_counts >= support
-        fit_on, watch = fit_on.keep_codes(keep), watch.on(whole.vocabulary).keep_codes(keep)
+        fit_on, watch = fit_on.keep_codes(keep), watch.keep_codes(keep)
         say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
     facts = fitted.fitted.facts if fitted.outcome_ is None else outcome(fitted)

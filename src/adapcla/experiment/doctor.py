@@ -120,7 +120,7 @@ def _resumes(place: Path) -> str:
     from adapcla.generators.runs import train_run
     from adapcla.records import Cohort
 
-    train, valid, _ = Cohort.open(place / "cohort").split(seed=4)
+    train, valid, _ = Cohort.open(place / "cohort").split()
     for name, resume in (("one", False), ("two", False), ("two", True)):
         train_run(generator_for("adapcla", **_TINY), train, valid, place / name, resume=resume)
     one, two = ((place / name / "model" / "weights.safetensors").read_bytes() for name in ("one", "two"))

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
 from adapcla.metrics.table import PLAIN_SUITES
+from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
@@ -61,7 +62,7 @@ class DataSpec(_Part):
 class SplitSpec(_Part):
     """How patients are divided."""
 
-    seed: int = 4
+    seed: int = SPLIT_SEED
     control: float = Field(0.0, ge=0, lt=0.7, description="Share of patients reserved for privacy tests.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,11 @@ from adapcla.generators.writing import write_sample
 from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
 from adapcla.records import Cohort, Prevalence
+from adapcla.records.parts import divided, open_parts, save_parts
 from adapcla.scaffold import Steering
 from adapcla.seeds import generator as random_stream
 from adapcla.version import __version__
 
-PARTS = ("train", "valid", "test", "control")
 CURVES = "curves.json"
 #: Facts of a fit that every table of costs shows.
 COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validation loss a visit", "stopped early")
@@ -64,21 +63,14 @@ def prepared(data: DataSpec, split: SplitSpec, place: Path, key: str) -> dict[st
     if not is_done(place, key):
         with making(place, key) as facts:
             whole = read_data(data)
-            parts = (
-                whole.split(seed=split.seed, control=split.control) if split.control else whole.split(seed=split.seed)
-            )
+            parts = divided(whole, split.seed, split.control)
             from adapcla.records.description import describe
 
-            shutil.rmtree(place, ignore_errors=True)
-            for name, part in parts._asdict().items():
-                part.save(place / name, overwrite=True)
+            save_parts(parts, place, overwrite=True)
             facts["description"] = describe(whole)
-            facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts._asdict().items()}
-            say(
-                f"prepared {place}: "
-                + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts._asdict().items())
-            )
-    return {name: Cohort.open(place / name) for name in PARTS if (place / name).is_dir()}
+            facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
+            say(f"prepared {place}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
+    return open_parts(place)
 
 
 def read_data(data: DataSpec) -> Cohort:

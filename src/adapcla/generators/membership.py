@@ -13,6 +13,7 @@ from adapcla.console import meter
 from adapcla.errors import UsageError
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.settings import settings_from
+from adapcla.metrics.separation import require_apart
 from adapcla.records import Cohort
 from adapcla.seeds import generator as random_stream
 
@@ -31,6 +32,7 @@ def evidence(
         raise UsageError(
             f"{references} reference models: expected 0, or at least 2 (4 or more for the likelihood ratio)"
         )
+    require_apart(generator.origin_.ancestors(), {"control": control})
     members, controls = train.on(generator.vocabulary_), control.on(generator.vocabulary_)
     found: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
         "member_log_likelihood": generator.log_likelihood(members),

@@ -16,6 +16,7 @@ from adapcla.metrics.contract import ALL, Comparison, Metric, Missing, Score
 from adapcla.metrics.matching import Profile
 from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
+from adapcla.metrics.separation import APART, behind, require_apart
 from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
 from adapcla.records import Cohort, Prevalence
 
@@ -202,6 +203,8 @@ def evaluate(
 ) -> Scores:
     """Every score of a synthetic cohort with its interval, beside its ceiling, its floor and a photocopier.
 
+    Test or control patients that took part in training, as the origins of the cohorts tell it, are an `InputError`.
+
     Args:
         train: The patients that the generator learned from.
         test: Real patients that it did not see.
@@ -216,15 +219,18 @@ def evaluate(
         evidence: Arrays for attacks that need the generator; see the privacy suite.
         observe: Called with the comparison when all scores are computed, for what they do not hold (curves, for one).
 
-    >>> train = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]])
-    >>> evaluate(train, train, train, suites=["tail"]).values()["pair_seen"]
-    1.0
+    >>> train, test = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]]), Cohort.of([[["A", "C"]], [["A", "B"]]])
+    >>> scores = evaluate(train, test, train, suites=["tail"])
+    >>> scores.values()["pair_seen"], scores.card["training patients apart from test and control"]
+    (1.0, 'not known')
     """
     if suites is None:
         suites = PLAIN_SUITES if target is None else tuple(SUITES)
     for name, cohort in (("train", train), ("test", test)):
         if cohort.n_patients == 0:
             raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
+    known = require_apart(behind(train, synthetic), {"test": test, "control": control})
+    apart = "yes" if known and synthetic.origin.learned_from else "not known"
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
     metrics = metrics_of(suites)
@@ -242,7 +248,7 @@ def evaluate(
                 scores.setdefault((view, key), {})[subject] = strata
     if observe is not None:
         observe(base)
-    return Scores(method, seed, tuple(_all_rows(base, metrics, scores)), _card(base, bench, metrics))
+    return Scores(method, seed, tuple(_all_rows(base, metrics, scores)), {**_card(base, bench, metrics), APART: apart})
 
 
 def _all_rows(

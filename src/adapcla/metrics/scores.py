@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adapcla import files
 from adapcla.errors import InputError
 from adapcla.metrics.contract import ALL, ARROWS, Goal, Score
+from adapcla.metrics.separation import APART
 from adapcla.tables import Table, number
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class Scores:
     def markdown(self) -> str:
         """The headline scores as Markdown tables, one a suite."""
         lines = [f"# Scores of {self.method} (seed {self.seed})", ""]
+        lines += [f"{APART}: {self.card[APART]}", ""] if APART in self.card else []
         for suite, rows in self._headlines().items():
             lines += [f"## {suite}", "", _table(rows).markdown()]
         return "\n".join(lines)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _DATASETS = ("trainDataset.pkl", "valDataset.pkl", "testDataset.pkl")
 _NUMBER_TYPE = re.compile(r"[<>|=]?(?:[iuf][1248]|b1)")
-_SPLIT_SEED = 4
 
 
 # ---- the restricted reader --------------------------------------------------------------------------------
@@ -325,7 +324,7 @@ def _flat(values: Any) -> list[Any]:
 # ---- out --------------------------------------------------------------------------------------------------
 def write_pickles(cohort: Cohort, folder: Path, facts: Callable[[int], Iterable[str]]) -> None:
     """Write HALO's six files; `id`, `days` and `facts` are fields that HALO itself does not look at."""
-    where = parts(cohort.n_patients, _SPLIT_SEED, 0.0)
+    where = parts(cohort.n_patients)
     for name, positions in zip(_DATASETS, (where.train, where.valid, where.test), strict=True):
         _dump(folder / name, [_record(cohort, int(p), list(facts(int(p)))) for p in np.sort(positions)])
     _dump(folder / "indexToCode.pkl", dict(enumerate(cohort.vocabulary.tokens)))

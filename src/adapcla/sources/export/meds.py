@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: Subject ids of ours start here, where no hospital's do.
 FIRST_SUBJECT = 9_000_000_000_000
-_SPLIT_SEED = 4
 
 
 def write(cohort: Cohort, folder: Path) -> None:
@@ -79,7 +78,7 @@ def _write_metadata(cohort: Cohort, folder: Path, keys: list[str]) -> None:
         }
     )
     pq.write_table(schema.CodeMetadataSchema.align(codes), folder / schema.code_metadata_filepath)
-    where = parts(cohort.n_patients, _SPLIT_SEED, 0.0)
+    where = parts(cohort.n_patients)
     part = np.zeros(cohort.n_patients, dtype=np.int64)
     part[where.valid], part[where.test] = 1, 2
     split = pa.array([schema.train_split, schema.tuning_split, schema.held_out_split]).take(pa.array(part))
