@@ -16,8 +16,8 @@ from tests.sources.fixtures import DATASETS, Dataset, TextTable
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
-from adapcla.sources import Options, read
-from adapcla.sources.contract import SOURCES, source
+from adapcla.sources import read
+from adapcla.sources.contract import SOURCES, source_of
 
 
 def n_tables(name: str) -> int:
@@ -37,7 +37,7 @@ def plain_patients(cohort: Cohort) -> list[list[list[str]]]:
 
 
 def load(name: str, data: Dataset, **changes: object) -> Cohort:
-    return read(name, data.root, replace(data.options, **changes))
+    return read(name, data.root, **{**vars(data.options), **changes})
 
 
 def coded_table(data: Dataset) -> TextTable:
@@ -71,7 +71,7 @@ def tabled(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Dataset
 
 @pytest.mark.parametrize("name", list(SOURCES))
 def test_every_registered_source_has_a_reader(name: str) -> None:
-    assert callable(source(name).read)
+    assert callable(source_of(name).read)
 
 
 def test_reads_the_tiny_data_set(named: tuple[str, Dataset]) -> None:
@@ -368,7 +368,7 @@ def test_one_patient_with_5000_visits(tmp_path: Path) -> None:
     rows = "".join(f"1,{i},{i},A{i % 7}\n" for i in range(5_000))
     path = tmp_path / "long.csv"
     path.write_text("patient_id,visit_id,day,code\n" + rows, encoding="utf-8")
-    cohort = read("table", path, Options())
+    cohort = read("table", path)
     assert (cohort.n_patients, cohort.n_visits) == (1, 5_000)
     assert cohort.days is not None and cohort.days.tolist() == list(range(5_000))
 

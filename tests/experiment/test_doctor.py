@@ -17,7 +17,7 @@ def test_it_names_versions_and_room(tmp_path: Path) -> None:
     assert found["adapcla"] == __version__
     assert found["packages"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert found["processors"] >= 1 and found["disk free GB"] >= 0
-    assert set(found["extras"]) == {"codes", "fhir", "dp", "ui"}
+    assert set(found["extras"]) == {"codes", "fhir", "dp"}
 
 
 def test_too_many_threads_and_too_little_room_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

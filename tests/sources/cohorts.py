@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
-from adapcla.records.vocabulary import CODE_PATTERN, DOMAINS
+from adapcla.records.vocabulary import CODE_PATTERN
 
 #: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8)
@@ -23,7 +23,7 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
             draw(st.sampled_from(["", "9", "2024"])),
             draw(st.sampled_from(["", token, "0389"])),
             draw(st.one_of(st.just(""), WORDS)),
-            draw(st.sampled_from(DOMAINS)),
+            draw(st.sampled_from(["diagnosis", "procedure", "drug", "other"])),
         )
         for token in tokens
     ]

@@ -138,7 +138,7 @@ def outcome(seed: int, folder: Path) -> str:
         path.write_bytes(mutated(content, draws))
     try:
         with _time_limit(SECONDS_A_FILE):
-            read(name, data.root, data.options)
+            read(name, data.root, **vars(data.options))
     except AdapclaError:
         return "error"
     except _Hang:

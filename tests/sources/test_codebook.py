@@ -10,7 +10,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort
-from adapcla.sources import Options, export, read
+from adapcla.sources import export, read
 from adapcla.sources.codebook import FILE, Codebook, is_synthetic
 
 
@@ -65,7 +65,7 @@ def test_a_table_of_patients_with_other_columns_is_an_error(tiny_full: Cohort, t
 def test_any_other_table_beside_a_book_is_read_as_asked(tiny: Cohort, tmp_path: Path) -> None:
     export.write(tiny, tmp_path / "c", "csv")
     (tmp_path / "c" / "mine.csv").write_text("patient_id,visit_id,code\n1,1,ZZ\n")
-    assert read("table", tmp_path / "c" / "mine.csv", Options()).vocabulary.tokens == ("ZZ",)
+    assert read("table", tmp_path / "c" / "mine.csv").vocabulary.tokens == ("ZZ",)
 
 
 def test_a_card_may_say_that_patients_are_synthetic_whatever_their_source() -> None:

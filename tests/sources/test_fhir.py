@@ -11,7 +11,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
-from adapcla.sources import Options, export, read
+from adapcla.sources import export, read
 from adapcla.sources.fhir import system_name
 
 ICD10 = "http://hl7.org/fhir/sid/icd-10-cm"
@@ -78,7 +78,7 @@ def test_the_first_coding_counts_unless_another_system_is_asked_for(tmp_path: Pa
     dataset(tmp_path, [both])
     assert read("fhir", tmp_path).vocabulary.tokens == ("SNOMED/44054006",)
     assert read("fhir", tmp_path).vocabulary.codes[0].description == "Diabetes"
-    assert read("fhir", tmp_path, Options(system="ICD10CM")).vocabulary.tokens == ("ICD10CM/E11.9",)
+    assert read("fhir", tmp_path, system="ICD10CM").vocabulary.tokens == ("ICD10CM/E11.9",)
 
 
 def test_what_was_withdrawn_is_counted(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_was_withdrawn_is_counted(tmp_path: Path) -> None:
         tmp_path / "Procedure.ndjson",
         [{"resourceType": "Procedure", "status": "not-done", "subject": {"reference": "Patient/1"}}],
     )
-    cohort = read("fhir", tmp_path, Options(domains=("dx", "px")))
+    cohort = read("fhir", tmp_path, domains=("dx", "px"))
     assert cohort.vocabulary.tokens == ("ICD10CM/I10",)
     assert cohort.card["dropped"]["Condition resources withdrawn, planned or not done"] == 1
     assert cohort.card["dropped"]["Procedure resources withdrawn, planned or not done"] == 1
@@ -102,7 +102,7 @@ def test_drugs_of_both_versions_and_shards_and_packed_files(tmp_path: Path) -> N
     concept["coding"][0] = {"system": "urn:oid:1.2.3", "code": "7"}
     packed = gzip.compress(json.dumps({**request, "medication": {"concept": concept}}).encode())
     (tmp_path / "2.MedicationRequest.ndjson.gz").write_bytes(packed)
-    cohort = read("fhir", tmp_path, Options(domains=("rx",)))
+    cohort = read("fhir", tmp_path, domains=("rx",))
     assert [(code.token, code.domain) for code in cohort.vocabulary.codes] == [
         ("1.2.3/7", "drug"),
         ("RXNORM/1191", "drug"),

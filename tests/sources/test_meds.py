@@ -11,7 +11,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
-from adapcla.sources import Options, read
+from adapcla.sources import read
 
 Event = tuple[int, str | None, str]
 
@@ -109,7 +109,7 @@ def test_domains_of_both_grammars(tmp_path: Path) -> None:
         "CPT4/99213",
     ]
     events: list[Event] = [(1, "2020-01-01 00:00:00", code) for code in codes]
-    cohort = read("meds", save(tmp_path / "e.parquet", events), Options(domains=("dx", "px", "rx")))
+    cohort = read("meds", save(tmp_path / "e.parquet", events), domains=("dx", "px", "rx"))
     assert [(code.token, code.domain) for code in cohort.vocabulary.codes] == [
         ("CPT4/99213", "procedure"),
         ("DRUG/sodium_chloride_0.9", "drug"),

@@ -9,7 +9,7 @@ from tests.sources.fixtures import write_csv
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
-from adapcla.sources import Options, export, read
+from adapcla.sources import export, read
 
 CONDITION = (
     "condition_occurrence_id",
@@ -86,7 +86,7 @@ def test_a_code_is_named_by_source_concept_then_concept_then_value_then_number(t
 
 def test_without_concepts_the_source_value_and_the_system_of_the_user_name_a_code(tmp_path: Path) -> None:
     dataset(tmp_path, ROWS[:2])
-    cohort = read("omop", tmp_path, Options(system="ICD10CM"))
+    cohort = read("omop", tmp_path, system="ICD10CM")
     assert list(cohort.patients()) == [[["ICD10CM/E11.9"], ["ICD10CM/E11.9"]]]
 
 
@@ -105,8 +105,8 @@ def test_procedures_and_drugs_on_request(tmp_path: Path) -> None:
         [("1", "0", "2020-05-01", "11", "P1")],
     )
     with pytest.raises(InputError, match="drug_exposure"):
-        read("omop", tmp_path, Options(domains=("dx", "px", "rx")))
-    cohort = read("omop", tmp_path, Options(domains=("dx", "px")))
+        read("omop", tmp_path, domains=("dx", "px", "rx"))
+    cohort = read("omop", tmp_path, domains=("dx", "px"))
     assert {code.token: code.domain for code in cohort.vocabulary.codes} == {"E11.9": "diagnosis", "P1": "procedure"}
 
 

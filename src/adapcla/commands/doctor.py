@@ -45,8 +45,8 @@ def doctor(
 def _lines(name: str, value: object) -> list[str]:
     """A finding as lines for people.
 
-    >>> _lines("extras", {"dp": True, "ui": False})
-    ['extras: dp yes, ui no']
+    >>> _lines("extras", {"dp": True, "fhir": False})
+    ['extras: dp yes, fhir no']
     """
     words = {True: "yes", False: "no", None: "not installed"}
     if isinstance(value, dict):

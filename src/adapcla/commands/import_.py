@@ -38,14 +38,16 @@ def import_(
 ) -> None:
     """Read patients from a SOURCE at PATH into a cohort folder."""
     from adapcla.files import refuse_populated
-    from adapcla.sources import Options, read
+    from adapcla.sources import read
 
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
-    options = Options(
-        domains=_listed(domains),  # type: ignore[arg-type]
-        level=level,  # type: ignore[arg-type]
-        icd=icd,  # type: ignore[arg-type]
+    cohort = read(
+        source,
+        path,
+        domains=_listed(domains),
+        level=level,
+        icd=icd,
         patient=patient,
         visit=visit,
         codes=codes,
@@ -57,7 +59,6 @@ def import_(
         labels=labels,
         max_visits=max_visits,
     )
-    cohort = read(source, path, options)
     cohort.save(out, overwrite=overwrite)
     _report(
         {

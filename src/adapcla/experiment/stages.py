@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def read_data(data: DataSpec) -> Cohort:
     else:
         from adapcla.sources import read
 
-        cohort = read(data.source, data_path(data), _options(data.options))
+        cohort = read(data.source, data_path(data), **data.options)
     for name, categories in data.where.items():
         cohort = _only(cohort, name, categories)
     if data.patients and data.patients < cohort.n_patients:
@@ -93,18 +92,6 @@ def read_data(data: DataSpec) -> Cohort:
     if data.min_patients:
         cohort = cohort.keep_codes(cohort.patient_counts >= data.min_patients)
     return cohort
-
-
-def _options(content: dict[str, Any]) -> Any:
-    """The options of a source; lists become tuples, and an unknown name is an error."""
-    from adapcla.sources import Options
-
-    known = {field.name for field in fields(Options)}
-    unknown = sorted(set(content) - known)
-    if unknown:
-        raise UsageError(f"data.options.{unknown[0]}: expected one of {', '.join(sorted(known))}")
-    given: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
-    return Options(**given)
 
 
 def _only(cohort: Cohort, name: str, categories: list[str]) -> Cohort:

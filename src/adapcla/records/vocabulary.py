@@ -17,8 +17,6 @@ from adapcla.errors import InputError
 
 #: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
 CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
-DOMAINS = ("diagnosis", "procedure", "drug", "other")
-
 
 #: The revision that a system's name speaks of, where a source says nothing finer.
 REVISIONS = {"ICD9CM": "9", "ICD9PROC": "9", "ICD10": "10", "ICD10CM": "10", "ICD10PCS": "10"}

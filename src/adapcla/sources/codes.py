@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.util import find_spec
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,13 +33,6 @@ _DESCRIPTIONS = {
     "ICD9PROC": (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_SG.txt"),
     "ICD10PCS": (f"{_DATA}.ICD_10_CM_2024_release", "icd10pcs-codes-2024.txt"),
 }
-
-
-class IcdMapping(NamedTuple):
-    """Codes of one revision in the other, and the codes that have no counterpart."""
-
-    mapping: dict[str, str]
-    unmapped: list[str]
 
 
 def undotted(code: str) -> str:
@@ -149,21 +141,19 @@ def _coarser(code: Code, system: str, level: str) -> Code | None:
     return None if number is None else Code.of(number, "CCS", description=ccs_name(number))
 
 
-def map_icd(codes: Iterable[str], to: str) -> IcdMapping:
-    """Bare codes of the other revision in `to` (ICD9CM or ICD10CM) by general equivalence mapping.
+def map_icd(codes: Iterable[str], to: str) -> dict[str, str]:
+    """Bare codes of the other revision → their codes in `to` (ICD9CM or ICD10CM), where there is an equivalent.
 
     Where the mapping offers several targets, an exact one is taken before an approximate one, a single code before
     the first of a combination, and an unspecified one (last digit 9) before the others; the answer is undotted.
 
     >>> map_icd(["4019", "038.9", "36570"], to="ICD10CM")
-    IcdMapping(mapping={'4019': 'I10', '038.9': 'A419'}, unmapped=['36570'])
+    {'4019': 'I10', '038.9': 'A419'}
     """
     if to not in _FORMS:
         raise UsageError(f"mapping to {to!r}\nexpected: one of {', '.join(_FORMS)}")
     table = _gem(to)
-    unique = list(dict.fromkeys(codes))
-    mapping = {code: table[undotted(code)][0] for code in unique if undotted(code) in table}
-    return IcdMapping(mapping, [code for code in unique if code not in mapping])
+    return {code: table[undotted(code)][0] for code in codes if undotted(code) in table}
 
 
 def map_cohort(cohort: Cohort, to: str) -> Cohort:
@@ -181,13 +171,13 @@ def map_cohort(cohort: Cohort, to: str) -> Cohort:
         if system not in ("", to) and cohort.vocabulary.codes[index].system
     ]
     old = cohort.vocabulary.codes
-    found = map_icd([old[index].code for index in other], to)
+    mapping = map_icd([old[index].code for index in other], to)
     new = list(old)
     for index in other:
-        if target := found.mapping.get(old[index].code):
+        if target := mapping.get(old[index].code):
             new[index] = Code.of(target, to)
     mapped = recoded(cohort, new)
-    lost = [index for index in other if old[index].code not in found.mapping]
+    lost = [index for index in other if old[index].code not in mapping]
     note = {
         "mapped to": to,
         "codes mapped": len(other) - len(lost),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
@@ -96,27 +97,41 @@ class Source(Protocol):
         """The cohort in a folder or file."""
 
 
-def source(name: str) -> Source:
+def source_of(name: str) -> Source:
     """The source of that name, imported on demand.
 
-    >>> source("table").__name__
+    >>> source_of("table").__name__
     'adapcla.sources.table'
     """
     if name not in SOURCES:
-        from difflib import get_close_matches
-
         near = get_close_matches(name, SOURCES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
         raise UsageError(f"no source {name!r}\nexpected: {', '.join(SOURCES)}\nto do: {hint}")
     return cast(Source, import_module(SOURCES[name]))
 
 
-def read(name: str, root: str | Path, options: Options | None = None) -> Cohort:
-    """The cohort that a source finds in a folder or file, with the labels that the options ask for."""
-    options = options or Options()
-    cohort = source(name).read(Path(root), options)
-    if options.labels is None:
+def options_from(content: dict[str, Any]) -> Options:
+    """The options of these names; lists become tuples, and a name that does not exist is refused with the nearest.
+
+    >>> options_from({"domains": ["dx", "px"]}).domains
+    ('dx', 'px')
+    """
+    known = [field.name for field in fields(Options)]
+    for name in content:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
+            raise UsageError(f"no option of a source is called {name!r}\nexpected: {', '.join(known)}\nto do: {hint}")
+    given: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
+    return Options(**given)
+
+
+def read(source: str, path: str | Path, **options: Any) -> Cohort:
+    """The cohort that a source finds in a folder or file; `options` are the fields of `Options`."""
+    asked = options_from(options)
+    cohort = source_of(source).read(Path(path), asked)
+    if asked.labels is None:
         return cohort
     from adapcla.sources.phenotypes import with_labels
 
-    return with_labels(cohort, options.labels)
+    return with_labels(cohort, asked.labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from adapcla.records import Code, Cohort
-from adapcla.sources import Options, export, read
+from adapcla.sources import export, read
 
 
 def test_the_four_files(tiny_full: Cohort, tmp_path: Path) -> None:
@@ -43,6 +43,6 @@ def test_without_its_codebook_it_is_a_plain_table(tiny_full: Cohort, tmp_path: P
     folder = export.write(tiny_full, tmp_path / "c", "csv")
     (folder / "adapcla.json").unlink()
     for name in ("long.csv", "visits.csv"):
-        found = read("table", folder / name, Options())
+        found = read("table", folder / name)
         assert list(found.patients()) == list(tiny_full.patients())
         assert found.days.tolist() == tiny_full.days.tolist()

@@ -12,18 +12,18 @@ from tests.sources.cohorts import cohorts
 
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.records import Cohort, Vocabulary
-from adapcla.sources import Options, export, read
+from adapcla.sources import export, read
 
 #: What to read back: the source, and the file in the folder.
 READERS = {"meds": ("meds", ""), "omop": ("omop", ""), "fhir": ("fhir", ""), "csv": ("table", ""), "halo": ("halo", "")}
 WIDE = {**READERS, "wide": ("table", "visits.csv")}
 
 
-def again(cohort: Cohort, how: str, folder: Path, options: Options | None = None) -> Cohort:
+def again(cohort: Cohort, how: str, folder: Path, **options: str) -> Cohort:
     """The cohort, written and read back."""
     export.write(cohort, folder, "csv" if how == "wide" else how)
     source, file = WIDE[how]
-    return read(source, folder / file if file else folder, options)
+    return read(source, folder / file if file else folder, **options)
 
 
 def assert_same(found: Cohort, wanted: Cohort) -> None:
@@ -84,7 +84,7 @@ def test_levels_and_labels_are_asked_for_at_reading_back(tmp_path: Path) -> None
     listed = [Code.of("25000", "ICD9CM"), Code.of("25001", "ICD9CM"), Code.of("X", "LOCAL")]
     cohort = Cohort.of([[["ICD9CM/25000", "ICD9CM/25001", "LOCAL/X"]], [["LOCAL/X"]]], listed)
     for how in READERS:
-        found = again(cohort, how, tmp_path / how, Options(level="category", labels="phenotypes"))
+        found = again(cohort, how, tmp_path / how, level="category", labels="phenotypes")
         assert list(found.patients()) == [[["ICD9CM/250", "LOCAL/X"]], [["LOCAL/X"]]]
         assert len(found.label_names) == 25
 
