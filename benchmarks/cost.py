@@ -30,7 +30,7 @@ from scipy import stats
 from speed import prepared
 
 from adapcla.records import Cohort, Vocabulary
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import starts_of
 from adapcla.seeds import generator as stream
 from adapcla.training.loop import Loop
 from adapcla.training.plan import Moment

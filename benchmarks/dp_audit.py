@@ -201,7 +201,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
         model = fitted(train, valid, epsilon, 1, width=64, layers=2, batch_size=200, passes=passes, patience=10_000)
         found: dict[str, Any] = evidence(model, train, control, references)
         scores = {}
-        sizes = [np.bincount(c.patient_of_visit, c.codes_per_visit).astype(np.int64) for c in (train, control)]
+        sizes = [np.diff(c.entry_starts) for c in (train, control)]
         target = [found["member_log_likelihood"], found["control_log_likelihood"]]
         refs = [found["member_references"], found["control_references"]]
         per_code = [likelihood_per_code(*pair) for pair in zip(target, sizes, strict=True)]

@@ -36,9 +36,9 @@ def write_long_csv(cohort: Cohort, path: Path, patients_at_once: int = 50_000) -
         for start in range(0, cohort.n_patients, patients_at_once):
             chosen = np.sort(order[start : start + patients_at_once])
             part = cohort.subset(chosen)
-            visit = np.repeat(np.arange(part.n_visits), part.codes_per_visit)
+            visit = part.visit_of_entry
             patient = chosen[part.patient_of_visit]
-            number = np.arange(part.n_visits) - part.patient_starts[part.patient_of_visit]
+            number = part.visit_number
             frame = pl.DataFrame(
                 {
                     "patient_id": (patient + 10_000_000)[visit],

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from adapcla.records import Cohort
-from adapcla.records.cohort import ranges, starts_of
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate
 
@@ -46,16 +45,7 @@ def cut_to(cohort: Cohort, mean: float, seed: int) -> Cohort:
         kept = np.minimum(whole, 1 + np.floor(np.log(draws) / np.log(chance)).astype(np.int64))
         low, high = (chance, high) if kept.mean() < mean else (low, chance)
     ends = np.asarray(cohort.patient_starts[1:])
-    visits = ranges(ends - kept, ends)
-    entries = ranges(cohort.visit_starts[visits], cohort.visit_starts[visits + 1])
-    return replace(
-        cohort,
-        codes=np.asarray(cohort.codes[entries]),
-        visit_starts=starts_of(cohort.codes_per_visit[visits]),
-        patient_starts=starts_of(kept),
-        days=None,
-        attributes={},
-    )
+    return replace(cohort.with_visits(ends - kept, ends), days=None, attributes={})
 
 
 def trained(method: str, patients: int, threads: int, changes: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from adapcla.generators import NeuralGenerator, generator_for
 from adapcla.generators.sampling import BLOCK
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort, Vocabulary
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import starts_of
 from adapcla.seeds import generator as stream
 from adapcla.training.loop import Loop
 from adapcla.training.plan import Moment
@@ -98,7 +98,7 @@ def multi_hot(cohort: Cohort, patients: np.ndarray) -> Tensor:
             out[
                 row,
                 t + 1,
-                torch.from_numpy(cohort.codes[cohort.visit_starts[v] : cohort.visit_starts[v + 1]].copy()).long(),
+                torch.from_numpy(cohort.codes_of(v).copy()).long(),
             ] = 1
     return out
 

@@ -58,11 +58,10 @@ def lines(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     cohort = planted.simulate(patients=options.patients, codes=options.codes, seed=1)
     train, valid, test = cohort.split(seed=4)
     histories: Cohort = test.subset(np.arange(min(options.histories, test.n_patients)))
-    last = np.asarray(histories.patient_starts)[1:] - 1
     truths = {}
     for world, law_seed in (("own", 7), ("another", WRONG)):
         law = planted.law(codes=options.codes, law_seed=law_seed)
-        truths[world] = np.asarray(law.next_visit(law.after_visits(histories)))[last]
+        truths[world] = np.asarray(law.next_visit(law.after_visits(histories)))[histories.last_visits]
     strata = train.strata()
     sets = {name: getattr(strata, name) for name in STRATA} | {"head and mid": strata.head | strata.mid}
     for method in options.methods:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from adapcla.generators.methods import METHODS, generator_for
 from adapcla.generators.neural import NeuralGenerator
 from adapcla.records import Cohort
-from adapcla.records.cohort import Split, ranges, starts_of
+from adapcla.records.cohort import Split
+from adapcla.records.runs import ranges, starts_of
 from adapcla.sources import planted
 
 pytestmark = pytest.mark.behaviour

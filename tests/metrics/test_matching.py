@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.metrics.contract import Comparison
-from adapcla.metrics.matching import Profile, keep_entries, tail_per_visit, with_fewer_tail_codes
+from adapcla.metrics.matching import Profile, tail_per_visit, with_fewer_tail_codes
 from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.records import Cohort
 
@@ -77,7 +77,7 @@ def test_writing_less_no_longer_wins():
 
 def test_emptied_visits_and_patients_are_dropped():
     cohort = Cohort.of([[["C00"], ["C08"]], [["C08"]]], VOCABULARY)
-    kept = keep_entries(cohort, np.array([True, False, False]))
+    kept = cohort.keep_entries(np.array([True, False, False]))
     assert (kept.n_patients, kept.n_visits) == (1, 1)
     none_left = with_fewer_tail_codes(cohort, TAIL, 0.0, seed=1)
     assert tail_per_visit(none_left, TAIL) == 0.0

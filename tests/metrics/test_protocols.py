@@ -103,7 +103,7 @@ def test_next_visit_inputs_hold_no_last_visit():
 
 def test_patients_of_one_visit_have_no_next_visit():
     cohort = Cohort.of([[["A"]], [["A"], ["B"]], [["B"], ["A"], ["A", "B"]]])
-    assert list(protocols.before_last(cohort).patients()) == [[["A"]], [["B"], ["A"]]]
+    assert list(cohort.without_last_visits().patients()) == [[["A"]], [["B"], ["A"]]]
     assert protocols.last_visit_labels(cohort, RULE).tolist() == [[0, 1], [1, 1]]
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Cohort, Vocabulary
-from adapcla.records.cohort import ranges, starts_of
 
 LETTERS = "ABCDEFG"
 visits = st.frozensets(st.sampled_from(LETTERS), min_size=1, max_size=5)
@@ -192,11 +191,6 @@ def test_the_card_is_not_in_the_fingerprint(tiny_full):
     assert replace(tiny_full, card={}).fingerprint == tiny_full.fingerprint
 
 
-def test_starts_and_ranges_by_hand():
-    assert starts_of(np.array([], dtype=np.int64)).tolist() == [0]
-    assert ranges(np.array([3, 7, 7]), np.array([5, 7, 8])).tolist() == [3, 4, 7]
-
-
 def test_thirty_million_entries_are_checked_without_a_loop():
     """1.5 M visits of 20 codes over V = 50,000; measured at under a second, a Python loop would take minutes."""
     n_visits = 1_500_000
@@ -206,3 +200,53 @@ def test_thirty_million_entries_are_checked_without_a_loop():
     cohort = Cohort(vocabulary, codes, np.arange(n_visits + 1) * 20, np.arange(0, n_visits + 1, 3))
     assert cohort.n_entries == 30_000_000
     assert time.process_time() - started < 10
+
+
+# ---- the words for parts of records -----------------------------------------------------------------------
+RECORDS = st.lists(
+    st.lists(st.sets(st.sampled_from("ABCDEF"), min_size=1, max_size=4), min_size=1, max_size=4), max_size=5
+)
+
+
+@given(RECORDS)
+def test_the_words_say_what_loops_over_records_say(records):
+    cohort = Cohort.of(records, "ABCDEF")
+    visits = [(p, k, visit) for p, record in enumerate(records) for k, visit in enumerate(record)]
+    assert cohort.visit_number.tolist() == [k for _, k, _ in visits]
+    assert cohort.visit_of_entry.tolist() == [v for v, (_, _, visit) in enumerate(visits) for _ in visit]
+    assert cohort.patient_of_entry.tolist() == [p for p, _, visit in visits for _ in visit]
+    assert np.diff(cohort.entry_starts).tolist() == [sum(map(len, record)) for record in records]
+    assert cohort.first_visits.tolist() == [v for v, (_, k, _) in enumerate(visits) if k == 0]
+    assert cohort.last_visits.tolist() == [v for v, (p, k, _) in enumerate(visits) if k == len(records[p]) - 1]
+    assert cohort.visits_with_next.tolist() == [v for v, (p, k, _) in enumerate(visits) if k < len(records[p]) - 1]
+    assert [cohort.codes_of(v).tolist() for v in range(len(visits))] == [
+        ["ABCDEF".index(code) for code in sorted(visit)] for _, _, visit in visits
+    ]
+    assert list(cohort.without_last_visits().patients()) == [
+        [sorted(visit) for visit in record[:-1]] for record in records if len(record) > 1
+    ]
+
+
+@given(st.sets(st.sampled_from("ABCDEF"), min_size=1), st.sets(st.sampled_from("ABCDEF"), min_size=1))
+def test_jaccard_is_that_of_sets(one, two):
+    cohort, first, second = Cohort.of([[one, two]]), np.array([0]), np.array([1])
+    assert cohort.jaccard(first, second)[0] == pytest.approx(len(one & two) / len(one | two))
+    assert cohort.jaccard(first, second) == cohort.jaccard(second, first)
+
+
+def test_cutting_visits_counts_days_anew_and_keeps_attributes(tiny_full):
+    """Patients of 2, 1 and 2 visits on days 0 and 30; 0; 0 and 7: each keeps the last one."""
+    last = tiny_full.with_visits(tiny_full.last_visits, tiny_full.last_visits + 1)
+    assert last.days.tolist() == [0, 0, 0] and last.days.dtype == np.int32
+    assert last.labels is None and last.label_names == ()
+    assert {name: a.values.tolist() for name, a in last.attributes.items()} == {
+        name: a.values.tolist() for name, a in tiny_full.attributes.items()
+    }
+
+
+def test_keeping_entries_counts_what_went():
+    cohort = Cohort.of([[["A", "B"], ["C"]], [["A"]]], days=np.array([0, 9, 0], dtype=np.int32))
+    kept = cohort.keep_entries(np.array([False, False, True, False]))
+    assert list(kept.patients()) == [[["C"]]] and kept.days.tolist() == [0]
+    assert kept.vocabulary == cohort.vocabulary
+    assert kept.card["dropped"] == {"entries left out": 3, "visits left empty": 2, "patients left without visits": 1}

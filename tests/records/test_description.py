@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.records import Cohort, description
-from adapcla.records.description import describe, jaccard, long_tail, overlap, spread
+from adapcla.records.description import describe, long_tail, overlap, spread
 
 
 def test_sizes_of_a_cohort_counted_by_eye(tiny_full):
@@ -92,12 +92,6 @@ def test_every_description_is_json_and_its_parts_add_up(patients):
     assert cut["head"]["codes"] + cut["mid"]["codes"] + cut["tail"]["codes"] == told["codes_present"]
     assert sum(part["codes"] for part in told["bands"].values()) == told["codes_present"]
     assert sum(part["share_of_entries"] for part in told["bands"].values()) == pytest.approx(1, abs=1e-5)
-
-
-@given(st.sets(st.sampled_from("ABCDEF"), min_size=1), st.sets(st.sampled_from("ABCDEF"), min_size=1))
-def test_jaccard_is_that_of_sets(one, two):
-    matrix = Cohort.of([[one, two]]).matrix()
-    assert jaccard(matrix, np.array([0]), np.array([1]))[0] == pytest.approx(len(one & two) / len(one | two))
 
 
 def test_the_spread_of_nothing_is_unknown():

@@ -85,7 +85,7 @@ def test_exactly_the_visits_in_order_pass(sizes, data):
 
 def test_days_may_fall_from_one_patient_to_the_next():
     """Days 0, 9 | 0, 3: the fall from 9 to 0 is the border between two patients."""
-    check_days(np.array([0, 9, 0, 3], dtype=np.int32), np.array([0, 2, 4]), 4)
+    check_days(np.array([0, 9, 0, 3], dtype=np.int32), np.array([0, 2, 4]))
 
 
 @pytest.mark.parametrize("name", ["../../escape", "a/b", "", "two words"])

@@ -54,7 +54,7 @@ def predictors(runs: dict[str, NeuralGenerator], draws: int, seed: int, historie
         if run.vocabulary_ != histories.vocabulary:
             raise UsageError(f"{name} was trained on another vocabulary than the held-out patients have")
         out[name] = _of_run(run, draws, seed)
-    out[AGAIN] = lambda cohort: np.asarray(cohort.matrix()[np.asarray(cohort.patient_starts)[1:] - 1].toarray(), float)
+    out[AGAIN] = lambda cohort: np.asarray(cohort.matrix()[cohort.last_visits].toarray(), float)
     if true_next_visit(histories.subset([0])) is not None:
         out[TRUTH] = lambda cohort: np.asarray(true_next_visit(cohort))
     return out

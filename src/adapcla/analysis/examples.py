@@ -59,7 +59,7 @@ def example_table(
     for number, case in enumerate(chosen_examples(cases, n, seed).tolist()):
         history = cases.histories.subset([case])
         for visit in range(history.n_visits):
-            held = np.asarray(history.codes[history.visit_starts[visit] : history.visit_starts[visit + 1]])
+            held = history.codes_of(visit)
             rows += _coded(strata, number, f"visit {visit + 1}", Role.HISTORY, held)
         truth = np.sort(cases.following[[case]].indices)
         rows += _coded(strata, number, "real next visit", Role.TRUTH, truth)

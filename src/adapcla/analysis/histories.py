@@ -11,7 +11,6 @@ from scipy import sparse
 from adapcla.generators.settings import Settings
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort
-from adapcla.records.cohort import starts_of
 from adapcla.sources import planted
 
 
@@ -48,19 +47,7 @@ def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
     fits = lengths >= 2 if longest is None else (lengths >= 2) & (lengths <= longest + 1)
     chosen = np.flatnonzero(fits)
     part = cohort.subset(chosen)
-    last = np.asarray(part.patient_starts)[1:] - 1
-    stays = np.ones(part.n_visits, dtype=bool)
-    stays[last] = False
-    histories = replace(
-        part,
-        codes=np.asarray(part.codes)[np.repeat(stays, part.codes_per_visit)],
-        visit_starts=starts_of(part.codes_per_visit[stays]),
-        patient_starts=starts_of(part.visits_per_patient - 1),
-        days=None if part.days is None else np.asarray(part.days)[stays],
-        labels=None,
-        label_names=(),
-    )
-    return NextVisits(histories, part.matrix()[last], chosen)
+    return NextVisits(part.without_last_visits(), part.matrix()[part.last_visits], chosen)
 
 
 def records_for(settings: Settings, histories: Cohort) -> Records:
@@ -86,5 +73,4 @@ def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:
     law = planted.law(asked["codes"], asked["population"], asked["law_seed"])
     if law.vocabulary != histories.vocabulary:
         return None
-    last = np.asarray(histories.patient_starts)[1:] - 1
-    return law.next_visit(law.after_visits(histories).rows(last))
+    return law.next_visit(law.after_visits(histories).rows(histories.last_visits))

@@ -195,7 +195,7 @@ def _before(train: Cohort, code: int) -> pl.DataFrame:
     """The most frequent codes of the visit before one with this code."""
     matrix = train.matrix()
     holds = np.flatnonzero(np.asarray(matrix[:, [code]].todense()).ravel())
-    follows = holds[~np.isin(holds, np.asarray(train.patient_starts)[:-1])]
+    follows = holds[train.visit_number[holds] > 0]
     sums = np.asarray(matrix[follows - 1].sum(axis=0)).ravel()
     order = np.argsort(-sums, kind="stable")[:TOP]
     return pl.DataFrame([{**_named(train, int(c)), "visits": int(sums[c])} for c in order if sums[c] > 0])

@@ -82,7 +82,6 @@ def _probabilities(
             logits = network.next_logits(records.batch(np.arange(low, min(low + 256, n))))  # type: ignore[attr-defined]
             out.append(torch.sigmoid((logits if bias is None else logits + bias).double()).numpy())
         return np.concatenate(out)
-    first = np.asarray(drawn.patient_starts)[:-1]
-    matrix = drawn.matrix()[first]
+    matrix = drawn.matrix()[drawn.first_visits]
     gather = sparse.csr_matrix((np.ones(len(history_of)), (history_of, np.arange(len(history_of)))))
     return np.asarray((gather @ matrix).todense(), dtype=np.float64) / draws

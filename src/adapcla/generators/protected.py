@@ -188,14 +188,12 @@ def bounded_counts(records: Records, bound: float) -> NDArray[np.float64]:
     [2.0, 2.0, 3.0]
     """
     cohort, n_codes = records.cohort, records.cohort.n_codes
-    patient = np.asarray(cohort.patient_of_visit)
-    inside = np.arange(cohort.n_visits) - np.asarray(cohort.patient_starts)[patient] < records.context
-    sizes = np.asarray(cohort.codes_per_visit)
-    stays = np.repeat(inside, sizes)
-    keys = np.repeat(patient, sizes)[stays].astype(np.int64) * n_codes + np.asarray(cohort.codes)[stays]
+    inside = cohort.visit_number < records.context
+    stays = np.repeat(inside, cohort.codes_per_visit)
+    keys = cohort.patient_of_entry[stays] * n_codes + np.asarray(cohort.codes)[stays]
     cells, times = np.unique(keys, return_counts=True)
     owner, code = cells // n_codes, cells % n_codes
-    visits = np.bincount(patient[inside], minlength=cohort.n_patients)
+    visits = np.bincount(cohort.patient_of_visit[inside], minlength=cohort.n_patients)
     norms = np.sqrt(
         np.bincount(owner, times.astype(float) ** 2, minlength=cohort.n_patients) + visits.astype(float) ** 2
     )

@@ -18,7 +18,7 @@ from adapcla.errors import AdapclaError
 from adapcla.networks.contract import Drawn, DrawRule, Network
 from adapcla.networks.draws import Noise
 from adapcla.records import Attribute, Cohort, Vocabulary
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import since_first, starts_of
 from adapcla.seeds import stream_key
 
 #: Patients computed together.
@@ -171,8 +171,7 @@ def as_cohort(
     starts = starts_of(rolled.lengths[has])
     days = None
     if with_days:
-        total = np.cumsum(rolled.gaps)
-        days = (total - np.repeat(total[starts[:-1]], rolled.lengths[has])).astype(np.int32)
+        days = since_first(np.cumsum(rolled.gaps), starts).astype(np.int32)
     attributes = {
         name: Attribute((rolled.attributes[has, column] - 1).astype(np.int16), law.categories[column])
         for column, name in enumerate(law.names)

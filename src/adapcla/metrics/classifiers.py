@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adapcla.metrics.packing import NOBODY, FlatVisits, Packed, pack
 from adapcla.metrics.protocols import Tasks
-from adapcla.records.cohort import ranges, starts_of
+from adapcla.records.runs import ranges, starts_of
 from adapcla.seeds import generator
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def synthetic_counts(comparison: Comparison) -> list[Counts]:
         return [whole]
     n_groups, n_codes = int(groups.max()) + 1, cohort.n_codes
     of_visit = groups[cohort.patient_of_visit]
-    of_entry = np.repeat(of_visit, cohort.codes_per_visit)
+    of_entry = groups[cohort.patient_of_entry]
     parts = np.bincount(of_entry * n_codes + cohort.codes, minlength=n_groups * n_codes).reshape(n_groups, n_codes)
     visits = np.bincount(of_visit, minlength=n_groups)
     rest = zip(parts, visits, strict=True)
@@ -213,7 +213,7 @@ def unseen_mass(comparison: Comparison) -> dict[str, Score]:
 def _mass(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> dict[str, Score]:
     """Share of the generated codes in each set."""
     cohort = comparison.synthetic
-    patient = np.repeat(cohort.patient_of_visit, cohort.codes_per_visit)
+    patient = cohort.patient_of_entry
     n = cohort.n_patients
     tops = np.stack([np.bincount(patient[mask[cohort.codes]], minlength=n) for mask in masks.values()], axis=1)
     bottoms = np.repeat(np.bincount(patient, minlength=n)[:, None], len(masks), axis=1)

@@ -14,20 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.records.cohort import starts_of
 from adapcla.seeds import generator
-
-
-def keep_entries(cohort: Cohort, keep: NDArray[np.bool_]) -> Cohort:
-    """The cohort with only these of its entries; visits and patients that lose everything are dropped.
-
-    >>> keep_entries(Cohort.of([[["A", "B"], ["C"]]]), np.array([True, False, False])).n_visits
-    1
-    """
-    sizes = np.add.reduceat(keep.astype(np.int64), cohort.visit_starts[:-1]) if cohort.n_visits else np.zeros(0, int)
-    visits = np.bincount(cohort.patient_of_visit[sizes > 0], minlength=cohort.n_patients)
-    codes = np.asarray(cohort.codes)[keep]
-    return Cohort(cohort.vocabulary, codes, starts_of(sizes[sizes > 0]), starts_of(visits[visits > 0]))
 
 
 def tail_per_visit(cohort: Cohort, tail: NDArray[np.bool_]) -> float:
@@ -52,7 +39,7 @@ def with_fewer_tail_codes(cohort: Cohort, tail: NDArray[np.bool_], rate: float, 
         return cohort
     keep = np.ones(cohort.n_entries, dtype=bool)
     keep[generator(seed, "fewer tail codes").choice(entries, surplus, replace=False)] = False
-    return keep_entries(cohort, keep)
+    return cohort.keep_entries(keep)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +79,8 @@ class Profile:
         target = np.empty(n, dtype=np.int64)
         target[by_size] = wanted
         # Tail codes come first in each visit, in random order, then the others: the first `target` stay.
-        visit = np.repeat(np.arange(n), cohort.codes_per_visit)
-        order = np.lexsort((draw.random(cohort.n_entries), ~self.tail[cohort.codes], visit))
+        order = np.lexsort((draw.random(cohort.n_entries), ~self.tail[cohort.codes], cohort.visit_of_entry))
         place = np.arange(cohort.n_entries) - np.repeat(cohort.visit_starts[:-1], cohort.codes_per_visit)
         keep = np.zeros(cohort.n_entries, dtype=bool)
         keep[order[place < np.repeat(target, cohort.codes_per_visit)]] = True
-        return keep_entries(cohort, keep)
+        return cohort.keep_entries(keep)

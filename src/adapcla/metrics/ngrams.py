@@ -38,7 +38,7 @@ def sequential_counts(cohort: Cohort) -> sparse.csr_matrix:
     [[0, 1], [0, 0]]
     """
     visits = cohort.matrix().astype(np.int64)
-    first = np.flatnonzero(np.diff(cohort.patient_of_visit) == 0)
+    first = cohort.visits_with_next
     counts = (visits[first].T @ visits[first + 1]).tocsr()
     counts.sort_indices()
     return counts

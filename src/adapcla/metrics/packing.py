@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.records.cohort import ranges, starts_of
+from adapcla.records.runs import ranges, starts_of
 
 #: Marks an empty place in a table of patient positions.
 NOBODY = -1

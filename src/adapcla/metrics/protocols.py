@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.metrics.privacy.fingerprints import code_keys, record_fingerprints
 from adapcla.records import Cohort, LabelRule
-from adapcla.records.cohort import ranges, starts_of
+from adapcla.records.fingerprints import code_keys, record_fingerprints
 from adapcla.seeds import generator
 
 #: The paper's balanced sets: training and validation patients (synthetic), test patients (real).
@@ -83,17 +82,7 @@ def recent(cohort: Cohort, n_visits: int = LONGEST_RECORD) -> Cohort:
     [[['B'], ['C']]]
     """
     stops = np.asarray(cohort.patient_starts[1:])
-    return _with_visits(cohort, np.maximum(cohort.patient_starts[:-1], stops - n_visits), stops)
-
-
-def before_last(cohort: Cohort) -> Cohort:
-    """The patients of two or more visits without their last visit.
-
-    >>> list(before_last(Cohort.of([[["A"], ["B"]], [["C"]]])).patients())
-    [[['A']]]
-    """
-    several = cohort.subset(np.flatnonzero(cohort.visits_per_patient >= 2))
-    return _with_visits(several, several.patient_starts[:-1], several.patient_starts[1:] - 1)
+    return cohort.with_visits(np.maximum(cohort.first_visits, stops - n_visits), stops)
 
 
 def last_visit_labels(cohort: Cohort, rule: LabelRule) -> NDArray[np.uint8]:
@@ -104,7 +93,7 @@ def last_visit_labels(cohort: Cohort, rule: LabelRule) -> NDArray[np.uint8]:
     [[0, 1]]
     """
     several = cohort.visits_per_patient >= 2
-    return rule.apply_visits(cohort)[cohort.patient_starts[1:][several] - 1]
+    return rule.apply_visits(cohort)[cohort.last_visits[several]]
 
 
 def balanced(
@@ -239,9 +228,9 @@ def natural_trial(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, m
 def next_visit_trial(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, most: int | None = None) -> Trial:
     """The labels of the last visit from the visits before it; one classifier with an output for each label."""
     return _whole_trial(
-        before_last(synthetic),
+        synthetic.without_last_visits(),
         last_visit_labels(synthetic, rule),
-        before_last(test),
+        test.without_last_visits(),
         last_visit_labels(test, rule),
         seed,
         "tstr-next",
@@ -265,18 +254,3 @@ def _whole_trial(
     parts = apart(record_keys(synthetic), drawn, VALID_SHARE, random)
     train, valid = (Tasks(inputs, (rows,), (ours[rows],)) for rows in parts)
     return Trial(train, valid, Tasks(recent(test), (np.arange(test.n_patients),), (theirs,)))
-
-
-def _with_visits(cohort: Cohort, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Cohort:
-    """Each patient with the visits from `first` up to `stop` only; labels and days no longer apply and go."""
-    visits = ranges(first, stop)
-    entries = ranges(cohort.visit_starts[visits], cohort.visit_starts[visits + 1])
-    return replace(
-        cohort,
-        codes=np.asarray(cohort.codes[entries]),
-        visit_starts=starts_of(cohort.codes_per_visit[visits]),
-        patient_starts=starts_of(np.asarray(stop - first)),
-        days=None,
-        labels=None,
-        label_names=(),
-    )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from adapcla.networks.lines import AttentionLines, attention_lines
 from adapcla.records import Cohort
-from adapcla.records.cohort import ranges, starts_of
+from adapcla.records.runs import ranges, starts_of
 
 
 class LengthGroup(NamedTuple):

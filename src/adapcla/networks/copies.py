@@ -14,7 +14,7 @@ from adapcla.networks.architecture import CopyArchitecture
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Shape
 from adapcla.networks.draws import Noise
-from adapcla.records.cohort import ranges
+from adapcla.records.runs import ranges
 
 
 class Reading(NamedTuple):

@@ -5,7 +5,8 @@ May not: read anybody's file format, know a network, a metric or a figure.
 May import: numpy, scipy and the ground floor.
 """
 
-from adapcla.records.cohort import Attribute, Cohort
+from adapcla.records.attribute import Attribute
+from adapcla.records.cohort import Cohort
 from adapcla.records.hierarchy import Hierarchy
 from adapcla.records.labels import LabelRule
 from adapcla.records.origin import Kind, Origin

@@ -7,34 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.errors import InputError
-from adapcla.records import store
-from adapcla.records.invariants import (
-    check_attributes,
-    check_codes,
-    check_days,
-    check_labels,
-    check_runs,
-    require_form,
-)
+from adapcla.records import invariants, store
+from adapcla.records.attribute import Attribute
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
+from adapcla.records.runs import ranges, run_sums, since_first, starts_of
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
 from adapcla.records.strata import Strata
 from adapcla.records.vocabulary import Code, Vocabulary
-
-
-class Attribute(NamedTuple):
-    """A static property of patients, such as sex: one small integer a patient (−1 unknown) and what it means."""
-
-    values: NDArray[np.int16]
-    categories: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +51,10 @@ class Cohort:
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_form("codes", self.codes, np.int32)
-        check_runs("visit_starts", self.visit_starts, self.n_entries)
-        check_runs("patient_starts", self.patient_starts, self.n_visits)
-        check_codes(self.codes, self.visit_starts, self.n_codes)
-        if self.days is not None:
-            check_days(self.days, self.patient_starts, self.n_visits)
-        check_labels(self.labels, self.n_patients, len(self.label_names))
-        check_attributes(self.attributes, self.n_patients)
+        invariants.check_visits(self.codes, self.visit_starts, self.patient_starts, self.n_codes)
+        invariants.check_days(self.days, self.patient_starts)
+        invariants.check_labels(self.labels, self.n_patients, len(self.label_names))
+        invariants.check_attributes(self.attributes, self.n_patients)
 
     # ---- making one -------------------------------------------------------------------------------------
     @classmethod
@@ -83,19 +66,14 @@ class Cohort:
     ) -> Cohort:
         """A cohort from nested lists of code strings; for examples and tests, not for large data."""
         rows = [[sorted(set(visit)) for visit in patient] for patient in patients]
-        if vocabulary is None:
-            vocabulary = Vocabulary.of(code for patient in rows for visit in patient for code in visit)
-        elif not isinstance(vocabulary, Vocabulary):
-            vocabulary = Vocabulary.of(vocabulary)
-        flat = [code for patient in rows for visit in patient for code in visit]
-        visit_sizes = [len(visit) for patient in rows for visit in patient]
-        positions = vocabulary.positions(flat)
-        if (positions < 0).any():
-            raise InputError("a code outside the vocabulary", remedy="add it to the vocabulary or drop it")
+        visits = [visit for patient in rows for visit in patient]
+        flat = [code for visit in visits for code in visit]
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary.of(flat if vocabulary is None else vocabulary)
         return cls(
             vocabulary,
-            positions.astype(np.int32),
-            starts_of(np.array(visit_sizes, dtype=np.int64)),
+            vocabulary.positions(flat, complete=True).astype(np.int32),
+            starts_of(np.array([len(visit) for visit in visits], dtype=np.int64)),
             starts_of(np.array([len(patient) for patient in rows], dtype=np.int64)),
             **extras,
         )
@@ -104,40 +82,20 @@ class Cohort:
     def open(cls, folder: str | Path) -> Cohort:
         """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
         content = store.open_folder(Path(folder))
-        label_names, categories = store.names_of(content, Path(folder))
         Origin.from_card(content.card)  # one that cannot be read is said now, not when it is asked for
-        attributes = {name: Attribute(content.arrays[f"attribute_{name}"], names) for name, names in categories.items()}
         return cls(
             Vocabulary(content.codes),
-            content.arrays["codes"],
-            content.arrays["visit_starts"],
-            content.arrays["patient_starts"],
-            days=content.arrays.get("days"),
-            labels=content.arrays.get("labels"),
-            label_names=label_names,
-            attributes=attributes,
+            **content.arrays,
+            label_names=content.label_names,
+            attributes=content.attributes,
             card=content.card,
         )
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
         """Write the cohort to a folder, whole or not at all."""
-        arrays: dict[str, NDArray[Any]] = {
-            "codes": self.codes,
-            "visit_starts": self.visit_starts,
-            "patient_starts": self.patient_starts,
-        }
-        if self.days is not None:
-            arrays["days"] = self.days
-        if self.labels is not None:
-            arrays["labels"] = self.labels
-        for name, attribute in self.attributes.items():
-            arrays[f"attribute_{name}"] = attribute.values
-        card = dict(self.card)
-        card["patients"], card["visits"], card["codes"] = self.n_patients, self.n_visits, self.n_codes
-        card["entries"] = self.n_entries
-        card["labels"] = list(self.label_names)
-        card["attributes"] = {name: list(a.categories) for name, a in sorted(self.attributes.items())}
-        return store.save_folder(Path(folder), arrays, self.vocabulary.codes, card, overwrite=overwrite)
+        arrays = {name: array for name in store.ARRAY_TYPES if (array := getattr(self, name)) is not None}
+        content = store.FolderContent(arrays, self.vocabulary.codes, self.label_names, self.attributes, self.card)
+        return store.save_folder(Path(folder), content, overwrite)
 
     @property
     def origin(self) -> Origin:
@@ -180,15 +138,63 @@ class Cohort:
         """The patient that each visit belongs to."""
         return np.repeat(np.arange(self.n_patients, dtype=np.int64), self.visits_per_patient)
 
+    @cached_property
+    def visit_number(self) -> NDArray[np.int64]:
+        """The number of each visit in its patient's record, from 0.
+
+        >>> Cohort.of([[["A"], ["B"]], [["A"]]]).visit_number.tolist()
+        [0, 1, 0]
+        """
+        return np.arange(self.n_visits, dtype=np.int64) - np.asarray(self.patient_starts)[self.patient_of_visit]
+
+    @property
+    def visit_of_entry(self) -> NDArray[np.int64]:
+        """The visit that each entry belongs to.
+
+        >>> Cohort.of([[["A", "B"], ["B"]]]).visit_of_entry.tolist()
+        [0, 0, 1]
+        """
+        return np.repeat(np.arange(self.n_visits, dtype=np.int64), self.codes_per_visit)
+
+    def codes_of(self, visit: int) -> NDArray[np.int32]:
+        """The codes of one visit, by position in the vocabulary."""
+        return np.asarray(self.codes[self.visit_starts[visit] : self.visit_starts[visit + 1]])
+
+    @property
+    def patient_of_entry(self) -> NDArray[np.int64]:
+        """The patient that each entry belongs to."""
+        return np.repeat(self.patient_of_visit, self.codes_per_visit)
+
+    @property
+    def entry_starts(self) -> NDArray[np.int64]:
+        """Where the entries of each patient begin, with the end as last element."""
+        return np.asarray(self.visit_starts)[np.asarray(self.patient_starts)]
+
+    @property
+    def first_visits(self) -> NDArray[np.int64]:
+        """The first visit of each patient."""
+        return np.asarray(self.patient_starts)[:-1]
+
+    @property
+    def last_visits(self) -> NDArray[np.int64]:
+        """The last visit of each patient."""
+        return np.asarray(self.patient_starts)[1:] - 1
+
+    @property
+    def visits_with_next(self) -> NDArray[np.int64]:
+        """The visits that another visit of the same patient comes after; that one is the next in the arrays.
+
+        >>> Cohort.of([[["A"], ["B"]], [["A"]], [["A"], ["C"]]]).visits_with_next.tolist()
+        [0, 3]
+        """
+        return np.flatnonzero(np.diff(self.patient_of_visit) == 0)
+
     # ---- what it says -----------------------------------------------------------------------------------
     def patients(self) -> Iterator[list[list[str]]]:
         """Patients one by one, as lists of visits of code strings."""
         tokens = self.vocabulary.tokens
-        for p in range(self.n_patients):
-            yield [
-                [tokens[c] for c in self.codes[self.visit_starts[v] : self.visit_starts[v + 1]]]
-                for v in range(self.patient_starts[p], self.patient_starts[p + 1])
-            ]
+        for first, last in zip(self.first_visits, self.last_visits, strict=True):
+            yield [[tokens[code] for code in self.codes_of(visit)] for visit in range(first, last + 1)]
 
     def matrix(self) -> sparse.csr_matrix:
         """Visits × codes, 1 where the visit holds the code."""
@@ -199,13 +205,22 @@ class Cohort:
 
     def patient_matrix(self) -> sparse.csr_matrix:
         """Patients × codes, the number of the patient's visits that hold the code."""
-        starts = np.asarray(self.visit_starts)[np.asarray(self.patient_starts)]
         out = sparse.csr_matrix(
-            (np.ones(self.n_entries, dtype=np.float32), np.array(self.codes), starts),
+            (np.ones(self.n_entries, dtype=np.float32), np.array(self.codes), self.entry_starts),
             shape=(self.n_patients, self.n_codes),
         )
         out.sum_duplicates()
         return out
+
+    def jaccard(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the codes of visit first[i] and visit second[i] share, divided by what they hold together.
+
+        >>> Cohort.of([[["A", "B"], ["B"]]]).jaccard(np.array([0]), np.array([1])).tolist()
+        [0.5]
+        """
+        visits, sizes = self.matrix(), self.codes_per_visit
+        shared = np.asarray(visits[first].multiply(visits[second]).sum(axis=1), dtype=float).ravel()
+        return shared / (sizes[first] + sizes[second] - shared)
 
     @cached_property
     def visit_counts(self) -> NDArray[np.int64]:
@@ -253,19 +268,40 @@ class Cohort:
         chosen = chosen.astype(np.int64)
         if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.n_patients:
             raise IndexError(f"a position outside 0 … {self.n_patients - 1}")
-        visits = ranges(self.patient_starts[chosen], self.patient_starts[chosen + 1])
-        entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
         return replace(
             self,
-            codes=np.asarray(self.codes[entries]),
-            visit_starts=starts_of(self.codes_per_visit[visits]),
-            patient_starts=starts_of(self.visits_per_patient[chosen]),
-            days=None if self.days is None else np.asarray(self.days[visits]),
+            **self._arrays(self.patient_starts[chosen], self.patient_starts[chosen + 1]),
             labels=None if self.labels is None else np.asarray(self.labels[chosen]),
-            attributes={
-                name: Attribute(np.asarray(a.values[chosen]), a.categories) for name, a in self.attributes.items()
-            },
+            attributes={name: a.of_patients(chosen) for name, a in self.attributes.items()},
         )
+
+    def with_visits(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Cohort:
+        """Each patient with the visits from `first` up to `stop` alone; labels, which speak of all visits, go.
+
+        >>> list(Cohort.of([[["A"], ["B"], ["C"]]]).with_visits(np.array([1]), np.array([3])).patients())
+        [[['B'], ['C']]]
+        """
+        return replace(self, **self._arrays(first, stop), labels=None, label_names=())
+
+    def without_last_visits(self) -> Cohort:
+        """The patients of two or more visits, without their last visit.
+
+        >>> list(Cohort.of([[["A"], ["B"]], [["C"]]]).without_last_visits().patients())
+        [[['A']]]
+        """
+        several = self.subset(np.flatnonzero(self.visits_per_patient >= 2))
+        return several.with_visits(several.first_visits, several.last_visits)
+
+    def _arrays(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> dict[str, Any]:
+        """The arrays of patients who have the visits from first[i] up to stop[i]."""
+        visits = ranges(first, stop)
+        patient_starts = starts_of(np.asarray(stop - first))
+        return {
+            "codes": np.asarray(self.codes[ranges(self.visit_starts[visits], self.visit_starts[visits + 1])]),
+            "visit_starts": starts_of(self.codes_per_visit[visits]),
+            "patient_starts": patient_starts,
+            "days": None if self.days is None else since_first(self.days[visits], patient_starts),
+        }
 
     def followed_by(self, other: Cohort) -> Cohort:
         """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
@@ -275,7 +311,7 @@ class Cohort:
         """
         other = other.on(self.vocabulary)
         same = {
-            name: Attribute(np.concatenate([a.values, other.attributes[name].values]), a.categories)
+            name: a.followed_by(other.attributes[name])
             for name, a in self.attributes.items()
             if name in other.attributes and other.attributes[name].categories == a.categories
         }
@@ -334,60 +370,31 @@ class Cohort:
         (1, 1, {'entries of codes left out': 2, 'visits left empty': 2, 'patients left without visits': 1})
         """
         stay = np.asarray(keep, dtype=bool)
-        entry_stays = stay[self.codes]
-        sizes = np.add.reduceat(entry_stays, self.visit_starts[:-1]) if self.n_visits else np.zeros(0, int)
+        part = self.keep_entries(stay[self.codes], "entries of codes left out")
+        new_position = (np.cumsum(stay) - 1).astype(np.int32)
+        return replace(part, vocabulary=self.vocabulary.subset(stay), codes=new_position[part.codes])
+
+    def keep_entries(self, keep: NDArray[np.bool_], reason: str = "entries left out") -> Cohort:
+        """The patients with only these entries; emptied visits and patients go, counted in the card.
+
+        >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
+        1
+        """
+        sizes = run_sums(keep.astype(np.int64), self.visit_starts)
         visit_stays = sizes > 0
         visits = np.bincount(self.patient_of_visit[visit_stays], minlength=self.n_patients)
         patient_stays = visits > 0
-        new_position = (np.cumsum(stay) - 1).astype(np.int32)
+        patient_starts = starts_of(visits[patient_stays])
+        stays = {reason: keep, "visits left empty": visit_stays, "patients left without visits": patient_stays}
         dropped = dict(self.card.get("dropped", {}))
-        for reason, n in (
-            ("entries of codes left out", int((~entry_stays).sum())),
-            ("visits left empty", int((~visit_stays).sum())),
-            ("patients left without visits", int((~patient_stays).sum())),
-        ):
-            if n:
-                dropped[reason] = dropped.get(reason, 0) + n
-        days = None if self.days is None else _rebased(self.days[visit_stays], visits[patient_stays])
+        dropped |= {what: dropped.get(what, 0) + n for what, mask in stays.items() if (n := int((~mask).sum()))}
         return replace(
             self,
-            vocabulary=self.vocabulary.subset(stay),
-            codes=new_position[self.codes[entry_stays]],
+            codes=np.asarray(self.codes)[keep],
             visit_starts=starts_of(sizes[visit_stays]),
-            patient_starts=starts_of(visits[patient_stays]),
-            days=days,
+            patient_starts=patient_starts,
+            days=None if self.days is None else since_first(self.days[visit_stays], patient_starts),
             labels=None if self.labels is None else self.labels[patient_stays],
-            attributes={n: Attribute(a.values[patient_stays], a.categories) for n, a in self.attributes.items()},
+            attributes={name: a.of_patients(patient_stays) for name, a in self.attributes.items()},
             card={**self.card, "dropped": dropped},
         )
-
-
-def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each run begins, from the runs' sizes, with the end as last element.
-
-    >>> starts_of(np.array([2, 3])).tolist()
-    [0, 2, 5]
-    """
-    out = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=out[1:])
-    return out
-
-
-def ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All integers of several ranges, one after another.
-
-    >>> ranges(np.array([5, 0]), np.array([7, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    sizes = np.asarray(stops) - np.asarray(starts)
-    total = int(sizes.sum())
-    if total == 0:
-        return np.zeros(0, dtype=np.int64)
-    begin = np.repeat(np.asarray(starts) - starts_of(sizes)[:-1], sizes)
-    return begin + np.arange(total, dtype=np.int64)
-
-
-def _rebased(days: NDArray[np.int32], visits: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Days counted from the first visit that is left."""
-    first = np.repeat(days[starts_of(visits)[:-1]], visits) if len(visits) else days
-    return (days - first).astype(np.int32)

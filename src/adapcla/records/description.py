@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from adapcla.records.cohort import Cohort
 from adapcla.records.strata import BANDS, TAIL_CUTS, Strata
@@ -93,17 +92,6 @@ def long_tail(counts: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def jaccard(matrix: sparse.csr_matrix, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What the codes of row first[i] and row second[i] share, divided by what they hold together.
-
-    >>> jaccard(Cohort.of([[["A", "B"], ["B"]]]).matrix(), np.array([0]), np.array([1])).tolist()
-    [0.5]
-    """
-    sizes = np.diff(matrix.indptr)
-    shared = np.asarray(matrix[first].multiply(matrix[second]).sum(axis=1), dtype=float).ravel()
-    return shared / (sizes[first] + sizes[second] - shared)
-
-
 def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     """Mean Jaccard overlap of a visit with the patient's next, and with a visit of somebody drawn at random.
 
@@ -111,7 +99,7 @@ def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     1.0
     """
     patient = cohort.patient_of_visit
-    first = np.flatnonzero(np.diff(patient) == 0)
+    first = cohort.visits_with_next
     if len(first) == 0:
         return {"next_visit": None, "random_visit": None, "pairs": 0, "reason": "no patient has two visits"}
     rng = generator(seed, "describe/overlap")
@@ -119,10 +107,9 @@ def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
         first = np.sort(rng.choice(first, MOST_PAIRS, replace=False))
     anybody = rng.integers(0, cohort.n_visits, len(first))
     other = patient[anybody] != patient[first]
-    matrix = cohort.matrix()
     return {
-        "next_visit": _rounded(jaccard(matrix, first, first + 1).mean()),
-        "random_visit": _rounded(jaccard(matrix, first[other], anybody[other]).mean()) if other.any() else None,
+        "next_visit": _rounded(cohort.jaccard(first, first + 1).mean()),
+        "random_visit": _rounded(cohort.jaccard(first[other], anybody[other]).mean()) if other.any() else None,
         "pairs": len(first),
     }
 
@@ -151,8 +138,8 @@ def _days(cohort: Cohort) -> dict[str, Any] | None:
     if cohort.days is None:
         return None
     days = np.asarray(cohort.days, dtype=np.int64)
-    gaps = np.diff(days)[np.diff(cohort.patient_of_visit) == 0]
-    last = days[np.asarray(cohort.patient_starts)[1:] - 1]
+    gaps = np.diff(days)[cohort.visits_with_next]
+    last = days[cohort.last_visits]
     return {"between_visits": spread(gaps), "first_to_last": spread(last[cohort.visits_per_patient > 1])}
 
 

@@ -33,6 +33,16 @@ def check_runs(name: str, starts: NDArray[np.int64], end: int) -> None:
     )
 
 
+def check_visits(
+    codes: NDArray[np.int32], visit_starts: NDArray[np.int64], patient_starts: NDArray[np.int64], n_codes: int
+) -> None:
+    """Raise unless patients have visits, and visits have known codes, each once, ascending."""
+    require_form("codes", codes, np.int32)
+    check_runs("visit_starts", visit_starts, len(codes))
+    check_runs("patient_starts", patient_starts, len(visit_starts) - 1)
+    check_codes(codes, visit_starts, n_codes)
+
+
 def check_codes(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], n_codes: int) -> None:
     """Raise unless every visit holds known codes, each once, ascending."""
     if len(codes) == 0:
@@ -44,11 +54,13 @@ def check_codes(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], n_cod
     require(bool(rising.all()), "a visit with repeated or unordered codes", "each code once, ascending")
 
 
-def check_days(days: NDArray[np.int32], patient_starts: NDArray[np.int64], n_visits: int) -> None:
-    """Raise unless days count from each patient's first visit and never fall."""
+def check_days(days: NDArray[np.int32] | None, patient_starts: NDArray[np.int64]) -> None:
+    """Raise unless days, where there are any, count from each patient's first visit and never fall."""
+    if days is None:
+        return
     require_form("days", days, np.int32)
-    require(len(days) == n_visits, "days do not match the visits", "one day a visit")
-    if n_visits == 0:
+    require(len(days) == patient_starts[-1], "days do not match the visits", "one day a visit")
+    if len(days) == 0:
         return
     require(bool((days[patient_starts[:-1]] == 0).all()), "days that do not begin at 0", "days since the first visit")
     going_on = np.diff(days) >= 0

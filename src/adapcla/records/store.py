@@ -22,11 +22,15 @@ from adapcla.files import (
     verify_manifest,
     write_manifest,
 )
+from adapcla.records.attribute import Attribute
 from adapcla.records.vocabulary import Code
 
 CARD = "card.json"
 VOCABULARY = "vocabulary.parquet"
-_ARRAY_TYPES = {
+#: The files of attributes begin with this.
+_PREFIX = "attribute_"
+#: The arrays of every cohort and the types of their numbers; attributes are int16.
+ARRAY_TYPES = {
     "codes": np.int32,
     "visit_starts": np.int64,
     "patient_starts": np.int64,
@@ -38,24 +42,31 @@ _ARRAY_TYPES = {
 class FolderContent(NamedTuple):
     """What a cohort folder holds."""
 
+    #: By the names of `ARRAY_TYPES`; days and labels may be absent.
     arrays: dict[str, NDArray[Any]]
     codes: tuple[Code, ...]
+    label_names: tuple[str, ...]
+    attributes: dict[str, Attribute]
     card: dict[str, Any]
 
 
-def save_folder(
-    folder: Path,
-    arrays: dict[str, NDArray[Any]],
-    codes: Sequence[Code],
-    card: dict[str, Any],
-    overwrite: bool = False,
-) -> Path:
+def save_folder(folder: Path, content: FolderContent, overwrite: bool = False) -> Path:
     """Write a cohort folder whole or not at all."""
+    arrays = {**content.arrays, **{_PREFIX + name: a.values for name, a in content.attributes.items()}}
+    card = {
+        **content.card,
+        "patients": len(arrays["patient_starts"]) - 1,
+        "visits": len(arrays["visit_starts"]) - 1,
+        "codes": len(content.codes),
+        "entries": len(arrays["codes"]),
+        "labels": list(content.label_names),
+        "attributes": {name: list(attribute.categories) for name, attribute in content.attributes.items()},
+    }
     needed = sum(array.nbytes for array in arrays.values())
     with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as temporary:
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
-        finish_folder(temporary, codes, card)
+        finish_folder(temporary, content.codes, card)
     return folder
 
 
@@ -110,25 +121,21 @@ def open_folder(folder: Path) -> FolderContent:
     for name in ("codes.npy", "visit_starts.npy", "patient_starts.npy", VOCABULARY, CARD):
         if name not in manifest["files"]:
             raise InputError(f"{name} is not listed", path=folder / MANIFEST, remedy="make the cohort again")
-    names = [name for name in manifest["files"] if name.endswith(".npy")]
-    arrays = {Path(name).stem: _mapped(folder / name) for name in names}
+    names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
+    arrays = {name: _mapped(folder / f"{name}.npy") for name in names}
+    values = {name.removeprefix(_PREFIX): arrays.pop(name) for name in names if name.startswith(_PREFIX)}
     card = read_json(folder / CARD)
-    return FolderContent(arrays, read_vocabulary(folder / VOCABULARY), card)
-
-
-def names_of(content: FolderContent, folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """The names of the labels, and the categories of each attribute, that the card gives to the arrays."""
-    labels, attributes = content.card.get("labels", []), content.card.get("attributes", {})
-    good = _is_texts(labels) and isinstance(attributes, dict) and all(_is_texts(a) for a in attributes.values())
-    present = {name.removeprefix("attribute_") for name in content.arrays if name.startswith("attribute_")}
-    if not good or set(attributes) != present:
+    labels, categories = card.get("labels", []), card.get("attributes", {})
+    good = _is_texts(labels) and isinstance(categories, dict) and all(_is_texts(texts) for texts in categories.values())
+    if not good or set(categories) != set(values) or not set(arrays) <= set(ARRAY_TYPES):
         raise InputError(
             "labels or attributes that the arrays do not have",
             path=folder / CARD,
             expected="a name for each label, and for each attribute its categories",
             remedy="make the cohort again",
         )
-    return tuple(labels), {name: tuple(categories) for name, categories in attributes.items()}
+    attributes = {name: Attribute(values[name], tuple(texts)) for name, texts in categories.items()}
+    return FolderContent(arrays, read_vocabulary(folder / VOCABULARY), tuple(labels), attributes, card)
 
 
 def _is_texts(value: Any) -> bool:
@@ -152,7 +159,7 @@ def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
 def _mapped(path: Path) -> NDArray[Any]:
     """An array from disk by memory map, of the type its name promises."""
     array = read_array(path, mapped=path.is_file() and path.stat().st_size >= 4096)
-    wanted = np.dtype(_ARRAY_TYPES.get(path.stem, np.int16))
+    wanted = np.dtype(ARRAY_TYPES.get(path.stem, np.int16))
     if array.dtype != wanted:
         raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(wanted), remedy="make it again")
     return array

@@ -118,13 +118,16 @@ class Vocabulary:
         """The domains that occur, sorted."""
         return tuple(sorted({code.domain for code in self.codes}))
 
-    def positions(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """The position of each code string, −1 where unknown.
+    def positions(self, tokens: Sequence[str], complete: bool = False) -> NDArray[np.int64]:
+        """The position of each code string, −1 where unknown; with `complete` an unknown one is an error.
 
         >>> Vocabulary.of(["A", "B"]).positions(["B", "C"]).tolist()
         [1, -1]
         """
-        return np.array([self.index.get(token, -1) for token in tokens], dtype=np.int64)
+        out = np.array([self.index.get(token, -1) for token in tokens], dtype=np.int64)
+        if complete and (out < 0).any():
+            raise InputError("a code outside the vocabulary", remedy="add it to the vocabulary or drop it")
+        return out
 
     def subset(self, keep: NDArray[np.bool_]) -> Vocabulary:
         """The vocabulary of the kept codes.

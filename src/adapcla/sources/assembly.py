@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import since_first, starts_of
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.contract import Options
 from adapcla.sources.workbench import Workbench
@@ -217,7 +217,7 @@ def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -
     if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
         return None
     days = np.asarray(moments, dtype=np.float64)[kept]
-    since = days - np.repeat(days[starts_of(visits_of.astype(np.int64))[:-1]], visits_of)
+    since = since_first(days, starts_of(visits_of.astype(np.int64)))
     return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import starts_of
 
 LEVELS = ("full", "category", "ccs")
 ICD9, ICD10 = "ICD9CM", "ICD10CM"
@@ -196,8 +196,7 @@ def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
     """
     vocabulary = Vocabulary.of(codes)
     position = vocabulary.positions([code.token for code in codes])
-    visit = np.repeat(np.arange(cohort.n_visits, dtype=np.int64), cohort.codes_per_visit)
-    keys = np.unique(visit * max(len(vocabulary), 1) + position[cohort.codes])
+    keys = np.unique(cohort.visit_of_entry * max(len(vocabulary), 1) + position[cohort.codes])
     visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
     sizes = np.bincount(visit_of, minlength=cohort.n_visits).astype(np.int64)
     return replace(cohort, vocabulary=vocabulary, codes=code_of.astype(np.int32), visit_starts=starts_of(sizes))

@@ -336,7 +336,7 @@ def _record(cohort: Cohort, patient: int, facts: list[str]) -> dict[str, Any]:
     """One patient as HALO writes it."""
     visits = range(int(cohort.patient_starts[patient]), int(cohort.patient_starts[patient + 1]))
     record: dict[str, Any] = {
-        "visits": [cohort.codes[cohort.visit_starts[v] : cohort.visit_starts[v + 1]].tolist() for v in visits],
+        "visits": [cohort.codes_of(visit).tolist() for visit in visits],
         "labels": np.zeros(0) if cohort.labels is None else np.asarray(cohort.labels[patient], dtype=np.float64),
         "id": patient,
     }

@@ -10,7 +10,7 @@ from tests.sources.cohorts import cohorts
 from adapcla.errors import InputError
 from adapcla.records import Cohort
 from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import LAST_DAY, blocks, dates, facts, visit_index
+from adapcla.sources.export.rows import LAST_DAY, blocks, dates, facts
 
 
 @settings(max_examples=30)
@@ -27,7 +27,6 @@ def test_blocks_hold_every_patient_once_in_order(cohort: Cohort) -> None:
 def test_the_calendar_counts_days_or_visits(tiny: Cohort, tiny_full: Cohort) -> None:
     assert (dates(tiny_full) - np.datetime64("2000-01-01")).astype(int).tolist() == [0, 30, 0, 0, 7]
     assert (dates(tiny) - np.datetime64("2000-01-01")).astype(int).tolist() == [0, 1, 0, 0, 1]
-    assert visit_index(tiny).tolist() == [0, 1, 0, 0, 1]
 
 
 def test_the_calendar_ends() -> None:

@@ -157,7 +157,7 @@ def test_a_cohort_without_the_attributes_is_refused_by_name():
 
 def test_unknown_codes_sexes_and_populations_are_refused():
     law = planted.law(60)
-    with pytest.raises(InputError, match="outside the planted vocabulary"):
+    with pytest.raises(InputError, match="outside the vocabulary"):
         law.history([[["nothing"]]], ["male"], ["1950-1959"])
     with pytest.raises(UsageError, match="sex"):
         law.history([[]], ["other"], ["1950-1959"])

@@ -16,10 +16,10 @@ from scipy import sparse, stats
 
 from adapcla.metrics.contract import Comparison, Score
 from adapcla.metrics.privacy.distances import code_sets, nearest, neighbours_within
-from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints
 from adapcla.metrics.privacy.membership import auc, caught
 from adapcla.metrics.privacy.strata import Groups, assessed, by_stratum, head
 from adapcla.records import Cohort
+from adapcla.records.fingerprints import identities, record_fingerprints
 
 #: The attacks on data alone, by name, with what each looks at.
 DATA_ATTACKS = {

@@ -14,10 +14,10 @@ from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.intervals import normal_half
 from adapcla.metrics.pairs import visit_pairs
 from adapcla.metrics.privacy.distances import aligned_sets, code_sets, nearest
-from adapcla.metrics.privacy.fingerprints import identities, record_fingerprints, run_fingerprints
 from adapcla.metrics.privacy.owners import OwnedPairs, pair_set
 from adapcla.metrics.privacy.strata import FEWEST, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
 from adapcla.records import Cohort
+from adapcla.records.fingerprints import identities, record_fingerprints, run_fingerprints
 
 #: A record shorter than this repeats too easily to be called a copy.
 FEWEST_VISITS, FEWEST_CODES = 2, 6
@@ -92,7 +92,7 @@ def entries_per_patient(cohort: Cohort) -> NDArray[np.int64]:
     >>> entries_per_patient(Cohort.of([[["A", "B"], ["A"]], [["C"]]])).tolist()
     [3, 1]
     """
-    return np.diff(np.asarray(cohort.visit_starts)[np.asarray(cohort.patient_starts)])
+    return np.diff(cohort.entry_starts)
 
 
 def holds_pair(cohort: Cohort, pairs: OwnedPairs) -> NDArray[np.bool_]:

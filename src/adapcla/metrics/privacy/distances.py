@@ -36,7 +36,7 @@ def code_sets(cohort: Cohort) -> sparse.csr_matrix:
 
 
 def aligned_sets(cohorts: Sequence[Cohort]) -> list[sparse.csr_matrix]:
-    """Patients × (place of the visit, code), on the columns that the cohorts use: the first visits are compared
+    """Patients × (number of the visit, code), on the columns that the cohorts use: the first visits are compared
     with first visits, the second with second ones.
 
     >>> one, other = aligned_sets([Cohort.of([[["A"], ["B"]]]), Cohort.of([[["B"], ["A"]]])])
@@ -45,16 +45,13 @@ def aligned_sets(cohorts: Sequence[Cohort]) -> list[sparse.csr_matrix]:
     """
     columns = []
     for cohort in cohorts:
-        place = np.arange(cohort.n_visits, dtype=np.int64) - np.repeat(
-            np.asarray(cohort.patient_starts[:-1]), cohort.visits_per_patient
-        )
-        columns.append(np.repeat(place, cohort.codes_per_visit) * cohort.n_codes + np.asarray(cohort.codes))
+        number = np.repeat(cohort.visit_number, cohort.codes_per_visit)
+        columns.append(number * cohort.n_codes + np.asarray(cohort.codes))
     used, packed = np.unique(np.concatenate(columns), return_inverse=True)
     out = []
     for cohort, part in zip(cohorts, np.split(packed, np.cumsum([len(c) for c in columns])[:-1]), strict=True):
-        starts = np.asarray(cohort.visit_starts)[np.asarray(cohort.patient_starts)]
-        shape = (cohort.n_patients, len(used))
-        out.append(sparse.csr_matrix((np.ones(len(part), dtype=np.float32), part, starts), shape=shape))
+        ones, shape = np.ones(len(part), dtype=np.float32), (cohort.n_patients, len(used))
+        out.append(sparse.csr_matrix((ones, part, cohort.entry_starts), shape=shape))
     return out
 
 

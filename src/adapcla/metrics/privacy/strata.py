@@ -16,9 +16,9 @@ from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.metrics.contexts import Neighbours
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.pairs import PairSet
-from adapcla.metrics.privacy.fingerprints import code_keys, drawing_order, record_fingerprints
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs
 from adapcla.records import Cohort
+from adapcla.records.fingerprints import code_keys, drawing_order, record_fingerprints
 
 Values = NDArray[np.float64]
 #: Fewer patients than this in a stratum say nothing reliable.
@@ -137,8 +137,7 @@ def holds_any(cohort: Cohort, codes: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
     if cohort.n_patients == 0:
         return np.zeros(0, dtype=bool)
-    starts = np.asarray(cohort.visit_starts)[np.asarray(cohort.patient_starts[:-1])]
-    return np.logical_or.reduceat(codes[np.asarray(cohort.codes)], starts)
+    return np.logical_or.reduceat(codes[np.asarray(cohort.codes)], cohort.entry_starts[:-1])
 
 
 def unassessable(comparison: Comparison) -> Missing | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from adapcla.records import Cohort
 from adapcla.sources.codebook import LONG, PATIENTS, WIDE
-from adapcla.sources.export.rows import Block, blocks, visit_index
+from adapcla.sources.export.rows import Block, blocks
 from adapcla.sources.export.sheets import Sheets, plain_cell
 
 #: Patient ids of one width, where no hospital's are.
@@ -45,13 +45,13 @@ def _add_visits(sheets: Sheets, block: Block) -> None:
     visits: dict[str, Any] = {
         "patient_id": block.patient_of_visit + FIRST_PATIENT,
         "visit_id": block.visits + 1,
-        "visit_index": visit_index(cohort) + 1,
+        "visit_index": cohort.visit_number + 1,
     }
     if cohort.days is not None:
         visits["day"] = np.asarray(cohort.days)
     tokens = pa.array(cohort.vocabulary.tokens, pa.string()).take(pa.array(np.asarray(cohort.codes)))
     domains = pa.array([code.domain for code in cohort.vocabulary.codes], pa.string())
-    of_entry = block.visit_of_entry
+    of_entry = block.cohort.visit_of_entry
     sheets.add(
         Path(LONG).stem,
         {name: values[of_entry] for name, values in visits.items()}

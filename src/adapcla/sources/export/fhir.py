@@ -123,7 +123,7 @@ def _coded(
     if not len(chosen):
         return []
     fields, code_field, date_field = _SHAPES[domain]
-    visit = block.visit_of_entry[chosen]
+    visit = block.cohort.visit_of_entry[chosen]
     code = pa.array(concepts, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
     return _joined(
         _head(RESOURCES[domain][0], tag, fields) + "e",

@@ -43,7 +43,7 @@ def _events(block: Block, keys: list[str]) -> pa.Table:
 
     cohort = block.cohort
     fact_patient, fact_key = facts(cohort)
-    visit = block.visit_of_entry
+    visit = block.cohort.visit_of_entry
     patient = np.concatenate([fact_patient, cohort.patient_of_visit[visit]])
     # Stable: facts stand before entries, entries keep the order of visits.
     order = np.argsort(patient, kind="stable")

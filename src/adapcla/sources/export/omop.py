@@ -117,7 +117,7 @@ def _add_codes(sheets: Sheets, block: Block, domain: str, domains: NDArray[np.st
 
     codes = np.asarray(block.cohort.codes)
     chosen = np.flatnonzero(domains[codes] == domain)
-    visit, code = block.visit_of_entry[chosen], codes[chosen]
+    visit, code = block.cohort.visit_of_entry[chosen], codes[chosen]
     table, stem, dates = TABLES[domain]
     # The table is written even where it is empty, so that a reader finds it.
     tokens = pa.array(block.cohort.vocabulary.tokens, pa.string())

@@ -43,11 +43,6 @@ class Block(NamedTuple):
         return np.arange(self.cohort.n_visits, dtype=np.int64) + self.first_visit
 
     @property
-    def visit_of_entry(self) -> NDArray[np.int64]:
-        """For each entry its visit's position in the block."""
-        return np.repeat(np.arange(self.cohort.n_visits, dtype=np.int64), self.cohort.codes_per_visit)
-
-    @property
     def dates(self) -> NDArray[np.datetime64]:
         """The date of each visit."""
         return dates(self.cohort)
@@ -64,23 +59,13 @@ def blocks(cohort: Cohort, size: int = BLOCK) -> Iterator[Block]:
         yield Block(cohort.subset(chosen), first, int(cohort.patient_starts[first]))
 
 
-def visit_index(cohort: Cohort) -> NDArray[np.int64]:
-    """For each visit how many visits of its patient come before it.
-
-    >>> visit_index(Cohort.of([[["A"], ["B"]], [["A"]]])).tolist()
-    [0, 1, 0]
-    """
-    starts = np.asarray(cohort.patient_starts)
-    return np.arange(cohort.n_visits, dtype=np.int64) - np.repeat(starts[:-1], cohort.visits_per_patient)
-
-
 def dates(cohort: Cohort) -> NDArray[np.datetime64]:
     """A date for each visit: from its day, or one visit a day where the cohort has no days.
 
     >>> dates(Cohort.of([[["A"], ["B"]]])).tolist()
     [datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)]
     """
-    days = visit_index(cohort) if cohort.days is None else np.asarray(cohort.days, dtype=np.int64)
+    days = cohort.visit_number if cohort.days is None else np.asarray(cohort.days, dtype=np.int64)
     if len(days) and int(days.max()) > LAST_DAY:
         raise InputError(
             f"a visit {int(days.max()):,} days after the first",

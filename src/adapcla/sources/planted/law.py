@@ -11,7 +11,7 @@ from scipy import sparse
 
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Cohort, Prevalence
-from adapcla.records.cohort import ranges, starts_of
+from adapcla.records.runs import ranges, starts_of
 from adapcla.sources.planted.chances import Chances, History
 from adapcla.sources.planted.draw import Sampler
 from adapcla.sources.planted.structure import BIRTH_BANDS, GROUP_SHARE, SEXES
@@ -75,13 +75,10 @@ class Law(Chances):
     def before_visits(self, cohort: Cohort) -> History:
         """The history before each visit of a cohort, row for row as in `cohort.matrix()`."""
         matrix = cohort.on(self.vocabulary).matrix()
-        first = np.zeros(cohort.n_visits, dtype=bool)
-        first[np.asarray(cohort.patient_starts[:-1])] = True
-        number = np.arange(cohort.n_visits) - np.asarray(cohort.patient_starts)[cohort.patient_of_visit]
         return History(
-            _shifted_rows(matrix, ~first),
+            _shifted_rows(matrix, cohort.visit_number > 0),
             self._ever(matrix, cohort),
-            number,
+            cohort.visit_number,
             self.groups(cohort)[cohort.patient_of_visit],
         )
 
@@ -93,19 +90,15 @@ class Law(Chances):
 
     def _ever(self, matrix: sparse.csr_matrix, cohort: Cohort) -> sparse.csr_matrix:
         """Codes of any earlier visit, by pairing each visit with every later one of its patient."""
-        stop = np.asarray(cohort.patient_starts)[1:][cohort.patient_of_visit]
-        visit = np.arange(cohort.n_visits)
-        later = ranges(visit + 1, stop)
-        earlier = np.repeat(visit, stop - visit - 1)
+        visit, last = np.arange(cohort.n_visits), cohort.last_visits[cohort.patient_of_visit]
+        later, earlier = ranges(visit + 1, last + 1), np.repeat(visit, last - visit)
         pairs = sparse.csr_matrix((np.ones(len(later), np.float32), (later, earlier)), shape=(cohort.n_visits,) * 2)
         return _ones(pairs @ matrix)
 
     def history(self, records: Sequence[Visits], sex: Sequence[str], birth_band: Sequence[str]) -> History:
         """The history of patients given as lists of visits of code strings (a patient may have none yet)."""
         visits = [sorted(set(visit)) for record in records for visit in record]
-        positions = self.vocabulary.positions([code for visit in visits for code in visit])
-        if (positions < 0).any():
-            raise InputError("a code outside the planted vocabulary", remedy="use codes of `law.vocabulary`")
+        positions = self.vocabulary.positions([code for visit in visits for code in visit], complete=True)
         if not set(sex) <= set(SEXES) or not set(birth_band) <= set(BIRTH_BANDS):
             raise UsageError(f"expected sex in {SEXES} and birth band in {BIRTH_BANDS}")
         n_visits = np.array([len(record) for record in records], dtype=np.int64)

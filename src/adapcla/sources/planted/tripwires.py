@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
-from adapcla.records.cohort import starts_of
+from adapcla.records.runs import starts_of
 from adapcla.seeds import generator
 from adapcla.sources.planted.draw import Drawn
 from adapcla.sources.planted.names import Layout

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.metrics.privacy.fingerprints import (
+from adapcla.records import Cohort, Vocabulary
+from adapcla.records.fingerprints import (
     code_keys,
     drawing_order,
     identities,
@@ -14,7 +15,6 @@ from adapcla.metrics.privacy.fingerprints import (
     run_fingerprints,
     visit_fingerprints,
 )
-from adapcla.records import Cohort, Vocabulary
 
 CODES = list("ABCD")
 PATIENTS = st.lists(

@@ -7,7 +7,9 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort, Vocabulary
+from adapcla.records.cohort import Cohort
+from adapcla.records.runs import run_sums
+from adapcla.records.vocabulary import Vocabulary
 from adapcla.seeds import keyed_uniform, stream_key
 
 #: Two independent 64-bit lanes: by chance, two of a billion different records agree in both once in 10^20 tries.
@@ -33,7 +35,7 @@ def visit_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.u
     >>> bool((prints[0] == prints[1]).all()), bool((prints[0] == prints[2]).any())
     (True, False)
     """
-    return _run_sums(keys[np.asarray(cohort.codes)], np.asarray(cohort.visit_starts))
+    return run_sums(keys[np.asarray(cohort.codes)], np.asarray(cohort.visit_starts))
 
 
 def record_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -44,12 +46,10 @@ def record_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.
     >>> bool((prints[0] == prints[2]).all()), bool((prints[0] == prints[1]).any())
     (True, False)
     """
-    place = np.arange(cohort.n_visits, dtype=np.int64) - np.repeat(
-        np.asarray(cohort.patient_starts[:-1]), cohort.visits_per_patient
-    )
+    number = cohort.visit_number
     with np.errstate(over="ignore"):
-        placed = visit_fingerprints(cohort, keys) * _place_keys(int(place.max(initial=0)) + 1)[place]
-    return _run_sums(placed, np.asarray(cohort.patient_starts))
+        numbered = visit_fingerprints(cohort, keys) * _number_keys(int(number.max(initial=0)) + 1)[number]
+    return run_sums(numbered, np.asarray(cohort.patient_starts))
 
 
 def run_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -61,11 +61,10 @@ def run_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> tuple[NDArray[
     ([0, 0, 1], True)
     """
     visits = visit_fingerprints(cohort, keys)
-    patient = cohort.patient_of_visit
-    first = np.flatnonzero(patient[1:] == patient[:-1])
-    place = _place_keys(2)
+    first = cohort.visits_with_next
+    one, two = _number_keys(2)
     with np.errstate(over="ignore"):
-        return visits[first] * place[0] + visits[first + 1] * place[1], patient[first]
+        return visits[first] * one + visits[first + 1] * two, cohort.patient_of_visit[first]
 
 
 def identities(*fingerprints: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
@@ -104,18 +103,11 @@ def drawing_order(fingerprints: NDArray[np.uint64], seed: int, stream: str) -> N
     return np.lexsort((rank, fingerprints[:, 0], drawn))
 
 
-def _place_keys(n: int) -> NDArray[np.uint64]:
-    """Odd random multipliers for the first `n` places of a sequence, one row a place."""
-    places = np.arange(n, dtype=np.int64)
+def _number_keys(n: int) -> NDArray[np.uint64]:
+    """Odd random multipliers for the first `n` visits of a record, one row a visit."""
+    numbers = np.arange(n, dtype=np.int64)
     lanes = [
-        keyed_uniform(stream_key(0, "privacy/place", lane), places, np.zeros(n, np.int64), 2) for lane in range(LANES)
+        keyed_uniform(stream_key(0, "privacy/place", lane), numbers, np.zeros(n, np.int64), 2) for lane in range(LANES)
     ]
     high, low = (np.stack([np.floor(lane[:, k] * 2.0**32) for lane in lanes], axis=1) for k in range(2))
     return (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64) | np.uint64(1)
-
-
-def _run_sums(values: NDArray[np.uint64], starts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Sums of each run of rows, modulo 2^64; no run is empty."""
-    if len(starts) == 1:
-        return np.zeros((0, LANES), dtype=np.uint64)
-    return np.add.reduceat(values, starts[:-1], axis=0)

@@ -1,0 +1,52 @@
+"""Flat arrays cut into runs, such as the codes of visits and the visits of patients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run begins, from the runs' sizes, with the end as last element.
+
+    >>> starts_of(np.array([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    out = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All integers of several ranges, one after another.
+
+    >>> ranges(np.array([5, 0]), np.array([7, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    sizes = np.asarray(stops) - np.asarray(starts)
+    total = int(sizes.sum())
+    if total == 0:
+        return np.zeros(0, dtype=np.int64)
+    begin = np.repeat(np.asarray(starts) - starts_of(sizes)[:-1], sizes)
+    return begin + np.arange(total, dtype=np.int64)
+
+
+def run_sums(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """The sum of each run of rows; no run is empty.
+
+    >>> run_sums(np.array([1, 2, 3]), np.array([0, 2, 3])).tolist()
+    [3, 3]
+    """
+    # `reduceat` refuses to add up nothing at all.
+    return np.add.reduceat(values, starts[:-1], axis=0) if len(starts) > 1 else values[:0]
+
+
+def since_first(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """Each value less the first of its run; no run is empty.
+
+    >>> since_first(np.array([5, 7, 30]), np.array([0, 2, 3])).tolist()
+    [0, 2, 0]
+    """
+    return np.asarray(values) - np.repeat(values[starts[:-1]], np.diff(starts))

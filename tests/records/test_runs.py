@@ -1,0 +1,23 @@
+"""Runs of flat arrays, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adapcla.records.runs import ranges, run_sums, since_first, starts_of
+
+
+def test_starts_and_ranges_by_hand():
+    assert starts_of(np.array([], dtype=np.int64)).tolist() == [0]
+    assert ranges(np.array([3, 7, 7]), np.array([5, 7, 8])).tolist() == [3, 4, 7]
+
+
+def test_sums_of_no_run_are_none():
+    assert run_sums(np.zeros(0, dtype=np.int64), np.array([0])).tolist() == []
+    assert run_sums(np.zeros((0, 2), dtype=np.uint64), np.array([0])).shape == (0, 2)
+    assert run_sums(np.array([[1, 2], [3, 4], [5, 6]]), np.array([0, 1, 3])).tolist() == [[1, 2], [8, 10]]
+
+
+def test_values_count_from_the_first_of_their_run():
+    assert since_first(np.array([3, 5, 9, 2], dtype=np.int32), np.array([0, 2, 4])).tolist() == [0, 2, 0, -7]
+    assert since_first(np.zeros(0, dtype=np.int32), np.array([0])).dtype == np.int32
