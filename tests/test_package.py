@@ -17,6 +17,11 @@ def test_every_public_name_is_there(name):
     assert getattr(adapcla, name) is not None
 
 
+def test_the_documents_list_the_public_names_and_no_others(repository):
+    text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)", text, re.MULTILINE)) == sorted(adapcla.__all__)
+
+
 def test_names_that_are_not_there_fail_in_the_usual_way():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         adapcla.Nothing  # noqa: B018

@@ -22,9 +22,13 @@ _HOME = {
     "Vocabulary": "adapcla.records",
     "evaluate": "adapcla.metrics",
     "load": "adapcla.generators",
+    "methods": "adapcla.generators.api",
+    "read": "adapcla.sources",
+    "simulate": "adapcla.sources.planted",
+    "train": "adapcla.generators.api",
 }
 
-__all__ = ["AdaPCLA", "Cohort", "Prevalence", "Scores", "Vocabulary", "__version__", "evaluate", "load"]
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
