@@ -20,21 +20,6 @@ from adapcla.sources import codes
 @pytest.mark.parametrize(
     ("code", "system", "wanted"),
     [
-        ("0389", "ICD9CM", "038"),
-        ("038.9", "ICD9CM", "038"),
-        ("V4581", "ICD9CM", "V45"),
-        ("E849.7", "ICD9CM", "E849"),
-        ("E119", "ICD10CM", "E11"),
-        ("S72.001A", "ICD10CM", "S72"),
-    ],
-)
-def test_category_is_three_characters_and_four_for_e_codes(code: str, system: str, wanted: str) -> None:
-    assert codes.category(code, system) == wanted
-
-
-@pytest.mark.parametrize(
-    ("code", "system", "wanted"),
-    [
         ("250.00", "ICD9CM", "49"),
         ("25000", "ICD9CM", "49"),
         ("I10", "ICD10CM", "98"),

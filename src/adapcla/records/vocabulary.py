@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
+from adapcla.records.icd import REVISIONS
 
 #: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
 CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
-
-#: The revision that a system's name speaks of, where a source says nothing finer.
-REVISIONS = {"ICD9CM": "9", "ICD9PROC": "9", "ICD10": "10", "ICD10CM": "10", "ICD10PCS": "10"}
 
 
 class Code(NamedTuple):
@@ -43,6 +41,11 @@ class Code(NamedTuple):
         """A code whose token is `system/code`, or the bare code where the system is unknown."""
         token = f"{system}/{code}" if system else code
         return cls(token, system, version or REVISIONS.get(system, ""), code, description, domain)
+
+    @property
+    def bare(self) -> str:
+        """The code without its system."""
+        return self.code or self.token
 
 
 @dataclass(frozen=True, eq=False)

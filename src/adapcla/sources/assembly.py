@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
+from adapcla.records.icd import ICD9, ICD10
 from adapcla.records.runs import since_first, starts_of
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.contract import Options
@@ -248,7 +249,7 @@ def _finished(cohort: Cohort, options: Options) -> Cohort:
     from adapcla.sources import codes
 
     if options.icd != "apart":
-        cohort = codes.map_cohort(cohort, codes.ICD9 if options.icd == "map9" else codes.ICD10)
+        cohort = codes.map_cohort(cohort, ICD9 if options.icd == "map9" else ICD10)
     return codes.described(codes.group(cohort, options.level))
 
 

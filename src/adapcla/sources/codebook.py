@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records.icd import ICD9, ICD10
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import SOURCES, Options
@@ -177,7 +178,7 @@ class Codebook:
             card={**cohort.card, **self.card, "read back": f"an export of this project, completed by its {FILE}"},
         )
         if options.icd != "apart":
-            whole = codes.map_cohort(whole, codes.ICD9 if options.icd == "map9" else codes.ICD10)
+            whole = codes.map_cohort(whole, ICD9 if options.icd == "map9" else ICD10)
         return codes.group(whole, options.level)
 
 

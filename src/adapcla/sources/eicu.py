@@ -6,6 +6,7 @@ from pathlib import Path
 
 from adapcla.errors import UsageError
 from adapcla.records import Cohort
+from adapcla.records.icd import FORMS
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import Options
 from adapcla.sources.tables import need_table
@@ -15,9 +16,6 @@ VISIT_RULE = (
     "one hospital stay (patienthealthsystemstayid); the source has no dates: ordered by hospitaldischargeyear, then by "
     "hospitaladmitoffset of the first unit stay, then by the stay's id"
 )
-#: ICD-9 is three digits, V and two, or E and three; ICD-10 is a letter and two. `V10.1` could be both: taken for ICD-9.
-_ICD9 = r"([0-9]{3}|[Vv][0-9]{2}|[Ee][0-9]{3})(\.?[0-9]{1,2})?"
-_ICD10 = r"[A-Za-z][0-9][0-9A-Za-z](\.?[0-9A-Za-z]{1,4})?"
 _PATIENT_COLUMNS = {
     "patient": "uniquepid",
     "visit": "patienthealthsystemstayid",
@@ -53,10 +51,13 @@ def _shape(bench: Workbench) -> None:
                 + coalesce(first(try_cast(admit_offset AS BIGINT) ORDER BY try_cast(unit_number AS INTEGER), unit), 0)
                 AS VARCHAR) AS sequence FROM stays GROUP BY patient, visit"""
     )
+    # Codes of both forms, such as V10.1, are taken for ICD-9, which comes first.
+    cases = " ".join(
+        f"WHEN regexp_full_match(upper(code), '{form.pattern}') THEN '{name}'" for name, form in FORMS.items()
+    )
     bench.run(
         f"""CREATE TABLE entries AS SELECT coalesce(s.patient, '') AS patient, coalesce(s.visit, '') AS visit, d.code,
-            CASE WHEN regexp_full_match(code, '{_ICD9}') THEN 'ICD9CM'
-                 WHEN regexp_full_match(code, '{_ICD10}') THEN 'ICD10CM' ELSE '' END AS system, 'diagnosis' AS domain
+            CASE {cases} ELSE '' END AS system, 'diagnosis' AS domain
             FROM (SELECT unit, trim(unnest(string_split(cell, ','))) AS code FROM diagnoses) d
             LEFT JOIN (SELECT DISTINCT unit, patient, visit FROM stays) s ON s.unit = d.unit"""
     )

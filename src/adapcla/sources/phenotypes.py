@@ -71,7 +71,7 @@ def phenotypes(vocabulary: Vocabulary) -> LabelRule:
         )
     groups: dict[str, list[str]] = {number: [] for number in BENCHMARK}
     for code, system in zip(vocabulary.codes, systems, strict=True):
-        number = codes.ccs(code.code or code.token, system) if system else None
+        number = codes.ccs(code.bare, system) if system else None
         if number in groups:
             groups[number].append(code.token)
     return LabelRule.of({codes.ccs_name(number): tokens for number, tokens in groups.items()})
@@ -83,7 +83,7 @@ def from_table(path: Path, vocabulary: Vocabulary) -> LabelRule:
     wanted = {"code": table.column("code"), "label": table.column("label")}
     tokens_of: dict[str, list[str]] = {}
     for code in vocabulary.codes:
-        for spelling in {code.token, code.code or code.token}:
+        for spelling in {code.token, code.bare}:
             tokens_of.setdefault(spelling, []).append(code.token)
     groups: dict[str, list[str]] = {}
     row = 1

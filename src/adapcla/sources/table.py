@@ -10,6 +10,7 @@ from pathlib import Path
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Cohort
+from adapcla.records.icd import PROCEDURES_OF
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.codebook import PATIENTS, Codebook, assembled
 from adapcla.sources.contract import DOMAIN_OF, Options
@@ -33,7 +34,6 @@ _SAMPLE_ROWS = 5_000
 #: System of procedures and drugs in a table that names none, so that they are never taken for diagnoses.
 _OTHER_SYSTEMS = {"px": "PX", "rx": "RX"}
 #: System of the procedures in a row whose diagnoses are of this system.
-_PROCEDURES_OF = {"ICD9CM": "ICD9PROC", "ICD10CM": "ICD10PCS"}
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,8 @@ def _system_of(domain: str, layout: _Layout, named: str) -> str:
     """SQL for the code system of a domain."""
     if domain == "dx":
         return "system" if layout.system else _quoted(named)
-    if domain == "px" and (layout.system or named in _PROCEDURES_OF):
-        cases = " ".join(f"WHEN {_quoted(dx)} THEN {_quoted(px)}" for dx, px in _PROCEDURES_OF.items())
+    if domain == "px" and (layout.system or named in PROCEDURES_OF):
+        cases = " ".join(f"WHEN {_quoted(dx)} THEN {_quoted(px)}" for dx, px in PROCEDURES_OF.items())
         return f"CASE {'system' if layout.system else _quoted(named)} {cases} ELSE 'PX' END"
     return _quoted(_OTHER_SYSTEMS[domain])
 

@@ -29,7 +29,7 @@ def write(cohort: Cohort, folder: Path) -> None:
                 "code": list(cohort.vocabulary.tokens),
                 "system": [code.system for code in listed],
                 "version": [plain_cell(code.version) for code in listed],
-                "code_in_system": [code.code or code.token for code in listed],
+                "code_in_system": [code.bare for code in listed],
                 "domain": [code.domain for code in listed],
                 "description": [plain_cell(code.description) for code in listed],
             },

@@ -60,7 +60,7 @@ def _concept(code: Code) -> dict[str, Any]:
     """A code as FHIR writes it, with the token as a second coding."""
     system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
     first = {"system": system} if system else {}
-    first["code"] = code.code or code.token
+    first["code"] = code.bare
     if code.description:
         first["display"] = code.description
     return {"coding": [first, {"system": TOKEN, "code": code.token}]}

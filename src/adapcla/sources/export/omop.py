@@ -171,7 +171,7 @@ def _add_vocabulary(sheets: Sheets, cohort: Cohort) -> None:
             "domain_id": [_DOMAIN_IDS[code.domain] for code in listed],
             "vocabulary_id": systems,
             "concept_class_id": ["Undefined"] * len(listed),
-            "concept_code": [code.code or code.token for code in listed],
+            "concept_code": [code.bare for code in listed],
             "valid_start_date": _repeated(np.datetime64("1970-01-01"), len(listed)),
             "valid_end_date": _repeated(np.datetime64("2099-12-31"), len(listed)),
         },

@@ -1,0 +1,73 @@
+"""How ICD codes are written: systems and their revisions, the forms of diagnoses, their categories and chapters."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+
+ICD9, ICD10 = "ICD9CM", "ICD10CM"
+#: The system of procedures that goes with a system of diagnoses.
+PROCEDURES_OF = {ICD9: "ICD9PROC", ICD10: "ICD10PCS"}
+#: The revision that a system's name speaks of, where a source says nothing finer.
+REVISIONS = {ICD9: "9", "ICD9PROC": "9", "ICD10": "10", ICD10: "10", "ICD10PCS": "10"}
+#: Diagnoses in capitals, with or without the dot: ICD-9 is three digits, V and two, or E and three; ICD-10 is a letter
+#: and two. `V10.1` has both forms.
+FORMS = {
+    ICD9: re.compile(r"(?:[0-9]{3}|V[0-9]{2}|E[0-9]{3})(?:\.?[0-9]{1,2})?"),
+    ICD10: re.compile(r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?"),
+}
+#: The longest category has so many characters: an ICD-9 E-code.
+LONGEST_CATEGORY = 4
+# Last category of each ICD-9-CM chapter (CMS, ICD-9-CM volume 1, chapters 1 to 17).
+_ICD9_CHAPTER_ENDS = (139, 239, 279, 289, 319, 389, 459, 519, 579, 629, 679, 709, 739, 759, 779, 799, 999)
+
+
+def has_form(code: str, system: str) -> bool:
+    """Whether a code is written as a diagnosis of this system is.
+
+    >>> has_form("401.9", "ICD9CM"), has_form("i10", "ICD10CM"), has_form("I10", "ICD9CM")
+    (True, True, False)
+    """
+    return system in FORMS and FORMS[system].fullmatch(code.upper()) is not None
+
+
+def system_of(codes: Sequence[str]) -> str:
+    """The system of diagnoses that do not name theirs; codes of both forms are decided by the others.
+
+    >>> system_of(["E119", "I10"]), system_of(["E8497", "4019"])
+    ('ICD10CM', 'ICD9CM')
+    """
+    forms = [(has_form(code, ICD9), has_form(code, ICD10)) for code in codes]
+    return ICD10 if forms.count((False, True)) > forms.count((True, False)) else ICD9
+
+
+def undotted(code: str) -> str:
+    """The code as the tables write it: capitals, no dot.
+
+    >>> undotted("e11.9"), undotted("0389")
+    ('E119', '0389')
+    """
+    return code.replace(".", "").strip().upper()
+
+
+def category(code: str, system: str) -> str:
+    """The category of a diagnosis: its first three characters, four for an ICD-9 E-code.
+
+    >>> category("E11.9", "ICD10CM"), category("0389", "ICD9CM"), category("E8497", "ICD9CM")
+    ('E11', '038', 'E849')
+    """
+    plain = undotted(code)
+    return plain[:LONGEST_CATEGORY] if system == ICD9 and plain.startswith("E") else plain[:3]
+
+
+def chapter(code: str, system: str) -> str:
+    """The chapter of a diagnosis: a letter, or the number of the ICD-9 chapter.
+
+    >>> chapter("E11.9", "ICD10CM"), chapter("4019", "ICD9CM"), chapter("V4581", "ICD9CM")
+    ('ICD10 E', 'ICD9 07', 'ICD9 V')
+    """
+    name = category(code, system)
+    if system == ICD10:
+        return f"ICD10 {name[0]}"
+    return f"ICD9 {name[0]}" if name[0] in "EV" else f"ICD9 {bisect_left(_ICD9_CHAPTER_ENDS, int(name)) + 1:02d}"
