@@ -29,11 +29,11 @@ import torch
 from scipy import stats
 from speed import prepared
 
+from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
 from adapcla.seeds import generator as stream
 from adapcla.training.loop import Loop
-from adapcla.training.plan import Moment
 
 CODES_A_VISIT, MEMORY_GB = 11, 3.0
 #: Slopes of visits a patient are taken from here on: the states of first visits are shared, so that the first two

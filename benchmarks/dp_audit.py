@@ -37,19 +37,19 @@ from scipy import stats
 from torch import nn
 
 from adapcla.files import write_bytes
-from adapcla.generators import NeuralGenerator, generator_for
-from adapcla.generators.families import plan_for
+from adapcla.generators import Generator, generator_for
+from adapcla.generators.fitting import objective_for, untrained
 from adapcla.generators.membership import evidence
 from adapcla.metrics import Comparison
 from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
 from adapcla.metrics.table import metrics_of
+from adapcla.networks.objective import Moment
 from adapcla.records import Cohort
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate
 from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of
 from adapcla.training.ghost import clipped_by_norms
-from adapcla.training.plan import Moment
 from adapcla.training.private import PrivateStep, clipped_one_by_one
 
 NETWORK: dict[str, Any] = {"layers": 1, "heads": 4, "schedule": "none", "use_days": False, "use_attributes": False}
@@ -58,7 +58,7 @@ CANARIES, CANARY_VISITS, CANARY_CODES = 120, 3, 6
 LEVEL = 0.95
 
 
-def fitted(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **changes: Any) -> NeuralGenerator:
+def fitted(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **changes: Any) -> Generator:
     """A plain or a private model; noise from a seed, so that the figures can be made again."""
     privacy = None if epsilon is None else {"epsilon": epsilon, "noise_seed": 1}
     return generator_for("adapcla", **{**NETWORK, "seed": seed, "privacy": privacy, **changes}).fit(train, valid)
@@ -68,9 +68,8 @@ def fitted(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **cha
 def way(codes: int, width: int, layers: int, patients: int = 200) -> dict[str, float]:
     """Milliseconds of processor time a patient: plain batch without any cut, cut by norms, cut one by one."""
     world = simulate(patients=patients, codes=codes, seed=1)
-    model = generator_for("adapcla", width=width, layers=layers, heads=4)
-    model.fitted_ = model._untrained(world)
-    plan = plan_for(model.settings, model.network_, model.scaffold_bias())
+    model = untrained(generator_for("adapcla", width=width, layers=layers, heads=4).settings, world)
+    plan = objective_for(model)
     plan.modules.train()
     records, everyone, moment = model.records(world), np.arange(patients), Moment(1, 10, 1)
     parameters = list(plan.modules.parameters())
@@ -166,7 +165,7 @@ def audit(world: Cohort, valid: Cohort, epsilon: float | None, seed: int, passes
     order = np.argsort(-score)
     quarter = CANARIES // 4
     right = int(inside[order[:quarter]].sum() + (~inside[order[-quarter:]]).sum())
-    claimed = None if epsilon is None else model.fitted.facts["privacy"]["epsilon"]
+    claimed = None if epsilon is None else model.model.facts["privacy"]["epsilon"]
     return {
         "claimed": claimed,
         "right": right,
@@ -176,7 +175,7 @@ def audit(world: Cohort, valid: Cohort, epsilon: float | None, seed: int, passes
     }
 
 
-REFERENCES: list[NeuralGenerator] = []
+REFERENCES: list[Generator] = []
 
 
 def audits(runs: int, plain: int, passes: float) -> list[dict[str, Any]]:
@@ -199,7 +198,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
     rows = []
     for epsilon in (None, *reversed(CLAIMS)):
         model = fitted(train, valid, epsilon, 1, width=64, layers=2, batch_size=200, passes=passes, patience=10_000)
-        found: dict[str, Any] = evidence(model, train, control, references)
+        found: dict[str, Any] = evidence(model.model, train, control, references)
         scores = {}
         sizes = [np.diff(c.entry_starts) for c in (train, control)]
         target = [found["member_log_likelihood"], found["control_log_likelihood"]]
@@ -226,7 +225,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
     return rows
 
 
-def cost(model: NeuralGenerator, train: Cohort, test: Cohort) -> dict[str, Any]:
+def cost(model: Generator, train: Cohort, test: Cohort) -> dict[str, Any]:
     """Likelihood of people kept apart, shapes of made records, and tail metrics."""
     made = model.sample(test.n_patients, seed=7)
     comparison = Comparison.of(train, test, made, intervals=False)

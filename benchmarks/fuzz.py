@@ -28,7 +28,7 @@ from tests.sources import fuzz as tables
 from adapcla.errors import AdapclaError
 from adapcla.experiment.spec import read_spec
 from adapcla.files import write_manifest
-from adapcla.generators import NeuralGenerator, generator_for, load
+from adapcla.generators import Generator, generator_for, load
 from adapcla.sources import planted
 from adapcla.sources.prior import read_prevalence, write_prevalence
 
@@ -209,7 +209,7 @@ def model_outcome(models: Models, seed: int) -> tuple[str, str]:
     return result, kind
 
 
-def prior_outcome(models: Models, generator: NeuralGenerator, seed: int) -> tuple[str, str]:
+def prior_outcome(models: Models, generator: Generator, seed: int) -> tuple[str, str]:
     """What steering towards a mutated prior ends in."""
     path = models.root / "mutated.csv"
     path.write_bytes(tables.mutated((models.root / "prior.csv").read_bytes(), random.Random(seed)))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.networks.batch import Batch
 from adapcla.sources import planted
 
@@ -33,9 +33,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def step(generator: NeuralGenerator, batch: Batch) -> None:
+def step(generator: Generator, batch: Batch) -> None:
     """One step forward and back."""
-    modules: Any = generator.fitted.modules
+    modules: Any = generator.model.network
     modules.train()
     modules.zero_grad(set_to_none=True)
     modules.loss(batch, None, 1.0).backward()

@@ -27,14 +27,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.generators.sampling import BLOCK
 from adapcla.networks.batch import Records
+from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
 from adapcla.seeds import generator as stream
 from adapcla.training.loop import Loop
-from adapcla.training.plan import Moment
 
 N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48
 YARDSTICK_BATCH, SAMPLED_TOGETHER = 48, 4
@@ -144,13 +144,12 @@ def dense_visit(model: DenseHalo, batch: int = SAMPLED_TOGETHER) -> None:
         visit[call % batch, torch.randint(0, model.n_codes, (1,))] = 1.0
 
 
-def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[NeuralGenerator, Loop]:
+def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator, Loop]:
     """An untrained generator of a method and the loop that trains it."""
-    from adapcla.generators.families import plan_for
+    from adapcla.generators.fitting import objective_for, untrained
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
-    generator.fitted_ = generator._untrained(cohort)
-    plan = plan_for(generator.settings, generator.network_, generator.scaffold_bias())
+    plan = objective_for(untrained(generator.settings, cohort))
     records = Records(cohort, generator.settings.architecture.context)
     return generator, Loop(plan, records, records, generator.settings.budget, 1)
 
@@ -167,7 +166,7 @@ def step_seconds(loops: dict[str, Loop], repeats: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def flops_a_step(loop: Loop, generator: NeuralGenerator) -> float:
+def flops_a_step(loop: Loop, generator: Generator) -> float:
     """Floating-point operations of the matrix products of a mean step: forward, and twice that backward."""
     a = generator.settings.architecture
     cohort = loop.train.cohort
@@ -216,7 +215,7 @@ def told(found: dict[str, float], as_json: bool) -> None:
     print(json.dumps({name: round(float(value), 4) for name, value in found.items()}))
 
 
-def sampling_rate(generator: NeuralGenerator, n: int) -> float:
+def sampling_rate(generator: Generator, n: int) -> float:
     """Patients a second, with the records as long as an untrained model makes them cut to the cohort's mean."""
     with torch.no_grad():  # half of the records go on, so that their length is like the cohort's
         going_on = generator.network_.going_on  # type: ignore[attr-defined]

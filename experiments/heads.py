@@ -20,7 +20,7 @@ import polars as pl
 
 from adapcla.commands.options import assignments
 from adapcla.console import say
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.generators.runs import train_run
 from adapcla.metrics import Comparison, evaluate
 from adapcla.metrics.table import metric_of
@@ -38,7 +38,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 TAIL = ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")
 
 
-def code_nll(generator: NeuralGenerator, cohort: Cohort) -> float:
+def code_nll(generator: Generator, cohort: Cohort) -> float:
     """Negative log-likelihood of the codes of a visit, in nats."""
     records, total = generator.records(cohort), 0.0
     bias = generator.scaffold_bias() if generator.settings.bias_at_inference else None
@@ -55,7 +55,7 @@ def frequent_r2(reference: Cohort, made: Cohort, least: int = 20) -> float:
     return float(1 - ((real - got) ** 2).sum() / ((real - real.mean()) ** 2).sum())
 
 
-def judged(generator: NeuralGenerator, train: Cohort, valid: Cohort, judge: Cohort) -> dict[str, float | None]:
+def judged(generator: Generator, train: Cohort, valid: Cohort, judge: Cohort) -> dict[str, float | None]:
     """The columns of one fitted generator; a sample as large as the training part."""
     made = generator.sample(train.n_patients, seed=1)
     scores = evaluate(train, judge, made, suites=["tail"], quick=True)

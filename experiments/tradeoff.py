@@ -24,7 +24,7 @@ from heads import TAIL, code_nll, frequent_r2, summary  # the script beside this
 
 from adapcla.commands.options import assignments
 from adapcla.console import say
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.generators.runs import train_run
 from adapcla.metrics import Comparison, evaluate
 from adapcla.metrics.pairs import cooccurrence
@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def tail_nll(generator: NeuralGenerator, fit: Cohort, judge: Cohort) -> float:
+def tail_nll(generator: Generator, fit: Cohort, judge: Cohort) -> float:
     """Negative log-likelihood of the tail codes of a visit, in nats, given its history and its other codes.
 
     Tail codes come last in the order of frequency, so that it is what is left of the likelihood when they go.

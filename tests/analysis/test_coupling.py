@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 
 from adapcla.analysis.coupling import correlation_table, eigenvalue_table, similarity_table
-from adapcla.analysis.histories import records_for
 from adapcla.analysis.kernel import label_kernel
 from adapcla.analysis.probes import ProbeKind
 from adapcla.analysis.probing import probed_fit
+from adapcla.generators.model import seen_records
 
 
 def test_every_probe_has_a_similarity_and_a_gain(probed, probes):
@@ -30,10 +30,10 @@ def test_the_kernels_are_those_of_the_untrained_network(world, probes, probed):
         changes={**SMALL, "passes": 0.2, "learning_rate": 1e-12, "weight_decay": 0, "table_decay": 0},
         looks=2,
     )
-    batch = records_for(still.generator.settings, probes.histories).batch(np.array([0]))
+    batch = seen_records(still.generator.settings, probes.histories).batch(np.array([0]))
     related = probes.code[np.intersect1d(probes.first(1), probes.of_kind(ProbeKind.RELATED_RARE))]
     mine = next(k for k in probed.kernels if k.context == 0 and k.group == "all")
-    again = label_kernel(still.generator.fitted.modules, batch, related).smallest_eigenvalue
+    again = label_kernel(still.generator.model.network, batch, related).smallest_eigenvalue
     if len(related) > 1:
         assert mine.smallest_eigenvalue == pytest.approx(again, rel=1e-3)
     else:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from adapcla.analysis.histories import next_visits, records_for, true_next_visit
-from adapcla.generators.settings import Settings, settings_from
+from adapcla.analysis.histories import next_visits, true_next_visit
 from adapcla.sources import planted
 
 
@@ -37,12 +35,3 @@ def test_the_true_chances_are_those_of_the_law():
         code, history, sexes.categories[sexes.values[case]], bands.categories[bands.values[case]]
     )
     assert true_next_visit(cut.histories)[case, 5] == pytest.approx(expected)
-
-
-def test_a_network_sees_only_what_its_settings_show():
-    histories = next_visits(planted.simulate(patients=40, codes=60, seed=1)).histories
-    assert len(records_for(Settings(), histories).attribute_names) == 2
-    blind = settings_from(Settings(), {"use_attributes": False, "use_days": False})
-    records = records_for(blind, histories)
-    assert records.attribute_names == () and records.cohort.days is None
-    assert int(np.abs(records.batch(np.arange(3)).gap.numpy()).sum()) == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from adapcla.analysis.histories import next_visits, records_for
+from adapcla.analysis.histories import next_visits
 from adapcla.analysis.kernel import (
     GROUPS,
     LabelKernel,
@@ -17,13 +17,14 @@ from adapcla.analysis.kernel import (
     parameters_of,
 )
 from adapcla.errors import UsageError
+from adapcla.generators.model import seen_records
 
 
 @pytest.fixture
 def case(probed, probes):
     """A real network in double precision and the batch of its first context."""
-    network = copy.deepcopy(probed.generator.fitted.modules).double()
-    batch = records_for(probed.generator.settings, probes.histories).batch(np.array([0]))
+    network = copy.deepcopy(probed.generator.model.network).double()
+    batch = seen_records(probed.generator.settings, probes.histories).batch(np.array([0]))
     return network, batch
 
 
@@ -111,7 +112,7 @@ def test_wrong_questions_are_refused(case, world, probed):
     network, batch = case
     with pytest.raises(UsageError, match="parameter group"):
         label_kernel(network, batch, np.array([1]), "everything")
-    both = records_for(probed.generator.settings, next_visits(world.test).histories).batch(np.arange(2))
+    both = seen_records(probed.generator.settings, next_visits(world.test).histories).batch(np.arange(2))
     with pytest.raises(UsageError, match="one context"):
         label_kernel(network, both, np.array([1]))
 

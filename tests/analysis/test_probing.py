@@ -32,4 +32,4 @@ def test_a_watched_fit_uses_its_whole_budget(world, probes):
     run = probed_fit(world.train, world.valid, probes, changes=changes, looks=3)
     assert run.generator.outcome_.steps == run.generator.outcome_.n_steps
     assert run.kernels == ()
-    assert all(torch.isfinite(p).all() for p in run.generator.fitted.modules.parameters())
+    assert all(torch.isfinite(p).all() for p in run.generator.model.network.parameters())

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.analysis.histories import records_for
 from adapcla.analysis.probes import ProbeKind
 from adapcla.analysis.trajectories import (
     MEASURES,
@@ -22,6 +21,7 @@ from adapcla.analysis.trajectories import (
 )
 from adapcla.errors import UsageError
 from adapcla.generators import generator_for
+from adapcla.generators.model import seen_records
 
 
 def test_the_papers_summaries_by_hand():
@@ -69,14 +69,14 @@ def test_watching_does_not_change_what_is_learned(world, probed):
     from tests.analysis.conftest import SMALL
 
     plain = generator_for("adapcla", patience=1_000_000, **SMALL).fit(world.train, world.valid)
-    mine, theirs = plain.fitted.modules.state_dict(), probed.generator.fitted.modules.state_dict()
+    mine, theirs = plain.model.network.state_dict(), probed.generator.model.network.state_dict()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
 def test_the_last_look_agrees_with_the_network_that_was_kept(probed, probes):
     outcome = probed.generator.outcome_
     assert outcome.best_step == outcome.n_steps, "so short a fit still improves: otherwise earlier weights are kept"
-    batch = records_for(probed.generator.settings, probes.histories).batch(np.arange(probes.n_contexts))
+    batch = seen_records(probed.generator.settings, probes.histories).batch(np.arange(probes.n_contexts))
     logits = probed.generator.network_.next_logits(batch).numpy()
     assert np.allclose(logits, probed.trajectory.last_logits, atol=1e-5)
 

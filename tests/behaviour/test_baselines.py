@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from adapcla.generators.generator import Generator
 from adapcla.generators.methods import METHODS, generator_for
-from adapcla.generators.neural import NeuralGenerator
 from adapcla.records import Cohort
 from adapcla.records.cohort import Split
 from adapcla.records.runs import ranges, starts_of
@@ -58,13 +58,13 @@ def world(law_seed: int) -> Split:
 
 
 @cache
-def fitted(name: str, law_seed: int) -> NeuralGenerator:
+def fitted(name: str, law_seed: int) -> Generator:
     train, valid, _ = world(law_seed)
     return generator_for(name, **{**SMALL, **OWN[name]}).fit(train, valid)
 
 
 @cache
-def floor(law_seed: int) -> NeuralGenerator:
+def floor(law_seed: int) -> Generator:
     return generator_for("marginal").fit(world(law_seed).train, world(law_seed).valid)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adapcla.generators import NeuralGenerator, generator_for
-from adapcla.generators.methods import load
-from adapcla.generators.writing import write_sample
+from adapcla.generators import Generator, generator_for, load
+from adapcla.generators.shards import write_sample
 from adapcla.records import Cohort, Kind, Origin
 from adapcla.records.origin import Group
 from adapcla.records.split import ControlledSplit
@@ -25,7 +24,7 @@ def parts() -> ControlledSplit[Cohort]:
 
 
 @pytest.fixture(scope="module")
-def model(parts: ControlledSplit[Cohort]) -> NeuralGenerator:
+def model(parts: ControlledSplit[Cohort]) -> Generator:
     return generator_for("adapcla", **SMALL).fit(parts.train, parts.valid)
 
 
@@ -34,21 +33,21 @@ def learned(parts: ControlledSplit[Cohort]) -> tuple[Group, ...]:
 
 
 def test_a_sample_is_synthetic_and_names_its_training_and_validation_patients(
-    model: NeuralGenerator, parts: ControlledSplit[Cohort], tmp_path: Path
+    model: Generator, parts: ControlledSplit[Cohort], tmp_path: Path
 ):
     origin = Origin(Kind.SYNTHETIC, (), learned(parts))
     assert model.sample(5).origin == origin
     model.save(tmp_path / "model")
     kept = load(tmp_path / "model")
-    assert kept.origin_ == origin
-    assert write_sample(kept, 5, 1, tmp_path / "sample").origin == origin
+    assert kept.model.origin == origin
+    assert write_sample(kept.model, 5, 1, tmp_path / "sample").origin == origin
     assert kept.continue_(parts.test.subset([0]), draws=1).drawn.origin == origin
 
 
-def test_a_model_without_an_origin_still_writes_synthetic_patients(model: NeuralGenerator, tmp_path: Path):
+def test_a_model_without_an_origin_still_writes_synthetic_patients(model: Generator, tmp_path: Path):
     model.save(tmp_path / "model")
     kept = load(tmp_path / "model")
-    del kept.fitted.facts["origin"]
+    del kept.model.facts["origin"]
     assert kept.sample(5).origin == Origin(Kind.SYNTHETIC)
 
 
@@ -58,11 +57,11 @@ def test_copies_of_real_patients_are_not_called_synthetic(parts: ControlledSplit
 
 
 def test_a_warm_start_brings_the_patients_of_the_model_that_it_starts_from(
-    model: NeuralGenerator, parts: ControlledSplit[Cohort], tmp_path: Path
+    model: Generator, parts: ControlledSplit[Cohort], tmp_path: Path
 ):
     model.save(tmp_path / "model")
     warm = generator_for("adapcla", starts_from=str(tmp_path / "model"), **SMALL).fit(parts.test, parts.control)
-    assert [group.fingerprint for group in warm.origin_.ancestors()] == [
+    assert [group.fingerprint for group in warm.model.origin.ancestors()] == [
         part.fingerprint for part in (parts.test, parts.control, parts.train, parts.valid)
     ]
 

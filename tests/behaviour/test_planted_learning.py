@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.records import Cohort
 from adapcla.records.cohort import Split
 from adapcla.scaffold.steering import JUDGED_FROM, achieved
@@ -26,13 +26,13 @@ def world() -> Split:
 
 
 @pytest.fixture(scope="module")
-def annealed(world: Split) -> NeuralGenerator:
+def annealed(world: Split) -> Generator:
     """The paper's method."""
     return generator_for("adapcla", passes=12, **SMALL).fit(world.train, world.valid)
 
 
 @pytest.fixture(scope="module")
-def blockwise(world: Split) -> NeuralGenerator:
+def blockwise(world: Split) -> Generator:
     """Ours."""
     return generator_for("tailwise", passes=16, calibration_rounds=1, **SMALL).fit(world.train, world.valid)
 
@@ -55,7 +55,7 @@ def _pair_ratio(cohort: Cohort) -> float:
     return float(together / by_chance)
 
 
-def test_next_visit_probabilities_follow_the_law(annealed: NeuralGenerator, world: Split) -> None:
+def test_next_visit_probabilities_follow_the_law(annealed: Generator, world: Split) -> None:
     """Spearman over (history, code) cells of head and mid codes; the law of another world ranks them otherwise.
 
     The bar is what this small world of 150 codes gives (about .91) less some room. results/law has larger worlds: .93
@@ -76,9 +76,7 @@ def test_next_visit_probabilities_follow_the_law(annealed: NeuralGenerator, worl
     assert right > agreement(planted.law(codes=CODES, law_seed=WRONG)) + 0.05
 
 
-def test_planted_pairs_are_generated_and_another_world_does_not_make_them(
-    blockwise: NeuralGenerator, world: Split
-) -> None:
+def test_planted_pairs_are_generated_and_another_world_does_not_make_them(blockwise: Generator, world: Split) -> None:
     """Real patients hold strongly planted pairs 22 times as often as chance, this small fit 6, another world's 3.
 
     The bars lie between what was seen: they tell the two worlds apart, not how much of the structure is learned.
@@ -97,13 +95,13 @@ def test_planted_pairs_are_generated_and_another_world_does_not_make_them(
 def test_records_are_as_long_and_visits_as_full_as_real_ones(
     which: str, world: Split, request: pytest.FixtureRequest
 ) -> None:
-    generator: NeuralGenerator = request.getfixturevalue(which)
+    generator: Generator = request.getfixturevalue(which)
     made = generator.sample(10_000, seed=1)
     assert made.visits_per_patient.mean() == pytest.approx(world.train.visits_per_patient.mean(), rel=0.03)
     assert made.codes_per_visit.mean() == pytest.approx(world.train.codes_per_visit.mean(), rel=0.05)
 
 
-def test_steering_reaches_the_planted_label_shift(annealed: NeuralGenerator) -> None:
+def test_steering_reaches_the_planted_label_shift(annealed: Generator) -> None:
     """The paper's rule moves codes towards their target; closed loop ends inside sampling error for ≥ 95 % of them."""
     target = planted.law(codes=CODES, population="shifted").prevalence(patients=40_000, seed=3).prevalence
     plain = annealed.sample(8000, seed=2)

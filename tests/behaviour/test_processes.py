@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.errors import InterruptedRun
-from adapcla.generators import generator_for, writing
+from adapcla.generators import generator_for, shards
 from adapcla.generators.runs import train_run
 from adapcla.generators.sampling import BLOCK
 from adapcla.records import Cohort
@@ -39,9 +39,9 @@ for folder in sys.argv[1:]:
 """
 SAMPLE = f"""
 import sys
-from adapcla.generators import load, writing
-writing.SHARD = {BLOCK}
-writing.write_sample(load(sys.argv[1]), {PATIENTS}, 5, sys.argv[2])
+from adapcla.generators import load, shards
+shards.SHARD = {BLOCK}
+shards.write_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
 """
 
 
@@ -95,10 +95,10 @@ def test_two_processes_train_as_one_does_and_take_over_its_checkpoint(runs: Path
 
 
 def test_three_processes_write_the_bytes_that_one_writes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "SHARD", BLOCK)
+    monkeypatch.setattr(shards, "SHARD", BLOCK)
     from adapcla.generators import load
 
-    writing.write_sample(load(runs / "one"), PATIENTS, 5, runs / "sample-1")
+    shards.write_sample(load(runs / "one").model, PATIENTS, 5, runs / "sample-1")
     ended = launched(SAMPLE, runs, 3, runs / "one", runs / "sample-3")
     assert ended.returncode == 0, ended.stderr[-2000:]
     one, three = ({p.name: p.read_bytes() for p in (runs / name).iterdir()} for name in ("sample-1", "sample-3"))

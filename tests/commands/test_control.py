@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from adapcla.cli import app
-from adapcla.generators import control as closed_loop
 from adapcla.generators import generator_for
+from adapcla.generators import steering as closed_loop
 from adapcla.sources import planted
 
 

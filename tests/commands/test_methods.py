@@ -7,7 +7,6 @@ import json
 from typer.testing import CliRunner
 
 from adapcla.cli import app
-from adapcla.generators.families import network_for
 from adapcla.generators.methods import METHODS, described
 from adapcla.networks.contract import Shape
 from adapcla.records import Prevalence, Vocabulary
@@ -32,5 +31,5 @@ def test_parameters_are_counted_as_if_the_network_were_made():
     prevalence = Prevalence(Vocabulary.of(f"{i:06d}" for i in range(n)), np.full(n, 1 / n), n)
     for name in ("adapcla", "eva", "synteg", "gpt"):
         settings = METHODS[name].settings
-        network = network_for(settings, Shape(n, settings.architecture.context), prevalence)
+        network = settings.network(Shape(n, settings.architecture.context), prevalence)
         assert described(name, n)["parameters"] == sum(p.numel() for p in network.parameters()), name

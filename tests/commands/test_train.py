@@ -44,9 +44,9 @@ def test_a_folder_of_parts_and_the_cohort_divided_alike_train_the_same_model(coh
     words = ["--split-seed", "7", *options, "--out", str(tmp_path / "two")]
     assert _run("train", str(cohort), *words, *TINY).exit_code == 0
     one, two = (load(tmp_path / name) for name in ("one", "two"))
-    assert one.origin_ == two.origin_
+    assert one.model.origin == two.model.origin
     assert one.sample(20).fingerprint == two.sample(20).fingerprint
-    assert one.fitted.facts["patients"] == Cohort.open(cohort).split(7, control=0.2).train.n_patients
+    assert one.model.facts["patients"] == Cohort.open(cohort).split(7, control=0.2).train.n_patients
     again = _run("train", parts, "--split-seed", "7", "--out", str(tmp_path / "three"), *TINY)
     assert isinstance(again.exception, UsageError) and "divided already" in str(again.exception)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.records import Cohort
 from adapcla.records.cohort import Split
 from adapcla.sources import planted
@@ -19,13 +19,13 @@ def parts() -> Split:
 
 
 @pytest.fixture(scope="session", params=["adapcla", "tailwise"])
-def fitted(request: pytest.FixtureRequest, parts: Split) -> NeuralGenerator:
+def fitted(request: pytest.FixtureRequest, parts: Split) -> Generator:
     """A fitted generator of each head."""
     return generator_for(request.param, **SMALL).fit(parts.train, parts.valid)
 
 
 @pytest.fixture(scope="session")
-def plain(parts: Split) -> NeuralGenerator:
+def plain(parts: Split) -> Generator:
     """A fitted generator with the independent head."""
     return generator_for("adapcla", **SMALL).fit(parts.train, parts.valid)
 

@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 
 from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
 from adapcla.files import write_manifest
-from adapcla.generators import NeuralGenerator, generator_for, load
+from adapcla.generators import Generator, generator_for, load
 from adapcla.generators.methods import METHODS
 from adapcla.records.cohort import Split
 
 
-def test_the_same_patients_come_out_of_a_saved_model(fitted: NeuralGenerator, tmp_path: Path) -> None:
+def test_the_same_patients_come_out_of_a_saved_model(fitted: Generator, tmp_path: Path) -> None:
     folder = fitted.save(tmp_path / "model")
     again = load(folder)
     assert again.settings == fitted.settings
@@ -25,13 +25,13 @@ def test_the_same_patients_come_out_of_a_saved_model(fitted: NeuralGenerator, tm
     assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".json", ".md", ".npy", ".parquet", ".safetensors"]
 
 
-def test_saving_twice_gives_the_same_bytes(fitted: NeuralGenerator, tmp_path: Path) -> None:
+def test_saving_twice_gives_the_same_bytes(fitted: Generator, tmp_path: Path) -> None:
     one, two = fitted.save(tmp_path / "a"), fitted.save(tmp_path / "b")
     for path in one.iterdir():
         assert path.read_bytes() == (two / path.name).read_bytes()
 
 
-def test_a_shareable_model_hides_small_counts_and_still_samples(fitted: NeuralGenerator, tmp_path: Path) -> None:
+def test_a_shareable_model_hides_small_counts_and_still_samples(fitted: Generator, tmp_path: Path) -> None:
     folder = fitted.save(tmp_path / "model", shareable=True)
     share = np.load(folder / "prior.npy")
     visits = np.nan_to_num(share) * (fitted.prevalence_.n_visits or 0)
@@ -51,7 +51,7 @@ def test_nothing_beside_the_learned_numbers_of_a_shareable_model_tells_small_cou
     made.fit(parts.train, parts.valid)
     folder = made.save(tmp_path / "model", shareable=True)
     state = load_file(folder / "weights.safetensors")
-    learned = {name for name, _ in made.fitted.modules.named_parameters()}
+    learned = {name for name, _ in made.model.network.named_parameters()}
     counts = parts.train.visit_counts
     small = (counts > 0) & (counts < 11)
     assert len(np.unique(counts[small])) > 5
@@ -73,7 +73,7 @@ def test_the_prevalence_itself_is_shareable_only_without_small_counts(parts: Spl
     assert generator_for("marginal").fit(train, valid).save(tmp_path / "yes", shareable=True).is_dir()
 
 
-def test_every_single_flipped_bit_is_noticed(plain: NeuralGenerator, tmp_path: Path) -> None:
+def test_every_single_flipped_bit_is_noticed(plain: Generator, tmp_path: Path) -> None:
     folder = plain.save(tmp_path / "model")
     rng = np.random.default_rng(1)
     for path in sorted(folder.iterdir()):
@@ -92,7 +92,7 @@ def test_every_single_flipped_bit_is_noticed(plain: NeuralGenerator, tmp_path: P
     "damage", ["missing setting", "other width", "other vocabulary", "truncated weights", "no prior"]
 )
 def test_content_that_does_not_fit_is_named_even_with_a_fresh_manifest(
-    damage: str, plain: NeuralGenerator, tmp_path: Path
+    damage: str, plain: Generator, tmp_path: Path
 ) -> None:
     folder = plain.save(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -113,7 +113,7 @@ def test_content_that_does_not_fit_is_named_even_with_a_fresh_manifest(
         load(folder)
 
 
-def test_a_populated_folder_is_not_overwritten_by_accident(plain: NeuralGenerator, tmp_path: Path) -> None:
+def test_a_populated_folder_is_not_overwritten_by_accident(plain: Generator, tmp_path: Path) -> None:
     plain.save(tmp_path / "model")
     with pytest.raises(ExistsError, match="--overwrite"):
         plain.save(tmp_path / "model")
@@ -124,7 +124,7 @@ def test_a_populated_folder_is_not_overwritten_by_accident(plain: NeuralGenerato
     ("name", "value"), [("width", 1 << 22), ("layers", 1 << 40), ("context", 1 << 40), ("heads", 7), ("family", [])]
 )
 def test_sizes_that_the_weights_do_not_have_are_refused_before_anything_is_allocated(
-    name: str, value: object, plain: NeuralGenerator, tmp_path: Path
+    name: str, value: object, plain: Generator, tmp_path: Path
 ) -> None:
     """A width of 4 million would need 64 TB, 10^12 layers a day: both must be told from the file's own header."""
     folder = plain.save(tmp_path / "model")
@@ -147,7 +147,7 @@ def test_sizes_that_the_weights_do_not_have_are_refused_before_anything_is_alloc
     ],
 )
 def test_numbers_that_contradict_each_other_are_named(
-    name: str, value: object, plain: NeuralGenerator, tmp_path: Path
+    name: str, value: object, plain: Generator, tmp_path: Path
 ) -> None:
     folder = plain.save(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -158,7 +158,7 @@ def test_numbers_that_contradict_each_other_are_named(
         load(folder)
 
 
-def test_weights_that_are_no_numbers_are_refused(plain: NeuralGenerator, tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_are_refused(plain: Generator, tmp_path: Path) -> None:
     folder = plain.save(tmp_path / "model")
     content = bytearray((folder / "weights.safetensors").read_bytes())
     content[-4:] = np.float32("nan").tobytes()
@@ -168,7 +168,7 @@ def test_weights_that_are_no_numbers_are_refused(plain: NeuralGenerator, tmp_pat
         load(folder)
 
 
-def test_an_order_of_codes_that_is_none_is_refused(plain: NeuralGenerator, tmp_path: Path) -> None:
+def test_an_order_of_codes_that_is_none_is_refused(plain: Generator, tmp_path: Path) -> None:
     """The first rank's code is replaced by one that does not exist."""
     from safetensors.torch import load_file, save_file
 

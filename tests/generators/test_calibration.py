@@ -17,7 +17,7 @@ def test_a_bias_that_is_off_is_brought_back(parts: Split) -> None:
     head = generator.network_.head  # type: ignore[attr-defined]
     with torch.no_grad():
         head.bias += 1.2
-    history = fold_prevalence(generator, parts.train, rounds=4)
+    history = fold_prevalence(generator.model, parts.train, rounds=4)
     first, last = history[0]["ratio by band"], history[-1]["ratio by band"]
     assert max(first) > 1.5
     assert np.abs(np.array(last) - 1).max() < 0.35 and np.abs(np.array(last) - 1).mean() < 0.1
@@ -34,8 +34,8 @@ def test_the_mean_chance_to_go_on_is_that_of_training(parts: Split) -> None:
     network = generator.network_
     with torch.no_grad():
         network.going_on.bias -= 1.0  # type: ignore[attr-defined]
-    assert settle_record_length(generator, parts.train) > 0.5
-    batch = generator.records(parts.train).batch(np.arange(parts.train.n_patients))
+    assert settle_record_length(generator.model, parts.train) > 0.5
+    batch = generator.model.records(parts.train).batch(np.arange(parts.train.n_patients))
     with torch.no_grad():
         chance = torch.sigmoid(network.going_on_logits(batch)).mean()  # type: ignore[attr-defined]
     assert abs(float(chance) - float(batch.continues.mean())) < 1e-3
@@ -54,5 +54,5 @@ def test_a_frequent_code_is_corrected_for_itself(parts: Split) -> None:
         return float(generator.sample(2000, seed=9).prevalence().share[often])
 
     wanted, before = float(parts.train.prevalence().share[often]), share()
-    fold_prevalence(generator, parts.train, rounds=4)
+    fold_prevalence(generator.model, parts.train, rounds=4)
     assert abs(share() - wanted) < 0.35 * abs(before - wanted)

@@ -23,8 +23,8 @@ def test_the_pinned_rows_are_what_they_are_called() -> None:
 
 
 def test_every_row_carries_its_own_name() -> None:
-    assert all(row.name == name for name, row in METHODS.items())
-    assert all(row.summary and row.paper for row in METHODS.values())
+    assert all(method.row.name == name for name, method in METHODS.items())
+    assert all(method.row.summary and method.row.paper for method in METHODS.values())
 
 
 def test_an_unknown_method_is_refused_with_the_nearest() -> None:

@@ -1,92 +1,23 @@
-"""Rolling out, on a network whose every move is known."""
+"""From rolled patients to a cohort, and what its card says."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import pytest
-import torch
-from numpy.typing import NDArray
 
-from adapcla.errors import AdapclaError
-from adapcla.generators.sampling import BLOCK, AttributeLaw, Rolled, as_cohort, blocks, joined, roll
-from adapcla.networks.contract import Drawn, DrawRule
-from adapcla.networks.draws import Noise
-from adapcla.records import Vocabulary
-
-_NOBODY = AttributeLaw((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
+from adapcla.generators import Generator
+from adapcla.generators.attributes import AttributeLaw
+from adapcla.generators.rolling import Rolled
+from adapcla.generators.sampling import SampleRule, cohort_of
 
 
-class _Counting:
-    """Patient number p has p + 1 visits; its visit t holds code t, and its third visit is empty."""
-
-    steerable = False
-
-    def begin(self, attributes: torch.Tensor, noise: Noise) -> tuple[NDArray[np.int64], int]:
-        return noise.patients, 0
-
-    def goes_on(self, state: Any, noise: Noise) -> NDArray[np.bool_]:
-        return state[0] >= state[1]
-
-    def draw_gap(self, state: Any, noise: Noise) -> NDArray[np.int64]:
-        return np.full(len(state[0]), 10 * state[1])
-
-    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
-        n = len(state[0])
-        if state[1] == 2:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        return np.arange(n), np.full(n, state[1])
-
-    def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
-        return state[0], state[1] + 1
-
-    def keep(self, state: Any, rows: NDArray[np.int64]) -> Any:
-        return state[0][rows], state[1]
+def test_the_default_rule_adds_nothing() -> None:
+    rule = SampleRule()
+    assert (rule.temperature, rule.codes_per_visit, rule.min_codes, rule.where) == (1.0, "natural", 0, ())
 
 
-def test_records_end_when_the_network_says_so_or_at_an_empty_visit() -> None:
-    """Patients 0, 1, 2 … have 1, 2, 2, 2 … visits, because the third is empty."""
-    network = _Counting()
-    patients = np.arange(4)
-    state = network.begin(torch.zeros(4, 0), Noise(1, patients, 0))
-    out = roll(network, state, patients, np.zeros((4, 0), dtype=np.int64), DrawRule(), 1, range(9))  # type: ignore[arg-type]
-    assert out.lengths.tolist() == [1, 2, 2, 2]
-    assert out.codes.tolist() == [0, 0, 1, 0, 1, 0, 1]
-    assert out.gaps.tolist() == [0, 0, 10, 0, 10, 0, 10]
-
-
-def test_a_visit_that_never_fills_is_an_error_with_a_remedy() -> None:
-    network = _Counting()
-    state = (np.array([5]), 2)
-    with pytest.raises(AdapclaError, match="to do"):
-        roll(network, state, np.array([5]), np.zeros((1, 0), dtype=np.int64), DrawRule(), 1, range(2, 4), min_codes=1)  # type: ignore[arg-type]
-
-
-class _Reluctant(_Counting):
-    """A network whose visits are empty 97 times in 100."""
-
-    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
-        who = np.flatnonzero(noise.uniform(1, 8)[:, 0] < 0.03)
-        return who, np.zeros(len(who), dtype=np.int64)
-
-
-def test_a_first_visit_that_is_nearly_always_empty_is_drawn_until_it_is_not() -> None:
-    """Of 300 patients 0.97^60 = 16 % would get no visit in sixty draws; in 1,200 none would, but for one in 10^13."""
-    network, patients = _Reluctant(), np.arange(300)
-    state = network.begin(torch.zeros(300, 0), Noise(1, patients, 0))
-    out = roll(network, state, patients, np.zeros((300, 0), dtype=np.int64), DrawRule(), 1, range(1))  # type: ignore[arg-type]
-    assert (out.lengths == 1).all()
-
-
-def test_blocks_are_cut_at_the_number_asked_for() -> None:
-    parts = list(blocks(_Counting(), _NOBODY, DrawRule(), 1, BLOCK + 3, 9, 0))  # type: ignore[arg-type]
-    assert [len(part.lengths) for part in parts] == [BLOCK, 3]
-    whole = joined(parts)
-    assert whole.lengths.sum() == len(whole.visit_sizes)
-
-
-def test_days_are_summed_gaps_from_each_first_visit() -> None:
+def test_days_are_summed_gaps_from_each_first_visit(plain: Generator) -> None:
     rolled = Rolled(
         np.array([0, 1, 0], dtype=np.int32),
         np.array([1, 1, 1]),
@@ -95,14 +26,7 @@ def test_days_are_summed_gaps_from_each_first_visit() -> None:
         np.array([[1], [1], [0]]),
     )
     law = AttributeLaw(("sex",), (("F", "M"),), np.array([[1]]), np.array([1]))
-    cohort = as_cohort(rolled, Vocabulary.of(["A", "B"]), law, True, {})
+    cohort = cohort_of(replace(plain.model, law=law), rolled, {})
     assert cohort.days is not None and cohort.days.tolist() == [0, 30, 0]
     assert cohort.attributes["sex"].values.tolist() == [0, -1]
     assert cohort.card["dropped"] == {"patients without visits": 1}
-
-
-def test_attributes_come_at_their_training_rates() -> None:
-    law = AttributeLaw(("sex",), (("F", "M"),), np.array([[1], [2]]), np.array([30, 70]))
-    drawn = law.draw(np.arange(5000), seed=1)
-    assert (drawn == 2).mean() == pytest.approx(0.7, abs=0.03)
-    assert law.draw(np.array([17]), seed=1).tolist() == drawn[17:18].tolist()

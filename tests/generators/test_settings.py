@@ -40,7 +40,7 @@ def test_another_family_brings_its_own_settings() -> None:
     assert settings_from(Settings(), eva.model_dump()) == eva
     with pytest.raises(UsageError, match="no setting is called 'blocks'"):
         settings_from(Settings(), {"family": "eva", "blocks": 3})
-    with pytest.raises(UsageError, match="expected one of visits"):
+    with pytest.raises(UsageError, match="expected one of eva"):
         settings_from(Settings(), {"family": "diffusion"})
 
 

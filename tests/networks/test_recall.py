@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from adapcla.errors import UsageError
 from adapcla.generators import generator_for
-from adapcla.networks.architecture import Architecture, visit_network
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
+from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.halo import HaloHead
 from adapcla.networks.recall import Had, Memory, Pushes, had_before, had_in_all, pair_dots
 from adapcla.networks.visits import VisitNetwork
@@ -89,7 +89,7 @@ def test_keeping_patients_keeps_their_memory_in_the_order_asked_for() -> None:
 def _network(cohort: Cohort, head: str, seed: int = 0) -> VisitNetwork:
     """A small network whose recall says something."""
     torch.manual_seed(seed)
-    architecture = Architecture(width=16, layers=1, heads=2, context=8, hidden=8, head=head, recall=True)  # type: ignore[arg-type]
+    architecture = VisitArchitecture(width=16, layers=1, heads=2, context=8, hidden=8, head=head, recall=True)  # type: ignore[arg-type]
     network = visit_network(architecture, Shape(cohort.n_codes, 8), cohort.prevalence()).eval()
     assert network.recall is not None
     with torch.no_grad():
@@ -210,7 +210,7 @@ def test_without_recall_settings_are_written_as_before() -> None:
 
 def test_a_head_without_room_for_recall_refuses_it() -> None:
     with pytest.raises(ValidationError, match="expected head=independent or head=blockwise"):
-        Architecture(head="halo", recall=True)
+        VisitArchitecture(head="halo", recall=True)
     with pytest.raises(UsageError, match="setting architecture"):
         generator_for("halo", recall=True)
     cohort, batch = _batch(RECORDS)

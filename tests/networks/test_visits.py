@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from adapcla.networks.architecture import Architecture, visit_network
 from adapcla.networks.batch import Records
 from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
+from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
 
 
 def _network(cohort: Cohort, **changes: object) -> VisitNetwork:
     torch.manual_seed(0)
-    architecture = Architecture(width=16, layers=1, heads=2, context=8, hidden=8, **changes)  # type: ignore[arg-type]
+    architecture = VisitArchitecture(width=16, layers=1, heads=2, context=8, hidden=8, **changes)  # type: ignore[arg-type]
     sizes = tuple(len(a.categories) for _, a in sorted(cohort.attributes.items()))
     shape = Shape(cohort.n_codes, 8, sizes, cohort.days is not None)
     return visit_network(architecture, shape, cohort.prevalence()).eval()

@@ -103,7 +103,7 @@ def trained(method: str, parts: Any) -> dict[str, Tensor]:
     return dict(generator.network_.state_dict())
 
 
-@pytest.mark.parametrize("method", sorted(name for name, row in METHODS.items() if row.usual))
+@pytest.mark.parametrize("method", sorted(name for name, row in METHODS.items() if row.row.usual))
 def test_a_step_touches_nothing_off_the_device_and_computes_the_same(
     method: str, parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 from adapcla.generators import generator_for
-from adapcla.generators.families import plan_for
+from adapcla.generators.fitting import objective_for, untrained
+from adapcla.generators.model import seen_records
 from adapcla.networks.batch import Records
+from adapcla.networks.objective import Moment, ScaffoldedLikelihood
 from adapcla.records import Cohort
 from adapcla.sources import planted
 from adapcla.training.ghost import applies, clipped_by_norms, losses_and_norms, own_starts
-from adapcla.training.plan import Moment, ScaffoldPlan
 from adapcla.training.private import clipped_one_by_one, one_gradient
 
 _SMALL = {"width": 16, "layers": 2, "heads": 2, "dropout": 0.0}
@@ -30,14 +31,13 @@ def world() -> Cohort:
 def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[Any, Records, list[nn.Parameter]]:
     """A plan whose weights have left their beginning, where many gradients would be zero."""
     generator = generator_for(method, **{**_SMALL, **changes})
-    generator.fitted_ = generator._untrained(world)
-    plan = plan_for(generator.settings, generator.network_, generator.scaffold_bias())
+    plan = objective_for(untrained(generator.settings, world))
     stream = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in plan.modules.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=stream) * 0.1)
     plan.modules.train()
-    return plan, Records(generator._seen(world), 7), list(plan.modules.parameters())
+    return plan, Records(seen_records(generator.settings, world).cohort, 7), list(plan.modules.parameters())
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_other_networks_are_left_to_the_slow_way(world: Cohort, method: str) -> 
 
 def test_a_parameter_that_nobody_knows_is_noticed(world: Cohort) -> None:
     plan, _, parameters = prepared(world)
-    assert isinstance(plan, ScaffoldPlan) and applies(plan, parameters)
+    assert isinstance(plan, ScaffoldedLikelihood) and applies(plan, parameters)
     assert not applies(plan, [*parameters, nn.Parameter(torch.zeros(1))])

@@ -13,11 +13,11 @@ from torch import nn
 
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.generators import generator_for
+from adapcla.networks.objective import Moment
 from adapcla.records import Cohort
 from adapcla.sources import planted
 from adapcla.training import loop as loop_module
 from adapcla.training.loop import Loop
-from adapcla.training.plan import Moment
 
 _SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 3, "batch_size": 40, "validations": 6, "dropout": 0.2}
 
@@ -30,7 +30,7 @@ def world() -> tuple[Cohort, Cohort]:
 
 def _weights(generator: object) -> str:
     digest = hashlib.sha256()
-    for name, value in sorted(generator.fitted.modules.state_dict().items()):  # type: ignore[attr-defined]
+    for name, value in sorted(generator.model.network.state_dict().items()):  # type: ignore[attr-defined]
         digest.update(name.encode() + value.numpy().tobytes())
     return digest.hexdigest()
 
@@ -73,8 +73,8 @@ def test_another_seed_gives_other_weights(world: tuple[Cohort, Cohort]) -> None:
 def test_pieces_of_a_batch_add_up_to_the_batch(world: tuple[Cohort, Cohort]) -> None:
     """Without dropout, computing a batch in small pieces changes the weights by rounding only."""
     small = {**_SMALL, "passes": 1, "dropout": 0.0}
-    one = generator_for("adapcla", **small).fit(*world).fitted.modules.state_dict()
-    many = generator_for("adapcla", rows_at_once=16, **small).fit(*world).fitted.modules.state_dict()
+    one = generator_for("adapcla", **small).fit(*world).model.network.state_dict()
+    many = generator_for("adapcla", rows_at_once=16, **small).fit(*world).model.network.state_dict()
     for name, value in one.items():
         torch.testing.assert_close(many[name], value, rtol=2e-2, atol=2e-3)
 
@@ -105,7 +105,7 @@ def test_a_number_that_is_none_stops_the_run_at_its_step(
 
     def poisoned(self: Loop, moment: Moment) -> tuple[float, float]:
         if moment.step == 4:
-            parameter = next(iter(self.plan.modules.parameters()))
+            parameter = next(iter(self.objective.modules.parameters()))
             if where == "loss":
                 monkeypatch.setattr(self, "scale", float("nan"))
             elif where == "gradient":
@@ -117,7 +117,8 @@ def test_a_number_that_is_none_stops_the_run_at_its_step(
             elif where == "rate":
                 monkeypatch.setattr(type(self.budget), "rate", lambda *_: float("inf"))
             else:
-                self.plan.bias = self.plan.bias * float("nan")  # type: ignore[attr-defined]
+                rule = self.objective.rule
+                self.objective.rule = rule._replace(bias=rule.bias * float("nan"))  # type: ignore[attr-defined]
         return original(self, moment)
 
     monkeypatch.setattr(Loop, "_update", poisoned)

@@ -15,14 +15,14 @@ from torch import nn
 
 from adapcla.errors import ExistsError, InterruptedRun, UsageError
 from adapcla.generators import generator_for
-from adapcla.generators.families import plan_for
+from adapcla.generators.fitting import objective_for, untrained
 from adapcla.networks.batch import Records
+from adapcla.networks.objective import Moment
 from adapcla.records import Cohort
 from adapcla.sources import planted
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.loop import Loop
-from adapcla.training.plan import Moment
 from adapcla.training.private import SECRET, PrivateStep, clip_factor, clipped_one_by_one, one_gradient, secret_of
 from adapcla.training.processes import Processes
 
@@ -41,7 +41,7 @@ def world() -> tuple[Cohort, Cohort]:
 
 def digest(generator: Any) -> str:
     found = hashlib.sha256()
-    for name, value in sorted(generator.fitted.modules.state_dict().items()):
+    for name, value in sorted(generator.model.network.state_dict().items()):
         found.update(name.encode() + value.numpy().tobytes())
     return found.hexdigest()
 
@@ -51,8 +51,7 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
     """Without a bound and without dropout, patients one by one give what the plain loss gives for all of them."""
     train = world[0]
     generator = generator_for(method, width=16, layers=1, heads=2, dropout=0.0)
-    generator.fitted_ = generator._untrained(train)
-    plan = plan_for(generator.settings, generator.network_, generator.scaffold_bias())
+    plan = objective_for(untrained(generator.settings, train))
     plan.modules.train()
     parameters, records = list(plan.modules.parameters()), Records(train, 9)
     patients = np.arange(12)
@@ -67,8 +66,7 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
 def test_no_patient_moves_the_sum_by_more_than_the_bound(world: tuple[Cohort, Cohort]) -> None:
     """What sensitivity means: with and without a patient, the sums differ by at most the bound."""
     generator = generator_for("lstm", width=16, layers=1, dropout=0.0)
-    generator.fitted_ = generator._untrained(world[0])
-    plan = plan_for(generator.settings, generator.network_, generator.scaffold_bias())
+    plan = objective_for(untrained(generator.settings, world[0]))
     parameters, records = list(plan.modules.parameters()), Records(world[0], 9)
     sums = []
     for patients in (np.arange(5), np.arange(6)):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from adapcla.analysis.histories import NextVisits, true_next_visit
 from adapcla.errors import UsageError
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.generator import Generator
 from adapcla.metrics.intervals import DRAWS, LEVEL, bootstrap_sums
 from adapcla.records import Cohort, Strata
 
@@ -47,7 +47,7 @@ def code_groups(strata: Strata) -> list[_Group]:
     ]
 
 
-def predictors(runs: dict[str, NeuralGenerator], draws: int, seed: int, histories: Cohort) -> dict[str, Predictor]:
+def predictors(runs: dict[str, Generator], draws: int, seed: int, histories: Cohort) -> dict[str, Predictor]:
     """One predictor for each run, the last visit said again, and the true law where the planted world made the data."""
     out: dict[str, Predictor] = {}
     for name, run in runs.items():
@@ -60,9 +60,9 @@ def predictors(runs: dict[str, NeuralGenerator], draws: int, seed: int, historie
     return out
 
 
-def _of_run(run: NeuralGenerator, draws: int, seed: int) -> Predictor:
+def _of_run(run: Generator, draws: int, seed: int) -> Predictor:
     """The run's own probabilities, exact or by draws."""
-    exact = hasattr(getattr(run.network_, "head", None), "logits")
+    exact = run.settings.architecture.one_shot
     return lambda cohort: run.continue_(cohort, visits=1, draws=1 if exact else draws, seed=seed).probabilities
 
 

@@ -10,13 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 from torch import nn
 
-from adapcla.analysis.histories import records_for
 from adapcla.analysis.kernel import label_kernels
 from adapcla.analysis.probes import ProbeKind, ProbeSet
 from adapcla.analysis.statistics import Correlation, group_means, spearman
 from adapcla.analysis.trajectories import Trajectory, require_one_shot
-from adapcla.generators.neural import NeuralGenerator
-from adapcla.training.plan import Moment
+from adapcla.generators.generator import Generator
+from adapcla.generators.model import seen_records
+from adapcla.networks.objective import Moment
 
 #: Parameter groups that are looked at: everything, and what codes share.
 GROUPS = ("all", "shared")
@@ -43,10 +43,10 @@ class KernelObserver:
     #: One look: θ0.
     looks = 1
 
-    def __init__(self, generator: NeuralGenerator, probes: ProbeSet, groups: Sequence[str] = GROUPS) -> None:
+    def __init__(self, generator: Generator, probes: ProbeSet, groups: Sequence[str] = GROUPS) -> None:
         require_one_shot(generator.settings)
         self.probes, self.groups = probes, tuple(groups)
-        self._records = records_for(generator.settings, probes.histories)
+        self._records = seen_records(generator.settings, probes.histories)
         self.kernels: list[ContextKernel] = []
 
     def look(self, modules: nn.Module, moment: Moment) -> None:

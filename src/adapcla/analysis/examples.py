@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adapcla.analysis.histories import NextVisits
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.generator import Generator
 from adapcla.records import Cohort, Strata
 from adapcla.tables import Table
 
@@ -51,9 +51,7 @@ def may_show_patients(cohort: Cohort) -> bool:
     return cohort.card.get("source") == "planted"
 
 
-def example_table(
-    cases: NextVisits, runs: dict[str, NeuralGenerator], strata: Strata, n: int, seed: int = 1
-) -> pl.DataFrame:
+def example_table(cases: NextVisits, runs: dict[str, Generator], strata: Strata, n: int, seed: int = 1) -> pl.DataFrame:
     """One row a code of the history, of the real next visit and of one visit drawn by each method."""
     rows: list[dict[str, Any]] = []
     for number, case in enumerate(chosen_examples(cases, n, seed).tolist()):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.generators.settings import Settings
-from adapcla.networks.batch import Records
 from adapcla.records import Cohort
 from adapcla.sources import planted
 
@@ -48,13 +46,6 @@ def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
     chosen = np.flatnonzero(fits)
     part = cohort.subset(chosen)
     return NextVisits(part.without_last_visits(), part.matrix()[part.last_visits], chosen)
-
-
-def records_for(settings: Settings, histories: Cohort) -> Records:
-    """The histories as the network of these settings sees them."""
-    wanted = settings.architecture
-    shown = replace(histories, days=histories.days if wanted.use_days else None)
-    return Records(shown if wanted.use_attributes else replace(shown, attributes={}), wanted.context)
 
 
 def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:

@@ -10,12 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.analysis.histories import NextVisits, records_for
+from adapcla.analysis.histories import NextVisits
 from adapcla.analysis.kernel import label_kernels
 from adapcla.analysis.statistics import estimate
 from adapcla.analysis.trajectories import Trajectory, require_one_shot
 from adapcla.errors import InputError
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.generator import Generator
+from adapcla.generators.model import seen_records
 from adapcla.metrics.contexts import top_neighbours
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.records import Cohort
@@ -140,7 +141,7 @@ def code_page(
     held_out: Cohort,
     samples: dict[str, Cohort],
     trajectory: Trajectory | None = None,
-    run: NeuralGenerator | None = None,
+    run: Generator | None = None,
     cases: NextVisits | None = None,
 ) -> CodePage:
     """The page of one code."""
@@ -233,14 +234,14 @@ def _trend(trajectory: Trajectory, code: int) -> pl.DataFrame:
 
 
 def _similarities(
-    run: NeuralGenerator, cases: NextVisits, code: int, real: NDArray[np.int64], train: Cohort, contexts: int = 8
+    run: Generator, cases: NextVisits, code: int, real: NDArray[np.int64], train: Cohort, contexts: int = 8
 ) -> pl.DataFrame:
     """Mean cosine of the code's gradient with its real neighbours', over the first held-out histories."""
     require_one_shot(run.settings)
-    records = records_for(run.settings, cases.histories)
+    records = seen_records(run.settings, cases.histories)
     wanted = np.concatenate([[code], real])
     some = range(min(contexts, cases.histories.n_patients))
-    found = [label_kernels(run.fitted.modules, records.batch(np.array([i])), wanted) for i in some]
+    found = [label_kernels(run.model.network, records.batch(np.array([i])), wanted) for i in some]
     rows = {group: np.mean([kernels[group].cosine[0, 1:] for kernels in found], axis=0) for group in found[0]}
     return pl.DataFrame(
         [

@@ -15,7 +15,7 @@ from adapcla.analysis.schedules import explained_table, free_share, steepest
 from adapcla.analysis.statistics import estimate
 from adapcla.analysis.trajectories import LOOKS, MEASURES, ProbeObserver, Trajectory
 from adapcla.console import say
-from adapcla.generators import NeuralGenerator, generator_for
+from adapcla.generators import Generator, generator_for
 from adapcla.records import Cohort
 from adapcla.scaffold import schedule
 
@@ -27,7 +27,7 @@ NEVER = 1_000_000
 class Probed:
     """A fitted generator and what was seen while it was fitted."""
 
-    generator: NeuralGenerator
+    generator: Generator
     trajectory: Trajectory
     kernels: tuple[ContextKernel, ...] = ()
 

@@ -11,14 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from adapcla.analysis.histories import records_for, true_next_visit
+from adapcla.analysis.histories import true_next_visit
 from adapcla.analysis.probes import ProbeKind, ProbeSet
 from adapcla.analysis.statistics import estimate, group_means, paired
 from adapcla.errors import UsageError
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.generator import Generator
+from adapcla.generators.model import scaffold_bias, seen_records
 from adapcla.generators.settings import Settings
+from adapcla.networks.objective import Moment
 from adapcla.scaffold import schedule
-from adapcla.training.plan import Moment
 
 #: Looks of a probe: the weights before any step, then a hundred checkpoints.
 LOOKS = 101
@@ -36,7 +37,7 @@ _PAIRS = (
 
 def require_one_shot(settings: Settings) -> None:
     """Raise unless the network gives every code's logit in one shot: a log p without drawing."""
-    if getattr(settings.architecture, "head", "") != "independent":
+    if not settings.architecture.one_shot:
         raise UsageError(
             f"{settings.method} has no one-shot logit for each code, so that its log p cannot be probed\n"
             "to do: probe a method with the independent head (adapcla, static-pcla, lstm)"
@@ -75,10 +76,10 @@ class Trajectory:
 class ProbeObserver:
     """Looks at the probes along training; give it to `fit(observers=…)`."""
 
-    def __init__(self, generator: NeuralGenerator, probes: ProbeSet, looks: int = LOOKS) -> None:
+    def __init__(self, generator: Generator, probes: ProbeSet, looks: int = LOOKS) -> None:
         require_one_shot(generator.settings)
         self.generator, self.probes, self.looks = generator, probes, looks
-        records = records_for(generator.settings, probes.histories)
+        records = seen_records(generator.settings, probes.histories)
         self._batch = records.batch(np.arange(probes.n_contexts))
         self._at = torch.from_numpy(probes.context), torch.from_numpy(probes.code)
         self._seen: list[dict[str, Any]] = []
@@ -110,7 +111,7 @@ class ProbeObserver:
             raise UsageError("no training run has been observed yet\nto do: fit the generator with this observer")
         name = self.generator.settings.schedule
         progress = np.array([seen["progress"] for seen in self._seen])
-        bias = self.generator.scaffold_bias().double()
+        bias = scaffold_bias(self.generator.settings, self.generator.prevalence_).double()
         lifted = nn.functional.logsigmoid(self._first.double() + bias)
         true = true_next_visit(self.probes.histories)
         at = self.probes.context, self.probes.code

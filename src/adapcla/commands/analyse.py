@@ -284,7 +284,7 @@ def cases(
     from adapcla.analysis.cases import next_visit_tables, predictors
     from adapcla.analysis.examples import may_show_patients
     from adapcla.analysis.histories import next_visits
-    from adapcla.generators.methods import load
+    from adapcla.generators.generator import load
     from adapcla.records import Cohort
     from adapcla.report.case_pages import write_code_page, write_examples, write_neighbours
     from adapcla.report.figures.cases import next_visit_calibration, next_visit_scores

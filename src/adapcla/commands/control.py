@@ -33,9 +33,9 @@ def control(
     from dataclasses import asdict
 
     from adapcla import files
-    from adapcla.generators.control import closed_loop
-    from adapcla.generators.methods import load
-    from adapcla.generators.writing import write_sample
+    from adapcla.generators.generator import load
+    from adapcla.generators.shards import write_sample
+    from adapcla.generators.steering import closed_loop, steer
     from adapcla.report.figures.control import requested_against_achieved
     from adapcla.report.style import save_both
     from adapcla.scaffold.steering import achieved
@@ -44,11 +44,12 @@ def control(
     generator = load(run)
     summary: dict[str, Any] = {"strength": strength, "patients": patients}
     got = {}
-    steering = generator.steer(toward, strength, missing)
+    model = generator.model
+    steering = steer(model, toward, strength, missing)
     for mode in MODES:
         if mode == "calibrated":
-            steering = closed_loop(generator, steering, seed)
-        cohort = write_sample(generator, patients, seed, out / mode, steering=steering, overwrite=overwrite)
+            steering = closed_loop(model, steering, seed)
+        cohort = write_sample(model, patients, seed, out / mode, steering=steering, overwrite=overwrite)
         got[mode] = cohort.prevalence()
         summary[mode] = asdict(achieved(steering.target, got[mode], cohort.n_visits))
     summary["unknown_codes"] = len(steering.unknown)

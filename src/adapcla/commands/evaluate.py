@@ -68,13 +68,13 @@ def evaluate(
     reserved = None if control is None else Cohort.open(control)
     evidence = None
     if generator is not None:
+        from adapcla.generators.generator import load
         from adapcla.generators.membership import evidence as model_evidence
-        from adapcla.generators.methods import load
         from adapcla.metrics.separation import behind, require_apart
 
-        model = load(generator)
+        model = load(generator).model
         # Before reference models are trained for nothing.
-        learned = [*behind(learned_from, made), *model.origin_.ancestors()]
+        learned = [*behind(learned_from, made), *model.origin.ancestors()]
         require_apart(learned, {"test": unseen, "control": reserved})
         evidence = model_evidence(model, learned_from, reserved or unseen, references, seed)
     scores = evaluate(

@@ -36,9 +36,9 @@ def sample(
     as_json: AsJson = False,
 ) -> None:
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
-    from adapcla.generators.contract import SampleRule
-    from adapcla.generators.methods import load
-    from adapcla.generators.writing import stream_sample
+    from adapcla.generators.generator import load
+    from adapcla.generators.sampling import SampleRule
+    from adapcla.generators.shards import stream_sample
 
     generator = load(run)
     rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, conditions(where or []))
@@ -48,7 +48,7 @@ def sample(
             f"{len(steering.unknown)} codes of the target are unknown to the model: {', '.join(steering.unknown[:8])} …"
         )
     card = stream_sample(
-        generator, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
+        generator.model, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
     )
     counts = {name: card[name] for name in ("patients", "visits", "codes")}
     if as_json:

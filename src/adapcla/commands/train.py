@@ -71,7 +71,7 @@ def train(
         fit_on, watch = fit_on.keep_codes(keep), watch.keep_codes(keep)
         say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
-    facts = fitted.fitted.facts if fitted.outcome_ is None else outcome(fitted)
+    facts = fitted.model.facts if fitted.outcome_ is None else outcome(fitted)
     spent = facts.get("privacy")
     if spent is not None:
         say(f"ε = {spent['epsilon']:g} at δ = {spent['delta']:g}; what that covers is in {out / 'model' / 'README.md'}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.generator import Generator
 from adapcla.records import Cohort
 from adapcla.report.folder import ResultFolder
 
@@ -27,7 +27,7 @@ class Subject:
     method: str
     changes: dict[str, Any]
     parts: dict[str, Cohort]
-    runs: dict[str, NeuralGenerator]
+    runs: dict[str, Generator]
     samples: dict[str, Cohort]
     quick: bool = False
 

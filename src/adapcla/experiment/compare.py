@@ -63,7 +63,7 @@ def chosen_methods(text: str) -> tuple[str, ...]:
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     if names == ["all"]:
-        return tuple(name for name, row in METHODS.items() if row.usual)
+        return tuple(name for name, row in METHODS.items() if row.row.usual)
     for name in names:
         generator_for(name)  # an unknown name is refused with the nearest one, before anything is trained
     return tuple(dict.fromkeys(name for name in names if name not in REFERENCES))
@@ -114,10 +114,10 @@ def known_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     >>> known_settings("eva", {"heads": 2, "width": 64, "widht": 3})
     {'width': 64, 'widht': 3}
     """
-    from adapcla.networks.architecture import FAMILIES
+    from adapcla.networks.families import FAMILIES
 
     row = METHODS[method].settings
-    somewhere = {name for family in FAMILIES.values() for name in family.model_fields}
+    somewhere = {name for family in FAMILIES.values() for name in family.architecture.model_fields}
     mine = set(type(row.architecture).model_fields)
     return {name: value for name, value in settings.items() if name in mine or name not in somewhere}
 
@@ -241,5 +241,5 @@ def _remark(lines: Sequence[Line], method: str) -> str:
     """What the row starts from and notes, and which seeds failed."""
     failed = [f"seed {line.seed} failed: {line.failed}" for line in lines if line.method == method and line.failed]
     row = METHODS.get(method)
-    told = [] if row is None else [f"starts from {row.starts_from}", row.note]
+    told = [] if row is None else [f"starts from {row.row.starts_from}", row.row.note]
     return "; ".join(part for part in [*told, *failed] if part).replace("|", "/") or "made elsewhere"

@@ -6,6 +6,7 @@ import statistics
 from typing import Any, NamedTuple
 
 from adapcla.experiment.spec import EvaluateSpec, Spec
+from adapcla.generators.fitting import stages
 from adapcla.generators.settings import Settings
 from adapcla.metrics.table import SUITES
 
@@ -49,26 +50,25 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
     >>> training_seconds(Settings(), Sizes(10_000, 20_000, 1000)) > 1
     True
     """
-    shape = settings.architecture
-    if shape.family in ("marginal", "copy"):
+    if settings.family.objective is None:
         return 1.0
-    stages = 2 if settings.first_stage else 1
-    return 2 + 3 * stages * settings.budget.passes * sizes.visits * _work(settings, sizes) / _SPEED
+    return (
+        2
+        + 3
+        * len(stages(settings))
+        * settings.budget.passes
+        * sizes.visits
+        * settings.architecture.multiplications(sizes.codes, sizes.codes_a_visit)
+        / _SPEED
+    )
 
 
 def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> float:
     """Seconds to sample as many patients as were trained on, or this many."""
     share = patients / sizes.patients if patients else 1.0
-    return 1 + 3 * share * sizes.visits * _work(settings, sizes) / _SPEED
-
-
-def _work(settings: Settings, sizes: Sizes) -> float:
-    """Operations for one visit, forward."""
-    width, layers = settings.architecture.width, getattr(settings.architecture, "layers", 1)
-    head = 4.0 if getattr(settings.architecture, "head", "") == "halo" else 1.0
-    # A stream of codes has a row for each code and each separator, where the others have one for each visit.
-    rows = sizes.codes_a_visit + 1 if settings.architecture.family == "gpt" else 1.0
-    return 2.0 * rows * (12 * layers * width**2 + head * sizes.codes * width)
+    return (
+        1 + 3 * share * sizes.visits * settings.architecture.multiplications(sizes.codes, sizes.codes_a_visit) / _SPEED
+    )
 
 
 def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:

@@ -26,8 +26,8 @@ from adapcla.experiment.estimate import (
 from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.generators.bundle import environment
+from adapcla.generators.generator import Generator
 from adapcla.generators.methods import generator_for
-from adapcla.generators.neural import NeuralGenerator
 from adapcla.machine import forget_peak_memory
 from adapcla.metrics.references import marginal, train_copy
 from adapcla.records import Cohort, Prevalence
@@ -121,7 +121,7 @@ class Plan:
         target = self.spec.targets[name]
         return stages.prepared(target.data, self.spec.split, self.folder.target(name), self.target_key(name))
 
-    def generator(self, row: str, seed: int) -> NeuralGenerator:
+    def generator(self, row: str, seed: int) -> Generator:
         """A fitted row."""
         method, settings = self.rows[row]
         place, key = self.folder.fit(row, seed), self.fit_key(row, seed)
@@ -232,18 +232,18 @@ class Plan:
         stages.scored(place / "scores", of_scores, row, made, parts, asked, target=wanted, cache=cache)
 
     def _steering(
-        self, generator: NeuralGenerator, target: TargetSpec, wanted: Prevalence, mode: str, seed: int
+        self, generator: Generator, target: TargetSpec, wanted: Prevalence, mode: str, seed: int
     ) -> Steering | None:
         """The shift of a mode; None where nothing is steered."""
-        from adapcla.generators.control import closed_loop
+        from adapcla.generators.steering import closed_loop, steer
 
         if mode == "none":
             return None
         told = wanted.suppressed(target.min_cell) if target.min_cell else wanted
-        steering = generator.steer(_below_one(told), target.strength)
+        steering = steer(generator.model, _below_one(told), target.strength)
         if mode == "paper":
             return steering
-        return closed_loop(generator, steering, seed, pilot=min(20_000, 4 * self.n_patients))
+        return closed_loop(generator.model, steering, seed, pilot=min(20_000, 4 * self.n_patients))
 
     def _analysis_step(self, sizes: Sizes) -> Step:
         """All analyses that were asked for."""

@@ -13,10 +13,10 @@ from adapcla.errors import InputError, UsageError
 from adapcla.experiment.curves import curves_of
 from adapcla.experiment.folder import is_done, making, stamp
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
+from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import generator_for
-from adapcla.generators.neural import NeuralGenerator
 from adapcla.generators.runs import ASKED, OUTCOME, train_run
-from adapcla.generators.writing import write_sample
+from adapcla.generators.shards import write_sample
 from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
 from adapcla.records import Cohort, Prevalence
@@ -114,21 +114,21 @@ def fit_key(of_data: str, method: str, settings: dict[str, Any], seed: int) -> s
 
 def trained(
     place: Path, key: str, method: str, settings: dict[str, Any], seed: int, train: Cohort, valid: Cohort
-) -> NeuralGenerator:
+) -> Generator:
     """The fitted row, trained (or taken up where it was stopped) unless that is done already."""
     generator = generator_for(method, **{**settings, "seed": seed})
     if is_done(place, key):
-        return NeuralGenerator.load(place)
+        return load(place)
     with making(place, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
         say(f"train {place}")
         stale = _begun_otherwise(place, generator, train, valid)
         train_run(generator, train, valid, place, resume=not stale, overwrite=stale)
         found = files.read_json(place / OUTCOME)
         facts["costs"] = {name: found.get(name) for name in COSTS}
-    return NeuralGenerator.load(place)
+    return load(place)
 
 
-def _begun_otherwise(place: Path, generator: NeuralGenerator, train: Cohort, valid: Cohort) -> bool:
+def _begun_otherwise(place: Path, generator: Generator, train: Cohort, valid: Cohort) -> bool:
     """Whether the folder holds something that this fit cannot go on with."""
     if not (place / ASKED).is_file():
         return place.exists()
@@ -140,14 +140,12 @@ def _begun_otherwise(place: Path, generator: NeuralGenerator, train: Cohort, val
     return any(before.get(name) != value for name, value in now.items())
 
 
-def sampled(
-    place: Path, key: str, generator: NeuralGenerator, n: int, seed: int, steering: Steering | None = None
-) -> Cohort:
+def sampled(place: Path, key: str, generator: Generator, n: int, seed: int, steering: Steering | None = None) -> Cohort:
     """Patients of a fit in a cohort folder, drawn unless that is done already."""
     if not is_done(place, key):
         with making(place, key, seed=seed):
             fresh = not place.exists()
-            write_sample(generator, n, seed, place, steering=steering, resume=fresh, overwrite=not fresh)
+            write_sample(generator.model, n, seed, place, steering=steering, resume=fresh, overwrite=not fresh)
     return Cohort.open(place)
 
 
@@ -165,7 +163,7 @@ def scored(
     parts: dict[str, Cohort],
     asked: EvaluateSpec,
     target: Prevalence | None = None,
-    generator: NeuralGenerator | None = None,
+    generator: Generator | None = None,
     cache: Path | None = None,
 ) -> Scores:
     """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
@@ -193,7 +191,7 @@ def scored(
     return scores
 
 
-def _likelihoods(generator: NeuralGenerator | None, parts: dict[str, Cohort]) -> dict[str, Any] | None:
+def _likelihoods(generator: Generator | None, parts: dict[str, Cohort]) -> dict[str, Any] | None:
     """What an attacker with the model would see of members and controls; None where the row has no likelihood."""
     from adapcla.generators.methods import METHODS
 

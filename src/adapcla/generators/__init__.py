@@ -12,12 +12,12 @@ from typing import Any
 
 _HOME = {
     "METHODS": "methods",
-    "AdaPCLA": "neural",
-    "NeuralGenerator": "neural",
+    "AdaPCLA": "methods",
+    "Generator": "generator",
     "generator_for": "methods",
-    "load": "methods",
+    "load": "generator",
 }
-__all__ = ["METHODS", "AdaPCLA", "NeuralGenerator", "generator_for", "load"]
+__all__ = ["METHODS", "AdaPCLA", "Generator", "generator_for", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapcla.generators.generator import Generator
 from adapcla.generators.methods import METHODS, generator_for
-from adapcla.generators.neural import NeuralGenerator
 from adapcla.records import Cohort
 from adapcla.records.split import ControlledSplit, Split
 
@@ -16,12 +16,12 @@ def methods() -> dict[str, str]:
     >>> methods()["marginal"][:17]
     'Independent draws'
     """
-    return {name: row.summary for name, row in METHODS.items()}
+    return {name: method.row.summary for name, method in METHODS.items()}
 
 
 def train(
     patients: Cohort | Split[Cohort] | ControlledSplit[Cohort], method: str = "adapcla", **settings: Any
-) -> NeuralGenerator:
+) -> Generator:
     """A fitted generator of this method, with some settings changed.
 
     A whole cohort is split as `Cohort.split()` splits it; test and control patients take no part.

@@ -23,11 +23,10 @@ from adapcla.files import (
     verify_manifest,
     write_manifest,
 )
-from adapcla.generators.families import network_for
-from adapcla.generators.fitted import Fitted
-from adapcla.generators.sampling import AttributeLaw
+from adapcla.generators.attributes import AttributeLaw
+from adapcla.generators.model import Model
 from adapcla.generators.settings import Settings, settings_from
-from adapcla.networks.contract import Shape
+from adapcla.networks.contract import Network, Shape
 from adapcla.networks.layers import settled
 from adapcla.records import Prevalence, Vocabulary
 from adapcla.records.store import read_array, read_vocabulary, write_vocabulary
@@ -42,22 +41,21 @@ WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
 )
 
 
-def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
-    """Write a fitted generator; `shareable` leaves no count too small to be told in the prior or beside the weights."""
+def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = False) -> Path:
+    """Write a fitted model; `shareable` leaves no count too small to be told in it."""
+    settings = model.settings
     private = settings.privacy is not None
     if shareable and settings.bias_at_inference and not private:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
-    if shareable and getattr(fitted.network, "holds_patients", False):
-        raise UsageError(f"{settings.method} is a copy of its patients, so that it cannot be made shareable")
     # A private model holds no exact count that could be suppressed.
-    prevalence = fitted.prevalence.suppressed() if shareable and not private else fitted.prevalence
-    if getattr(fitted.network, "holds_counts", False) and not np.array_equal(prevalence.known, fitted.prevalence.known):
+    prevalence = model.prevalence.suppressed() if shareable and not private else model.prevalence
+    if model.traits.holds_counts and not np.array_equal(prevalence.known, model.prevalence.known):
         raise UsageError(
             f"{settings.method} is the exact prevalence of every code; some have fewer than {SMALLEST_COUNT} visits\n"
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
-    law = _shared(fitted.law) if shareable and not private else fitted.law
-    state = settled(fitted.modules) if shareable and not private else fitted.modules.state_dict()
+    law = _shared(model.law) if shareable and not private else model.law
+    state = settled(model.network) if shareable and not private else model.network.state_dict()
     weights = {name: value.contiguous() for name, value in state.items()}
     for name, value in weights.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -66,17 +64,17 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
         "format": 1,
         "version": __version__,
         "settings": settings.model_dump(),
-        "shape": fitted.shape._asdict(),
-        "n_visits": fitted.prevalence.n_visits,
-        "longest": fitted.longest,
-        "visit_sizes": fitted.visit_sizes.tolist(),
+        "shape": model.shape._asdict(),
+        "n_visits": model.prevalence.n_visits,
+        "longest": model.longest,
+        "visit_sizes": model.visit_sizes.tolist(),
         "attributes": {
             "names": law.names,
             "categories": law.categories,
             "combinations": law.combinations.tolist(),
             "counts": law.counts.tolist(),
         },
-        "facts": fitted.facts,
+        "facts": model.facts,
         "shareable": shareable,
         "environment": environment(),
     }
@@ -84,12 +82,12 @@ def save(settings: Settings, fitted: Fitted, folder: Path, overwrite: bool = Fal
     with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as place:
         (place / WEIGHTS).write_bytes(tensors_as_bytes(weights))
         (place / CONFIG).write_bytes(json_bytes(config))
-        write_vocabulary(place / VOCABULARY, fitted.prevalence.vocabulary.codes)
+        write_vocabulary(place / VOCABULARY, model.prevalence.vocabulary.codes)
         np.save(place / PRIOR, prevalence.share, allow_pickle=False)
-        (place / CARD).write_text(model_card(settings, fitted, shareable), encoding="utf-8")
+        (place / CARD).write_text(model_card(model, shareable), encoding="utf-8")
         write_manifest(place)
         if private:
-            spent = {name: fitted.facts["privacy"][name] for name in ("epsilon", "delta", "unit", "parts")}
+            spent = {name: model.facts["privacy"][name] for name in ("epsilon", "delta", "unit", "parts")}
             (place / MANIFEST).write_bytes(json_bytes({**read_json(place / MANIFEST), "privacy": spent}))
     return folder
 
@@ -116,8 +114,8 @@ def environment() -> dict[str, Any]:
     }
 
 
-def read(folder: Path) -> tuple[Settings, Fitted]:
-    """The fitted generator in a folder, after every hash and shape was checked; nothing in it is executed."""
+def read(folder: Path) -> Model:
+    """The fitted model in a folder, after every hash and shape was checked; nothing in it is executed."""
     place = folder / "model" if (folder / "model").is_dir() else folder
     verify_manifest(place)
     config = read_json(place / CONFIG)
@@ -152,10 +150,9 @@ def read(folder: Path) -> tuple[Settings, Fitted]:
         )
     prevalence = Prevalence(vocabulary, share, n_visits)
     _demand_fit(settings, shape, prevalence, place / WEIGHTS)
-    network = network_for(settings, shape, prevalence)
+    network = settings.network(shape, prevalence)
     _fill(network, place / WEIGHTS)
-    network.eval()  # type: ignore[attr-defined]
-    return settings, Fitted(network, prevalence, law, shape, visit_sizes, longest, facts)
+    return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts)
 
 
 def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:
@@ -188,11 +185,11 @@ def _demand_fit(settings: Settings, shape: Shape, prevalence: Prevalence, path: 
         ) from None
     # A network of more layers than there are tensors need not be built to know that it does not fit.
     expected: dict[str, tuple[int, ...]] = {}
-    if getattr(settings.architecture, "layers", 0) <= len(found):
+    if settings.architecture.depth <= len(found):
         try:
             with torch.device("meta"):
-                modules: Any = network_for(settings, shape, prevalence)
-            expected = {name: tuple(value.shape) for name, value in modules.state_dict().items()}
+                network = settings.network(shape, prevalence)
+            expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
         except Exception:  # whatever a network says about sizes that make no network
             expected = {}
     if expected != found:
@@ -209,7 +206,7 @@ def _prior(path: Path) -> np.ndarray:
     return share
 
 
-def _fill(network: Any, path: Path) -> None:
+def _fill(network: Network, path: Path) -> None:
     """Load weights whose types are the network's and whose numbers are numbers."""
     try:
         weights = load_tensors(path.read_bytes())
@@ -217,12 +214,11 @@ def _fill(network: Any, path: Path) -> None:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
-    copies = getattr(network, "holds_patients", False)
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
         # Orders of codes and their families: the same positions as the vocabulary gives, in any order.
-        if value.dtype == torch.int64 and not copies and not _same_members(weights[name], value):
+        if value.dtype == torch.int64 and not _same_members(weights[name], value):
             raise InputError(f"{name!r} does not order the codes", path=path, remedy="make the model again")
     network.load_state_dict(weights)
 
@@ -236,19 +232,15 @@ def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(torch.sort(one.reshape(-1)).values, torch.sort(other.reshape(-1)).values)
 
 
-_NO_MODEL = ("**This file is the patients themselves**, kept as a reference for scores. Never share it.", "")
-
-
-def model_card(settings: Settings, fitted: Fitted, shareable: bool) -> str:
+def model_card(model: Model, shareable: bool) -> str:
     """The README of a saved model: aggregates, settings and warnings, for people."""
-    facts = fitted.facts
+    settings, facts = model.settings, model.facts
     lines = [
         f"# {settings.method}",
         "",
         "A generator of synthetic longitudinal health records. Synthetic output is not private by itself: run",
         "`adapcla evaluate --gate` on a sample before sharing it, and treat these weights as more telling than data.",
         "",
-        *(_NO_MODEL if getattr(fitted.network, "holds_patients", False) else ()),
         "## Training data (aggregates)",
         *(
             f"- {name}: {facts[name]}"

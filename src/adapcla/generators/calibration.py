@@ -13,18 +13,17 @@ external bias.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from adapcla.console import meter
+from adapcla.generators.model import Model
+from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
-
-if TYPE_CHECKING:
-    from adapcla.generators.neural import NeuralGenerator
 
 #: Upper edges of the bands of training visit counts.
 BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)
@@ -40,16 +39,16 @@ _LENGTH_PATIENTS = 20_000
 
 
 @torch.no_grad()
-def settle_record_length(generator: NeuralGenerator, train: Cohort) -> float:
+def settle_record_length(model: Model, train: Cohort) -> float:
     """Move the intercept of "the record goes on" so that its mean over training visits is right; the move.
 
     Networks without that intercept are left alone.
     """
-    network = generator.network_
+    network = model.network
     if not isinstance(network, VisitNetwork):
         return 0.0
     network.eval()
-    records = generator.records(train)
+    records = model.records(train)
     logits, happened = [], []
     for low in range(0, min(train.n_patients, _LENGTH_PATIENTS), 512):
         batch = records.batch(np.arange(low, min(low + 512, train.n_patients)))
@@ -85,10 +84,10 @@ def believed_ratio(
     return np.asarray((drawn + _OWN_HALF * of_band) / (expected + _OWN_HALF))
 
 
-def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> list[dict[str, Any]]:
+def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, Any]]:
     """Correct the head's bias in place; what each round measured, for the model card."""
-    head = generator.network_.head  # type: ignore[attr-defined]
-    code_of_rank = generator.network_.code_of_rank  # type: ignore[attr-defined]
+    network = model.network
+    assert isinstance(network, VisitNetwork)
     band = bands(train.visit_counts)
     n_bands = len(BAND_EDGES) + 1
     inside = band >= 0
@@ -97,7 +96,7 @@ def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> l
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
-            made = generator.sample(pilot, seed=_PILOT_SEED + number)
+            made = sample(model, pilot, _PILOT_SEED + number)
             got = np.bincount(band[inside], made.visit_counts[inside] / made.n_visits, minlength=n_bands)
             judged = goal * made.n_visits >= _ENOUGH
             ratio = np.where(judged, got / np.maximum(goal, 1e-12), 1.0)
@@ -105,7 +104,7 @@ def fold_prevalence(generator: NeuralGenerator, train: Cohort, rounds: int) -> l
             believed = believed_ratio(made.visit_counts, expected, ratio[band])
             move = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
-                head.bias += torch.from_numpy(move).float()[code_of_rank]
+                network.head.bias.add_(torch.from_numpy(move).float()[network.code_of_rank])
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history

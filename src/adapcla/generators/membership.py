@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.errors import UsageError
-from adapcla.generators.neural import NeuralGenerator
+from adapcla.generators.fitting import fit
+from adapcla.generators.model import Model
 from adapcla.generators.settings import settings_from
 from adapcla.metrics.separation import require_apart
 from adapcla.records import Cohort
@@ -22,7 +23,7 @@ _WATCHING = 0.1
 
 
 def evidence(
-    generator: NeuralGenerator, train: Cohort, control: Cohort, references: int = 4, seed: int = 1
+    model: Model, train: Cohort, control: Cohort, references: int = 4, seed: int = 1
 ) -> dict[str, NDArray[np.float64] | NDArray[np.bool_]]:
     """Log-likelihoods of members and controls under the model and under `references` models of its kind.
 
@@ -32,11 +33,11 @@ def evidence(
         raise UsageError(
             f"{references} reference models: expected 0, or at least 2 (4 or more for the likelihood ratio)"
         )
-    require_apart(generator.origin_.ancestors(), {"control": control})
-    members, controls = train.on(generator.vocabulary_), control.on(generator.vocabulary_)
+    require_apart(model.origin.ancestors(), {"control": control})
+    members, controls = train.on(model.vocabulary), control.on(model.vocabulary)
     found: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
-        "member_log_likelihood": generator.log_likelihood(members),
-        "control_log_likelihood": generator.log_likelihood(controls),
+        "member_log_likelihood": model.log_likelihood(members),
+        "control_log_likelihood": model.log_likelihood(controls),
     }
     if not references:
         return found
@@ -48,8 +49,8 @@ def evidence(
             order = random_stream(seed, "reference", number).permutation(pool.n_patients)
             half = order[: pool.n_patients // 2]
             watching = max(1, round(_WATCHING * len(half)))
-            settings = settings_from(generator.settings, {"seed": generator.settings.seed + 1000 + number})
-            reference = NeuralGenerator(settings).fit(pool.subset(half[watching:]), pool.subset(half[:watching]))
+            settings = settings_from(model.settings, {"seed": model.settings.seed + 1000 + number})
+            reference, _ = fit(settings, pool.subset(half[watching:]), pool.subset(half[:watching]))
             scores[:, number] = reference.log_likelihood(pool)
             included[half[watching:], number] = True
             bar.advance(1)

@@ -9,8 +9,8 @@ from adapcla.console import say
 from adapcla.errors import ExistsError, UsageError
 from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
 from adapcla.generators.bundle import environment
-from adapcla.generators.neural import NeuralGenerator
-from adapcla.generators.staged import FIRST
+from adapcla.generators.fitting import FIRST_STAGE
+from adapcla.generators.generator import Generator, load
 from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
 from adapcla.training.checkpoint import Checkpoints
@@ -21,7 +21,7 @@ ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.
 
 
 def train_run(
-    generator: NeuralGenerator,
+    generator: Generator,
     train: Cohort,
     valid: Cohort,
     folder: str | Path,
@@ -29,7 +29,7 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     shareable: bool = False,
-) -> NeuralGenerator:
+) -> Generator:
     """The fitted generator, after training in a run folder that survives being killed at any moment."""
     place, group = Path(folder), processes()
     asked = {
@@ -52,7 +52,7 @@ def train_run(
             say(f"{place} is complete already")
             if group.main:
                 _tidy(place)
-            return NeuralGenerator.load(place)
+            return load(place)
         generator.fit(train, valid, folder=place, resume=resume)
         if group.main:
             write_json(place / OUTCOME, outcome(generator))
@@ -83,17 +83,17 @@ def _only_hidden(place: Path) -> bool:
 def _tidy(place: Path) -> None:
     """Remove what only an unfinished run needs."""
     Checkpoints(place).clear()
-    Checkpoints(place / FIRST).clear()
+    Checkpoints(place / FIRST_STAGE).clear()
     (place / SECRET).unlink(missing_ok=True)
 
 
-def outcome(generator: NeuralGenerator) -> dict[str, Any]:
+def outcome(generator: Generator) -> dict[str, Any]:
     """What the run cost and came to."""
     found = generator.outcome_
     if found is None:
         raise UsageError("this generator was not trained here")
     return {
-        **generator.fitted.facts,
+        **generator.model.facts,
         "seconds": round(found.seconds, 1),
         "peak memory MB": peak_memory_mb(),
     }
@@ -130,5 +130,5 @@ def _emptied(place: Path) -> None:
     for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET):
         (place / name).unlink(missing_ok=True)
     Checkpoints(place).clear()
-    for name in (MODEL, FIRST):
+    for name in (MODEL, FIRST_STAGE):
         shutil.rmtree(place / name, ignore_errors=True)

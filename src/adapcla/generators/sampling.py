@@ -1,8 +1,4 @@
-"""Rolling patients out, visit by visit, in blocks whose content depends on seed and patient number alone.
-
-A block is always computed whole, so that the arithmetic of patient i is the same whatever was asked for: another
-number of patients, another batch size, another process. That makes the patients equal to the last bit.
-"""
+"""Patients of a fitted model: how they are drawn, a batch at a time or all at once, and what their card says."""
 
 from __future__ import annotations
 
@@ -12,172 +8,107 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from adapcla.errors import AdapclaError
-from adapcla.networks.contract import Drawn, DrawRule, Network
-from adapcla.networks.draws import Noise
-from adapcla.records import Attribute, Cohort, Vocabulary
+from adapcla.errors import UsageError
+from adapcla.generators.model import Model
+from adapcla.generators.rolling import BLOCK, Rolled, blocks, joined
+from adapcla.networks.contract import DrawRule
+from adapcla.records import Attribute, Cohort
 from adapcla.records.runs import since_first, starts_of
-from adapcla.seeds import stream_key
-
-#: Patients computed together.
-BLOCK = 1024
-#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
-#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
-_ATTEMPTS, _STREAMS = 60, 20
+from adapcla.scaffold import Steering
 
 
-@dataclass(frozen=True, eq=False)
-class Rolled:
-    """Patients as flat arrays: what a cohort needs, without its vocabulary."""
+@dataclass(frozen=True)
+class SampleRule:
+    """How patients are drawn; the defaults are the paper's inference: the network's own logits and nothing else."""
 
-    codes: NDArray[np.int32]
-    visit_sizes: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    gaps: NDArray[np.int64]
-    attributes: NDArray[np.int64]
-
-    def first(self, n: int) -> Rolled:
-        """The first n patients."""
-        visits = int(self.lengths[:n].sum())
-        entries = int(self.visit_sizes[:visits].sum())
-        return Rolled(
-            self.codes[:entries], self.visit_sizes[:visits], self.lengths[:n], self.gaps[:visits], self.attributes[:n]
-        )
+    temperature: float = 1.0
+    #: `natural`, or `match`: temper each visit to a number of codes drawn from the training visits.
+    codes_per_visit: str = "natural"
+    max_visits: int | None = None
+    #: Visits with fewer codes are drawn again; 0 ends the record at an empty visit instead.
+    min_codes: int = 0
+    #: Fixed static attributes, such as {"sex": "F"}.
+    where: tuple[tuple[str, str], ...] = ()
 
 
-def joined(parts: list[Rolled]) -> Rolled:
-    """Several rolls, one after another."""
-    return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
-
-
-@dataclass(frozen=True, eq=False)
-class AttributeLaw:
-    """How static attributes are distributed in training: distinct combinations and how many patients have each."""
-
-    names: tuple[str, ...]
-    categories: tuple[tuple[str, ...], ...]
-    combinations: NDArray[np.int64]  # (combinations, attributes), category + 1
-    counts: NDArray[np.int64]
-
-    def draw(self, patients: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-        """A combination for each patient number."""
-        edges = np.cumsum(self.counts) / self.counts.sum()
-        point = Noise(stream_key(seed, "attributes"), patients, 0).uniform(1, 0)[:, 0]
-        return self.combinations[np.minimum(np.searchsorted(edges, point, side="right"), len(edges) - 1)]
-
-
-def roll(
-    network: Network,
-    state: Any,
-    patients: NDArray[np.int64],
-    attributes: NDArray[np.int64],
-    rule: DrawRule,
-    key: int,
-    visits: range,
-    min_codes: int = 0,
-) -> Rolled:
-    """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
-    alive = np.arange(len(patients))
-    kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    for place in visits:
-        noise = Noise(key, patients[alive], place * 64)
-        if place > 0:
-            stays = np.flatnonzero(network.goes_on(state, noise))
-            alive, state, noise = alive[stays], network.keep(state, stays), noise.keep(stays)
-        if not len(alive):
-            break
-        gap = network.draw_gap(state, noise)
-        who, codes = _visit(network, state, rule, noise, min_codes if place > 0 else max(1, min_codes))
-        stays = np.unique(who)
-        if len(stays) < len(alive):  # an empty visit ends the record
-            alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
-            who = np.searchsorted(stays, who)
-        if not len(alive):
-            break
-        kept.append((alive, place, alive[who], codes, gap))
-        state = network.absorb(state, (who, codes), gap)
-    return _flat(kept, len(patients), attributes)
-
-
-def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
-    """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
-    who, codes = network.draw_visit(state, rule, noise)
-    n = len(noise.patients)
-    for attempt in range(1, _ATTEMPTS * _STREAMS):
-        small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
-        if not len(small):
-            return who, codes
-        stream, number = divmod(attempt, _ATTEMPTS)
-        key = stream_key(noise.key, "again", stream) if stream else noise.key
-        again = Noise(key, noise.patients[small], noise.place + number)
-        new_who, new_codes = network.draw_visit(network.keep(state, small), rule, again)
-        stays = ~np.isin(who, small)
-        who = np.concatenate([who[stays], small[new_who]])
-        codes = np.concatenate([codes[stays], new_codes])
-        order = np.lexsort((codes, who))
-        who, codes = who[order], codes[order]
-    raise AdapclaError(
-        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
-        "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
-    )
-
-
-def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
-    """Flat arrays in patient order from what each round of visits gave."""
-    if not kept:
-        empty = np.zeros(0, dtype=np.int64)
-        return Rolled(empty.astype(np.int32), empty, np.zeros(n, dtype=np.int64), empty, attributes)
-    patient = np.concatenate([who for _, _, who, _, _ in kept])
-    place = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
-    code = np.concatenate([codes for _, _, _, codes, _ in kept])
-    order = np.lexsort((code, place, patient))
-    patient, place, code = patient[order], place[order], code[order]
-    new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(place) != 0)]
-    sizes = np.diff(np.r_[np.flatnonzero(new_visit), len(code)])
-    owner = np.concatenate([alive for alive, _, _, _, _ in kept])
-    when = np.concatenate([np.full(len(alive), at) for alive, at, _, _, _ in kept])
-    gaps = np.concatenate([gap for *_, gap in kept])[np.lexsort((when, owner))]
-    return Rolled(code.astype(np.int32), sizes, np.bincount(owner, minlength=n), gaps, attributes)
-
-
-def blocks(
-    network: Network,
-    law: AttributeLaw,
-    rule: DrawRule,
-    seed: int,
+def sample(
+    model: Model,
     n: int,
-    max_visits: int,
-    min_codes: int,
+    seed: int,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    batch_size: int | None = None,
+) -> Cohort:
+    """`n` new patients; patient i of a seed is the same for any n and batch size."""
+    rule = rule or SampleRule()
+    rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
+    return cohort_of(model, rolled, sample_card(model, n, seed, rule, steering))
+
+
+def stream(
+    model: Model,
+    n: int,
+    seed: int,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    batch_size: int | None = None,
     first: int = 0,
 ) -> Iterator[Rolled]:
-    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block."""
-    key = stream_key(seed, "patients")
-    for low in range(first, n, BLOCK):
-        patients = np.arange(low, low + BLOCK)
-        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
-        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
-        whole = roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
-        yield whole.first(min(BLOCK, n - low))
+    """The same patients as `sample`, a batch at a time, from patient `first` (the beginning of a block) on."""
+    if n < 1:
+        raise UsageError(f"{n} patients: expected at least 1")
+    rule = rule or SampleRule()
+    model.network.eval()
+    law = model.law.given(rule.where)
+    draw = draw_rule(model, steering, rule)
+    max_visits = min(rule.max_visits or model.longest, model.settings.architecture.context)
+    waiting: list[Rolled] = []
+    n_waiting = 0
+    for part in blocks(model.network, law, draw, seed, n, max_visits, rule.min_codes, first):
+        waiting.append(part)
+        n_waiting += len(part.lengths)
+        if n_waiting >= (batch_size or BLOCK):
+            yield joined(waiting)
+            waiting, n_waiting = [], 0
+    if waiting:
+        yield joined(waiting)
 
 
-def as_cohort(
-    rolled: Rolled, vocabulary: Vocabulary, law: AttributeLaw, with_days: bool, card: dict[str, Any]
-) -> Cohort:
-    """The rolled patients as a cohort; patients without a visit are dropped and counted."""
+def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule | None = None) -> DrawRule:
+    """What is added to the logits, and how they are tempered."""
+    rule = rule or SampleRule()
+    bias = model.inference_bias
+    if steering is not None and steering.moves:
+        delta = torch.from_numpy(steering.delta).float()
+        bias = delta if bias is None else bias + delta
+    if rule.codes_per_visit not in ("natural", "match"):
+        raise UsageError(f"codes_per_visit={rule.codes_per_visit!r}: expected 'natural' or 'match'")
+    if rule.temperature <= 0:
+        raise UsageError(f"temperature {rule.temperature}: expected a positive number")
+    counts = None
+    if rule.codes_per_visit == "match":
+        sizes = model.visit_sizes
+        if not len(sizes):
+            raise UsageError("a private model does not know the sizes of visits: codes_per_visit must be 'natural'")
+        counts = np.repeat(np.arange(len(sizes)), sizes)
+    return DrawRule(bias, rule.temperature, counts)
+
+
+def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
+    """Rolled patients as a cohort of the model's vocabulary; patients without a visit are dropped and counted."""
     has = rolled.lengths > 0
     card = {**card, "dropped": {"patients without visits": int((~has).sum())} if not has.all() else {}}
     starts = starts_of(rolled.lengths[has])
     days = None
-    if with_days:
+    if model.shape.with_days:
         days = since_first(np.cumsum(rolled.gaps), starts).astype(np.int32)
     attributes = {
-        name: Attribute((rolled.attributes[has, column] - 1).astype(np.int16), law.categories[column])
-        for column, name in enumerate(law.names)
+        name: Attribute((rolled.attributes[has, column] - 1).astype(np.int16), model.law.categories[column])
+        for column, name in enumerate(model.law.names)
     }
     return Cohort(
-        vocabulary,
+        model.vocabulary,
         rolled.codes,
         starts_of(rolled.visit_sizes),
         starts,
@@ -185,3 +116,26 @@ def as_cohort(
         attributes=attributes,
         card=card,
     )
+
+
+def sample_card(model: Model, n: int, seed: int, rule: SampleRule, steering: Steering | None) -> dict[str, Any]:
+    """What a synthetic cohort says about itself."""
+    card: dict[str, Any] = {
+        "source": "synthetic",
+        **model.origin.as_card(),
+        "method": model.method,
+        "model": model.settings.fingerprint(),
+        "seed": seed,
+        "asked for": n,
+        "rule": {"codes_per_visit": rule.codes_per_visit, "temperature": rule.temperature},
+    }
+    spent = model.facts.get("privacy")
+    if spent is not None:
+        card["privacy"] = {name: spent[name] for name in ("epsilon", "delta", "unit", "not covered")}
+    if steering is not None:
+        card["steering"] = {
+            "strength": steering.strength,
+            "unknown codes": len(steering.unknown),
+            "codes never seen in training": len(steering.unreachable),
+        }
+    return card

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer
 
 from adapcla.errors import UsageError
 from adapcla.files import json_bytes
-from adapcla.networks.architecture import FAMILIES, AnyArchitecture, Architecture
+from adapcla.networks.contract import Network, Shape
+from adapcla.networks.families import FAMILIES
+from adapcla.networks.family import Architecture, Family
+from adapcla.records import Prevalence
 from adapcla.scaffold import schedule
 from adapcla.scaffold.bias import EPSILON
 from adapcla.training.budget import Budget, Privacy
+
+if TYPE_CHECKING:
+    AnyArchitecture = Architecture
+else:
+    # The settings of any family, told apart by their `family`.
+    _union = reduce(or_, (family.architecture for family in FAMILIES.values()))
+    AnyArchitecture = Annotated[_union, Field(discriminator="family")]
 
 
 class Settings(BaseModel):
@@ -23,7 +35,7 @@ class Settings(BaseModel):
 
     method: str = "adapcla"
     seed: int = 1
-    architecture: AnyArchitecture = Architecture()
+    architecture: AnyArchitecture = FAMILIES["visits"].architecture()  # type: ignore[call-arg]
     budget: Budget = Budget()
     schedule: str = "base"
     tempering: float = Field(1.0, description="Factor of the scaffold; −1 turns it round.")
@@ -55,11 +67,26 @@ class Settings(BaseModel):
             content.pop("privacy", None)
         return content
 
+    @property
+    def family(self) -> Family:
+        """The family of networks."""
+        return FAMILIES[self.architecture.family]
+
+    def network(self, shape: Shape, prevalence: Prevalence) -> Network:
+        """The untrained network of these settings; its weights come from torch's global stream: seed it first."""
+        return self.family.network(self.architecture, shape, prevalence)
+
     def fingerprint(self) -> str:
-        """A hash of every setting that changes the weights; threads and checkpoint times do not."""
+        """A hash of every setting that changes the weights; threads and times of checkpoints do not.
+
+        >>> Settings(budget=Budget(threads=2, device="cpu")).fingerprint() == Settings().fingerprint()
+        True
+        """
         content = self.model_dump()
-        for name in ("checkpoint_seconds",):
-            content["budget"].pop(name)
+        budget = content["budget"]
+        del budget["checkpoint_seconds"]
+        budget["threads"] = 0
+        budget["device"] = "auto" if budget["device"] == "cpu" else budget["device"]
         return hashlib.sha256(json_bytes(content)).hexdigest()[:16]
 
 
@@ -71,9 +98,9 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     """
     # What is off is not written, but can be asked for.
     content = {"privacy": None, **base.model_dump(), "architecture": dict(base.architecture)}
-    family = _family(changes)
+    family = _family_name(changes)
     if family is not None and family != content["architecture"]["family"]:
-        content["architecture"] = dict(FAMILIES[family]())
+        content["architecture"] = dict(FAMILIES[family].architecture())  # type: ignore[call-arg]
     places = dict.fromkeys(content, content)
     places |= {name: content[part] for part in ("architecture", "budget") for name in content[part]}
     for name, value in changes.items():
@@ -94,7 +121,7 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
         raise UsageError(f"setting {'.'.join(str(p) for p in first['loc'])}: {first['msg']}") from None
 
 
-def _family(changes: dict[str, Any]) -> str | None:
+def _family_name(changes: dict[str, Any]) -> str | None:
     """The family of networks that the changes ask for, if they do."""
     nested = changes.get("architecture")
     family = changes.get("family", nested.get("family") if isinstance(nested, dict) else None)

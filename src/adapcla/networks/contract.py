@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch
 from adapcla.networks.draws import Noise
@@ -53,32 +54,42 @@ class DrawRule:
         return tempered if self.bias is None else tempered + self.bias[codes]
 
 
-class Network(Protocol):
+class Network(nn.Module, ABC):
     """A network that can be trained on packed batches and rolled out visit by visit."""
 
-    #: Whether `DrawRule.bias` has a meaning: the network exposes a logit for each code.
-    steerable: bool
-
-    def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float) -> Tensor:
+    @abstractmethod
+    def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed training loss; `bias` (codes,) is added to the code logits."""
 
-    def likelihood(self, batch: Batch, bias: Tensor | None) -> Likelihood:
+    @abstractmethod
+    def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are, without any training aid but `bias`."""
 
+    def next_logits(self, batch: Batch) -> Tensor | None:
+        """Logits (patients, codes) of the visit after each patient's last one; None where they come one by one."""
+        return None
+
+    # ---- rolling out ------------------------------------------------------------------------------------
+    @abstractmethod
     def begin(self, attributes: Tensor, noise: Noise) -> Any:
         """The state of patients (n, attributes) before their first visit."""
 
+    @abstractmethod
     def goes_on(self, state: Any, noise: Noise) -> NDArray[np.bool_]:
         """Whether each patient has another visit; asked before the codes of every visit but the first."""
 
+    @abstractmethod
     def draw_gap(self, state: Any, noise: Noise) -> NDArray[np.int64]:
         """Days until the next visit."""
 
+    @abstractmethod
     def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
         """The codes of the next visit."""
 
+    @abstractmethod
     def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
         """The state after that visit."""
 
+    @abstractmethod
     def keep(self, state: Any, rows: NDArray[np.int64]) -> Any:
         """The state of some of the patients."""

@@ -47,6 +47,10 @@ class Visits(Protocol):
 class Head(Protocol):
     """The contract of heads."""
 
+    @property
+    def bias(self) -> Tensor:
+        """(codes,) the log-odds of codes before anything is known of the visit."""
+
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch
-from adapcla.networks.contract import Drawn, DrawRule, Likelihood
+from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network
 from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
-from adapcla.networks.heads import Head
+from adapcla.networks.heads import Head, IndependentHead
 from adapcla.networks.layers import CodeTable, VisitEmbedding
 from adapcla.networks.recall import Memory, Push, Recall, had_before, had_in_all
 
@@ -33,7 +33,7 @@ class RollState(NamedTuple):
     memory: Memory
 
 
-class VisitNetwork(nn.Module):
+class VisitNetwork(Network):
     """A causal trunk over visits with a head for the next visit's codes.
 
     Codes are kept in rank order inside (most frequent first), so that a block of the head is a slice of the tables.
@@ -54,7 +54,6 @@ class VisitNetwork(nn.Module):
         self.head, self.recall = head, recall
         self.going_on = nn.Linear(width, 1)
         self.gap_head = nn.Linear(width, N_BUCKETS) if embedding.gap is not None else None
-        self.steerable = True
         # Saved with the weights: a suppressed prior could not give the order back.
         self.code_of_rank: Tensor
         self.rank_of_code: Tensor
@@ -120,18 +119,21 @@ class VisitNetwork(nn.Module):
         return Likelihood(codes, record)
 
     @torch.no_grad()
-    def next_logits(self, batch: Batch) -> Tensor:
+    def next_logits(self, batch: Batch) -> Tensor | None:
         """Logits (patients, codes), in vocabulary order, of the visit after each patient's last one.
 
-        For heads that give every logit in one shot.
+        None where the head draws codes that know of each other, so that it has no single logit for each.
         """
+        if not isinstance(self.head, IndependentHead):
+            return None
         return self.logits_after(self._ranked(batch))[:, self.rank_of_code]
 
     def logits_after(self, ranked: Batch) -> Tensor:
-        """The same with gradients, codes in rank order."""
+        """The same with gradients, codes in rank order; the head must be independent."""
+        assert isinstance(self.head, IndependentHead)
         last = ranked.n_starts + (ranked.continues == 0).nonzero()[:, 0]
         states = self.states(ranked)[last]
-        logits: Tensor = self.head.logits(states)  # type: ignore[attr-defined]
+        logits = self.head.logits(states)
         return logits if self.recall is None else self.recall(states, had_in_all(ranked)).added_to(logits)
 
     # ---- rolling out ------------------------------------------------------------------------------------

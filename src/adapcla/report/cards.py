@@ -126,7 +126,7 @@ def cost_table(study: Study) -> Table:
         numbers = [*means, _over(fits, "peak memory MB", max)]
         cells = [Cell(shown(x), x) for x in numbers]
         stopped = sum(bool(fit.get("stopped early")) for fit in fits)
-        start = "–" if method is None else method.starts_from
+        start = "–" if method is None else method.row.starts_from
         lines.append(Line((Cell(row), *cells, _losses(fits), Cell(f"{stopped} of {len(fits)}", stopped), Cell(start))))
     caption = (
         "Means over the fits of each row, the largest memory, the lowest and highest validation loss, on the machine "

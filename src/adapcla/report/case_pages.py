@@ -9,7 +9,7 @@ from adapcla.analysis.histories import NextVisits
 from adapcla.analysis.keeping import open_trajectory
 from adapcla.analysis.neighbourhoods import code_page, overlap_table
 from adapcla.console import say
-from adapcla.generators import NeuralGenerator
+from adapcla.generators import Generator
 from adapcla.records import Cohort, Strata
 from adapcla.records.split import Split
 from adapcla.report.figures.cases import example_figure, neighbour_overlap
@@ -23,7 +23,7 @@ MADE_UP, REAL = "examples", "examples-of-real-patients"
 def write_examples(
     folder: ResultFolder,
     cases: NextVisits,
-    runs: dict[str, NeuralGenerator],
+    runs: dict[str, Generator],
     strata: Strata,
     n: int,
     seed: int,
@@ -52,13 +52,13 @@ def write_code_page(
     token: str,
     parts: Split[Cohort],
     samples: dict[str, Cohort],
-    runs: dict[str, NeuralGenerator],
+    runs: dict[str, Generator],
     cases: NextVisits,
     trajectory: Path | None,
 ) -> None:
     """Write the page of one code, with its probability along the annealing where a trajectory was recorded."""
     path = None if trajectory is None else open_trajectory(trajectory)[1]
-    one_shot = [run for run in runs.values() if getattr(run.settings.architecture, "head", "") == "independent"]
+    one_shot = [run for run in runs.values() if run.settings.architecture.one_shot]
     page = code_page(token, parts.train, parts.test, samples, path, one_shot[0] if one_shot else None, cases)
     name = f"code-{token.replace('/', '-')}"
     folder.text(f"{name}.md", page.markdown())

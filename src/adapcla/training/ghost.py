@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from adapcla.networks.batch import Batch, Records, packed
 from adapcla.networks.heads import IndependentHead
 from adapcla.networks.layers import CausalTrunk, CodeTable, gap_bucket
+from adapcla.networks.objective import Moment, Objective, ScaffoldedLikelihood
 from adapcla.networks.visits import VisitNetwork
-from adapcla.training.plan import Moment, Plan, ScaffoldPlan
 
 #: Logits held at once; they are kept for two passes.
 _LOGITS = 1 << 22
@@ -34,7 +34,7 @@ _ROUNDING = 1e-5
 
 
 def clipped_by_norms(
-    plan: Plan,
+    objective: Objective,
     records: Records,
     patients: NDArray[np.int64],
     moment: Moment,
@@ -42,12 +42,12 @@ def clipped_by_norms(
     clip: float,
 ) -> float | None:
     """Leave the sum of cut gradients in the parameters; the summed loss, or None for a network of another kind."""
-    if not applies(plan, parameters):
+    if not applies(objective, parameters):
         return None
-    assert isinstance(plan, ScaffoldPlan)
+    assert isinstance(objective, ScaffoldedLikelihood)
     sums, total = [torch.zeros_like(p) for p in parameters], 0.0
-    for piece in _pieces(records, patients, len(plan.bias)):
-        losses, norms = losses_and_norms(plan, own_starts(records.batch(piece)), moment)
+    for piece in _pieces(records, patients, len(objective.rule.bias)):
+        losses, norms = losses_and_norms(objective, own_starts(records.batch(piece)), moment)
         factors = (clip / (norms * (1 + _ROUNDING))).clamp(max=1.0).to(losses.dtype)
         found = torch.autograd.grad((factors * losses).sum(), list(parameters), allow_unused=True)
         for number, gradient in enumerate(found):
@@ -59,10 +59,10 @@ def clipped_by_norms(
     return total
 
 
-def applies(plan: Plan, parameters: Sequence[nn.Parameter]) -> bool:
+def applies(objective: Objective, parameters: Sequence[nn.Parameter]) -> bool:
     """Whether every parameter is one whose norm is known here."""
-    network = plan.modules
-    if not isinstance(plan, ScaffoldPlan) or type(network) is not VisitNetwork:
+    network = objective.modules
+    if not isinstance(objective, ScaffoldedLikelihood) or type(network) is not VisitNetwork:
         return False
     if type(network.trunk) is not CausalTrunk or type(network.head) is not IndependentHead:
         return False
@@ -134,9 +134,9 @@ class _Seen:
     of_visits: _Call
 
 
-def _forward(plan: ScaffoldPlan, batch: Batch, moment: Moment) -> _Seen:
+def _forward(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> _Seen:
     """The network's own forward pass, with every use of a parameter noted; `batch` in rank order."""
-    network: Any = plan.network
+    network: Any = objective.network
     n, every_visit = batch.n_patients, torch.arange(batch.n_visits)
     with _tapped(network.embedding) as at_starts:
         starts = network.embedding.starts(batch.start_attributes)
@@ -145,8 +145,8 @@ def _forward(plan: ScaffoldPlan, batch: Batch, moment: Moment) -> _Seen:
     with _tapped(network.trunk) as at_rows:
         states = network.trunk(torch.cat([starts, visits]), batch)
     history = states[batch.row_before]
-    logits = torch.addmm(_bias(plan, moment), history, network.head.table().t())
-    each = _code_losses(logits, batch, plan.positive_weight)
+    logits = torch.addmm(_bias(objective, moment), history, network.head.table().t())
+    each = _code_losses(logits, batch, objective.rule.positive_weight)
     with _tapped(network.going_on) as at_ends:
         each = each + network._going_on_nll(states, batch)
     at_gaps: list[_Call] = []
@@ -161,11 +161,11 @@ def _forward(plan: ScaffoldPlan, batch: Batch, moment: Moment) -> _Seen:
     return _Seen(losses, history, logits, uses, at_starts[0], at_visits[0])
 
 
-def losses_and_norms(plan: ScaffoldPlan, batch: Batch, moment: Moment) -> tuple[Tensor, Tensor]:
+def losses_and_norms(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> tuple[Tensor, Tensor]:
     """(patients,) losses in the graph, and the norm of each one's gradient; `batch` with own start rows."""
-    network: Any = plan.network
+    network: Any = objective.network
     ranked = replace(batch, codes=network.rank_of_code[batch.codes])
-    seen = _forward(plan, ranked, moment)
+    seen = _forward(objective, ranked, moment)
     outputs = [call.output for use in seen.uses for call, _ in use]
     wanted = [seen.logits, seen.of_starts.input, seen.of_visits.input, *outputs]
     found = torch.autograd.grad(seen.losses.sum(), wanted, retain_graph=True, allow_unused=True)
@@ -179,12 +179,12 @@ def losses_and_norms(plan: ScaffoldPlan, batch: Batch, moment: Moment) -> tuple[
     return seen.losses, squares.total.sqrt()
 
 
-def _bias(plan: ScaffoldPlan, moment: Moment) -> Tensor:
+def _bias(objective: ScaffoldedLikelihood, moment: Moment) -> Tensor:
     """The output bias with the scaffold of this moment, in rank order."""
-    network: Any = plan.network
-    weight = plan.weight(moment)
+    network: Any = objective.network
+    weight = objective.weight(moment)
     bias: Tensor = network.head.bias
-    return bias + weight * plan.bias[network.code_of_rank] if weight else bias
+    return bias + weight * objective.rule.bias[network.code_of_rank] if weight else bias
 
 
 def _code_losses(logits: Tensor, batch: Batch, positive_weight: float) -> Tensor:

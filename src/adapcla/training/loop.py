@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from adapcla.console import Meter, meter, say
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.networks.batch import Records
+from adapcla.networks.objective import Moment, Objective
 from adapcla.seeds import generator, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.device import chosen_device, computing_on
 from adapcla.training.journal import Journal
-from adapcla.training.plan import Moment, Plan
 from adapcla.training.private import PrivateStep
 from adapcla.training.processes import processes
 
@@ -57,11 +57,11 @@ class Outcome:
 
 
 class Loop:
-    """One run of a plan over a budget."""
+    """One run of a objective over a budget."""
 
     def __init__(
         self,
-        plan: Plan,
+        objective: Objective,
         train: Records,
         valid: Records,
         budget: Budget,
@@ -72,7 +72,7 @@ class Loop:
     ) -> None:
         #: How the gradient of a step is made when patients are protected; None sums it plainly.
         self.private = private
-        self.plan, self.train, self.valid, self.budget, self.seed = plan, train, valid, budget, seed
+        self.objective, self.train, self.valid, self.budget, self.seed = objective, train, valid, budget, seed
         self.observers = observers
         self.n_steps = budget.steps(train.cohort.n_patients)
         self.checkpoints = None if folder is None else Checkpoints(folder)
@@ -80,11 +80,11 @@ class Loop:
         self.device = chosen_device(budget.device)
         if self.device.type != "cpu" and (observers or private is not None):
             raise UsageError(f"device {budget.device!r}: probes and privacy are computed on processors: leave it out")
-        plan.modules.to(self.device)
+        objective.modules.to(self.device)
         if private is not None and self.processes.count > 1:
             raise UsageError("differential privacy with several processes: this version has one\nto do: start it alone")
         self.journal = Journal(folder / "journal.jsonl" if folder is not None and self.processes.main else None)
-        self.optimisers = {name: self._optimiser(name, list(params)) for name, params in plan.turns().items()}
+        self.optimisers = {name: self._optimiser(name, list(params)) for name, params in objective.turns().items()}
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
         self.scale = budget.batch_size * train.cohort.n_visits / train.cohort.n_patients
         self.step, self.best_loss, self.best_step, self.bad_looks = 0, math.inf, -1, 0
@@ -103,7 +103,7 @@ class Loop:
             {"params": rest, "weight_decay": 0.0},
         ]
         used = [group for group in groups if group["params"]]
-        betas = getattr(self.plan, "betas", {}).get(turn, (0.9, 0.99))
+        betas = self.objective.betas.get(turn, (0.9, 0.99))
         return torch.optim.AdamW(used, lr=self.budget.learning_rate, betas=betas, fused=True)
 
     # ---- running ----------------------------------------------------------------------------------------
@@ -124,15 +124,15 @@ class Loop:
         self._save()
         stopped = self.step < self.n_steps
         if self.best:
-            self.plan.modules.load_state_dict(self.best)
-        self.plan.modules.to("cpu").eval()
+            self.objective.modules.load_state_dict(self.best)
+        self.objective.modules.to("cpu").eval()
         return Outcome(self.best_loss, self.best_step, self.step, self.n_steps, self._seconds(), stopped, self.journal)
 
     def _one_step(self, bar: Meter) -> None:
         moment = Moment(self.step, self.n_steps, self.seed)
         loss, norm = self._update(moment)
         self.step += 1
-        alpha = self.plan.weight(moment)
+        alpha = self.objective.weight(moment)
         rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
         speed = rate * self.step / max(self._seconds(), 1e-9)
         # The loss of single batches is no private number: it is neither shown nor written then.
@@ -147,7 +147,7 @@ class Loop:
                 alpha=alpha,
                 gradient=norm,
                 seconds=round(self._seconds(), 2),
-                **self._notes(),
+                **self.objective.notes(),
             )
         self._observe()
         if self._due(self.budget.validations):
@@ -158,22 +158,17 @@ class Loop:
         if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
             self._save()
 
-    def _notes(self) -> dict[str, float]:
-        """What the plan has to say beside the loss, such as the losses of several parts."""
-        notes = getattr(self.plan, "notes", None)
-        return {} if notes is None else notes()
-
     def _update(self, moment: Moment) -> tuple[float, float]:
         """One optimiser step; anything that is not finite stops the run before it is kept."""
-        turn = self.plan.turn(moment)
+        turn = self.objective.turn(moment)
         optimiser = self.optimisers[turn]
-        rate = self.budget.rate(moment.step, self.n_steps) * getattr(self.plan, "rates", {}).get(turn, 1.0)
+        rate = self.budget.rate(moment.step, self.n_steps) * self.objective.rates.get(turn, 1.0)
         for group in optimiser.param_groups:
             group["lr"] = rate
         # Each process has its own stream, or patients of different processes would share their dropout.
         own = (self.processes.index,) if self.processes.index else ()
         torch.manual_seed(stream_key(self.seed, "step", moment.step, *own) % (1 << 63))
-        self.plan.modules.train()
+        self.objective.modules.train()
         optimiser.zero_grad(set_to_none=True)
         parameters = [p for group in optimiser.param_groups for p in group["params"]]
         total = self._gradients(moment, parameters)
@@ -195,10 +190,10 @@ class Loop:
         """Leave the gradient of a step in the parameters, before processes meet; the loss."""
         patients = self._draw(moment.step)
         if self.private is not None:
-            return self.private.accumulate(self.plan, self.train, patients, moment, parameters)
+            return self.private.accumulate(self.objective, self.train, patients, moment, parameters)
         total = 0.0
         for piece in self._pieces(patients):
-            loss = self.plan.loss(self.train.batch(piece), moment) / self.scale
+            loss = self.objective.loss(self.train.batch(piece), moment) / self.scale
             loss.backward()
             total += float(loss.detach())
         return total
@@ -208,7 +203,7 @@ class Loop:
             if not math.isfinite(value):
                 kept = "the last good checkpoint is kept" if self.checkpoints else "nothing was saved"
                 raise AdapclaError(
-                    f"step {moment.step}: {name} is {value} (α = {self.plan.weight(moment):.3f}); {kept}\n"
+                    f"step {moment.step}: {name} is {value} (α = {self.objective.weight(moment):.3f}); {kept}\n"
                     "to do: lower the learning rate, or check the prior and the data"
                 )
 
@@ -239,14 +234,14 @@ class Loop:
     def _observe(self) -> None:
         for observer in self.observers:
             if self.step == 0 or self._due(observer.looks - 1):
-                self.plan.modules.eval()
-                observer.look(self.plan.modules, Moment(self.step, self.n_steps, self.seed))
+                self.objective.modules.eval()
+                observer.look(self.objective.modules, Moment(self.step, self.n_steps, self.seed))
 
     def _validate(self, moment: Moment) -> None:
-        loss = validation_loss(self.plan, self.valid, self.budget)
+        loss = validation_loss(self.objective, self.valid, self.budget)
         if not math.isfinite(loss):
             self._demand(moment, validation=loss)
-        settled = self.plan.settled(moment)
+        settled = self.objective.settled(moment)
         # Weights that still lean on a scaffold are no candidates: they are not what will be sampled from.
         better = settled and loss < self.best_loss
         if self.private is not None:
@@ -254,7 +249,7 @@ class Loop:
             self.best_loss, self.best_step, better = loss, self.step, False
         elif better:
             self.best_loss, self.best_step, self.bad_looks = loss, self.step, 0
-            self.best = {name: value.detach().clone() for name, value in self.plan.modules.state_dict().items()}
+            self.best = {name: value.detach().clone() for name, value in self.objective.modules.state_dict().items()}
         elif settled:
             self.bad_looks += 1
         self.journal.write(
@@ -277,7 +272,7 @@ class Loop:
         self._saved = time.monotonic()
         if self.checkpoints is None or not self.processes.main:
             return
-        tensors = {f"now.{name}": value for name, value in self.plan.modules.state_dict().items()}
+        tensors = {f"now.{name}": value for name, value in self.objective.modules.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for turn, optimiser in self.optimisers.items():
             for number, state in optimiser.state_dict()["state"].items():
@@ -305,7 +300,7 @@ class Loop:
         self.step, self.best_step, self.bad_looks = state["step"], state["best_step"], state["bad_looks"]
         self.best_loss = math.inf if state["best_loss"] is None else state["best_loss"]
         self.spent = state["seconds"]
-        self.plan.modules.load_state_dict(_under("now.", tensors))
+        self.objective.modules.load_state_dict(_under("now.", tensors))
         self.best = _under("best.", tensors)
         for turn, optimiser in self.optimisers.items():
             content = optimiser.state_dict()
@@ -323,14 +318,14 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def validation_loss(plan: Plan, valid: Records, budget: Budget) -> float:
+def validation_loss(objective: Objective, valid: Records, budget: Budget) -> float:
     """The bias-free loss a visit over all validation patients."""
-    plan.modules.eval()
+    objective.modules.eval()
     total, visits = 0.0, 0
     group = processes()
     for low in group.share(range(0, valid.cohort.n_patients, budget.batch_size)):
         patients = np.arange(low, min(low + budget.batch_size, valid.cohort.n_patients))
-        part, n = plan.validation(valid.batch(patients))
+        part, n = objective.validation(valid.batch(patients))
         total, visits = total + part, visits + n
     loss, rows = group.summed([total, visits])
     return loss / max(rows, 1)

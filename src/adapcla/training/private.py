@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from adapcla.errors import ExistsError
 from adapcla.files import read_json, write_json
 from adapcla.networks.batch import Records
+from adapcla.networks.objective import Moment, Objective
 from adapcla.seeds import generator, stream_key
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.ghost import clipped_by_norms
-from adapcla.training.plan import Moment, Plan
 
 #: The file of a run that holds its secret; it goes when the run is complete, and is never part of a model.
 SECRET = ".private.json"
@@ -48,16 +48,16 @@ class PrivateStep:
 
     def accumulate(
         self,
-        plan: Plan,
+        objective: Objective,
         records: Records,
         patients: NDArray[np.int64],
         moment: Moment,
         parameters: Sequence[nn.Parameter],
     ) -> float:
         """Leave the sum of the patients' cut gradients in the parameters; their summed loss."""
-        total = clipped_by_norms(plan, records, patients, moment, parameters, self.clip)
+        total = clipped_by_norms(objective, records, patients, moment, parameters, self.clip)
         if total is None:
-            total = clipped_one_by_one(plan, records, patients, moment, parameters, self.clip)
+            total = clipped_one_by_one(objective, records, patients, moment, parameters, self.clip)
         return total / self.batch_size
 
     def add_noise(self, parameters: Sequence[nn.Parameter], step: int) -> float:
@@ -71,7 +71,7 @@ class PrivateStep:
 
 
 def clipped_one_by_one(
-    plan: Plan,
+    objective: Objective,
     records: Records,
     patients: NDArray[np.int64],
     moment: Moment,
@@ -82,7 +82,7 @@ def clipped_one_by_one(
     sums = [torch.zeros_like(p) for p in parameters]
     total = 0.0
     for patient in patients:
-        loss, gradient = one_gradient(plan, records, int(patient), moment, parameters)
+        loss, gradient = one_gradient(objective, records, int(patient), moment, parameters)
         norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
         torch._foreach_add_(sums, gradient, alpha=clip_factor(norm, clip))
         total += loss
@@ -92,10 +92,10 @@ def clipped_one_by_one(
 
 
 def one_gradient(
-    plan: Plan, records: Records, patient: int, moment: Moment, parameters: Sequence[nn.Parameter]
+    objective: Objective, records: Records, patient: int, moment: Moment, parameters: Sequence[nn.Parameter]
 ) -> tuple[float, list[Tensor]]:
     """The loss of one patient and its gradient, one tensor a parameter."""
-    loss = plan.loss(records.batch(np.array([patient])), moment)
+    loss = objective.loss(records.batch(np.array([patient])), moment)
     found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
     gradient = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
     return float(loss.detach()), gradient

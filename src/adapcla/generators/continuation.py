@@ -1,0 +1,106 @@
+"""Conditional generation: what a model expects after given histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from adapcla.errors import UsageError
+from adapcla.generators.model import Model
+from adapcla.generators.rolling import Rolled, joined, roll
+from adapcla.generators.sampling import cohort_of, draw_rule
+from adapcla.networks.batch import Records
+from adapcla.networks.draws import Noise
+from adapcla.records import Cohort
+from adapcla.seeds import stream_key
+
+#: Drawn records computed together.
+_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """What a model expects after given histories."""
+
+    #: Probability of each code at the next visit (patients, codes).
+    probabilities: NDArray[np.float64]
+    #: Continued records: `draws` for each history, in order; only the new visits.
+    drawn: Cohort
+    #: The history that each drawn record continues.
+    history_of: NDArray[np.int64]
+
+
+@torch.no_grad()
+def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int) -> Continuation:
+    """Continuations of every patient of `history`; the record is taken to go on for the first new visit.
+
+    Probabilities are exact where the network gives every logit at once, and frequencies of the draws elsewhere.
+    """
+    if not model.traits.continues:
+        raise UsageError(f"{model.method} makes whole records at once; it cannot go on from a history")
+    network = model.network.eval()
+    rule = draw_rule(model)
+    records = Records(model.records(history).cohort, model.shape.context - visits)
+    key = stream_key(seed, "continued")
+    lengths = np.minimum(history.visits_per_patient, records.context)
+    parts: list[Rolled] = []
+    owners: list[NDArray[np.int64]] = []
+    per_group = max(1, _AT_ONCE // max(draws, 1))
+    for length in np.unique(lengths):
+        members = np.flatnonzero(lengths == length)
+        for low in range(0, len(members), per_group):
+            some = members[low : low + per_group]
+            state = _prefilled(network, records, some, key)
+            copies = np.repeat(np.arange(len(some)), draws)
+            numbers = some[copies] * draws + np.tile(np.arange(draws), len(some))
+            attributes = records.attribute_rows(some)[copies]
+            # Visit numbers restart at 0: the record is taken to go on, and at least one code is drawn.
+            parts.append(roll(network, network.keep(state, copies), numbers, attributes, rule, key, range(visits)))
+            owners.append(some[copies])
+    drawn = cohort_of(
+        model,
+        joined(parts),
+        {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True},
+    )
+    history_of = np.concatenate(owners)
+    return Continuation(_probabilities(model, records, drawn, history_of, draws), drawn, history_of)
+
+
+def _prefilled(network: Any, records: Records, patients: NDArray[np.int64], key: int) -> Any:
+    """The state after the whole history of patients with equally many visits."""
+    batch = records.batch(patients)
+    n = len(patients)
+    noise = Noise(key, patients, 0)
+    state = network.begin(batch.start_attributes[batch.start_of_patient], noise)
+    steps = int(batch.position.max()) + 1
+    entry_visit = batch.position[batch.visit_of_entry].numpy()
+    entry_patient = batch.patient_of_visit[batch.visit_of_entry].numpy()
+    codes = batch.codes.numpy()
+    gaps = batch.gap.view(n, steps).numpy()
+    for step in range(steps):
+        here = entry_visit == step
+        state = network.absorb(state, (entry_patient[here], codes[here]), gaps[:, step])
+    return state
+
+
+def _probabilities(
+    model: Model, records: Records, drawn: Cohort, history_of: NDArray[np.int64], draws: int
+) -> NDArray[np.float64]:
+    """Next-visit probabilities (histories, codes)."""
+    n = records.cohort.n_patients
+    bias, exact = model.inference_bias, []
+    for low in range(0, n, 256):
+        logits = model.network.next_logits(records.batch(np.arange(low, min(low + 256, n))))
+        if logits is None:
+            break
+        exact.append(torch.sigmoid((logits if bias is None else logits + bias).double()).numpy())
+    else:
+        return np.concatenate(exact)
+    matrix = drawn.matrix()[drawn.first_visits]
+    gather = sparse.csr_matrix((np.ones(len(history_of)), (history_of, np.arange(len(history_of)))))
+    return np.asarray((gather @ matrix).todense(), dtype=np.float64) / draws

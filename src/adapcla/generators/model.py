@@ -1,0 +1,98 @@
+"""A fitted model: its settings and everything that the fit left behind; what a saved folder holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.generators.attributes import AttributeLaw
+from adapcla.generators.settings import Settings
+from adapcla.networks.batch import Records
+from adapcla.networks.contract import Network, Shape
+from adapcla.networks.family import Traits
+from adapcla.records import Cohort, Kind, Origin, Prevalence, Vocabulary
+from adapcla.scaffold import Scaffold
+from adapcla.seeds import generator as random_stream
+
+#: Patients whose likelihood is computed together.
+_AT_ONCE = 1024
+
+
+@dataclass(eq=False)
+class Model:
+    """A fitted model; fitting, sampling, steering, continuing and saving are functions on it."""
+
+    settings: Settings
+    network: Network
+    prevalence: Prevalence
+    law: AttributeLaw
+    shape: Shape
+    #: Number of codes of training visits: value i is the count of visits with i codes.
+    visit_sizes: NDArray[np.int64]
+    #: Visits of the longest record that is drawn.
+    longest: int
+    facts: dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """The row of the method table."""
+        return self.settings.method
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the training cohort."""
+        return self.prevalence.vocabulary
+
+    @property
+    def traits(self) -> Traits:
+        """What the network can do."""
+        return self.settings.family.traits
+
+    @property
+    def origin(self) -> Origin:
+        """Where the patients that this model writes come from; a private model does not name its patients."""
+        return replace(Origin.from_card(self.facts), kind=Kind.SYNTHETIC)
+
+    @property
+    def inference_bias(self) -> Tensor | None:
+        """The scaffold (codes,) where sampling keeps it: Static-PCLA."""
+        return scaffold_bias(self.settings, self.prevalence) if self.settings.bias_at_inference else None
+
+    def records(self, cohort: Cohort) -> Records:
+        """The cohort ready for batches, as this model sees it."""
+        return seen_records(self.settings, cohort.on(self.vocabulary))
+
+    @torch.no_grad()
+    def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
+        """Log-likelihood of each patient's record, in nats."""
+        self.network.eval()
+        records, bias = self.records(cohort), self.inference_bias
+        log_likelihoods = []
+        for low in range(0, cohort.n_patients, _AT_ONCE):
+            batch = records.batch(np.arange(low, min(low + _AT_ONCE, cohort.n_patients)))
+            log_likelihoods.append(-self.network.likelihood(batch, bias).record.numpy())
+        return np.concatenate(log_likelihoods)
+
+
+def seen_records(settings: Settings, cohort: Cohort) -> Records:
+    """The cohort ready for batches, with only what the settings let the network see."""
+    architecture = settings.architecture
+    seen = replace(
+        cohort,
+        attributes=cohort.attributes if architecture.use_attributes else {},
+        days=cohort.days if architecture.use_days else None,
+    )
+    return Records(seen, architecture.context)
+
+
+def scaffold_bias(settings: Settings, prevalence: Prevalence) -> Tensor:
+    """The scaffold of the settings as a tensor (codes,), permuted where a control asks for it."""
+    bias = Scaffold(prevalence, settings.tempering, settings.epsilon).bias
+    if settings.permuted:
+        bias = bias[random_stream(settings.seed, "permuted").permutation(len(bias))]
+    return torch.from_numpy(bias).float()

@@ -1,0 +1,145 @@
+"""Rolling patients out, visit by visit, in blocks whose content depends on seed and patient number alone.
+
+A block is always computed whole, so that the arithmetic of patient i is the same whatever was asked for: another
+number of patients, another batch size, another process. That makes the patients equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from adapcla.errors import AdapclaError
+from adapcla.generators.attributes import AttributeLaw
+from adapcla.networks.contract import Drawn, DrawRule, Network
+from adapcla.networks.draws import Noise
+from adapcla.seeds import stream_key
+
+#: Patients computed together.
+BLOCK = 1024
+#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
+#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
+_ATTEMPTS, _STREAMS = 60, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """Patients as flat arrays: what a cohort needs, without its vocabulary."""
+
+    codes: NDArray[np.int32]
+    visit_sizes: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    gaps: NDArray[np.int64]
+    attributes: NDArray[np.int64]
+
+    def first(self, n: int) -> Rolled:
+        """The first n patients."""
+        visits = int(self.lengths[:n].sum())
+        entries = int(self.visit_sizes[:visits].sum())
+        return Rolled(
+            self.codes[:entries], self.visit_sizes[:visits], self.lengths[:n], self.gaps[:visits], self.attributes[:n]
+        )
+
+
+def joined(parts: list[Rolled]) -> Rolled:
+    """Several rolls, one after another."""
+    return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
+
+
+def roll(
+    network: Network,
+    state: Any,
+    patients: NDArray[np.int64],
+    attributes: NDArray[np.int64],
+    rule: DrawRule,
+    key: int,
+    visits: range,
+    min_codes: int = 0,
+) -> Rolled:
+    """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
+    alive = np.arange(len(patients))
+    kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+    for place in visits:
+        noise = Noise(key, patients[alive], place * 64)
+        if place > 0:
+            stays = np.flatnonzero(network.goes_on(state, noise))
+            alive, state, noise = alive[stays], network.keep(state, stays), noise.keep(stays)
+        if not len(alive):
+            break
+        gap = network.draw_gap(state, noise)
+        who, codes = _visit(network, state, rule, noise, min_codes if place > 0 else max(1, min_codes))
+        stays = np.unique(who)
+        if len(stays) < len(alive):  # an empty visit ends the record
+            alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
+            who = np.searchsorted(stays, who)
+        if not len(alive):
+            break
+        kept.append((alive, place, alive[who], codes, gap))
+        state = network.absorb(state, (who, codes), gap)
+    return _flat(kept, len(patients), attributes)
+
+
+def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
+    """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
+    who, codes = network.draw_visit(state, rule, noise)
+    n = len(noise.patients)
+    for attempt in range(1, _ATTEMPTS * _STREAMS):
+        small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
+        if not len(small):
+            return who, codes
+        stream, number = divmod(attempt, _ATTEMPTS)
+        key = stream_key(noise.key, "again", stream) if stream else noise.key
+        again = Noise(key, noise.patients[small], noise.place + number)
+        new_who, new_codes = network.draw_visit(network.keep(state, small), rule, again)
+        stays = ~np.isin(who, small)
+        who = np.concatenate([who[stays], small[new_who]])
+        codes = np.concatenate([codes[stays], new_codes])
+        order = np.lexsort((codes, who))
+        who, codes = who[order], codes[order]
+    raise AdapclaError(
+        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
+        "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
+    )
+
+
+def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
+    """Flat arrays in patient order from what each round of visits gave."""
+    if not kept:
+        empty = np.zeros(0, dtype=np.int64)
+        return Rolled(empty.astype(np.int32), empty, np.zeros(n, dtype=np.int64), empty, attributes)
+    patient = np.concatenate([who for _, _, who, _, _ in kept])
+    place = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
+    code = np.concatenate([codes for _, _, _, codes, _ in kept])
+    order = np.lexsort((code, place, patient))
+    patient, place, code = patient[order], place[order], code[order]
+    new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(place) != 0)]
+    sizes = np.diff(np.r_[np.flatnonzero(new_visit), len(code)])
+    owner = np.concatenate([alive for alive, _, _, _, _ in kept])
+    when = np.concatenate([np.full(len(alive), at) for alive, at, _, _, _ in kept])
+    gaps = np.concatenate([gap for *_, gap in kept])[np.lexsort((when, owner))]
+    return Rolled(code.astype(np.int32), sizes, np.bincount(owner, minlength=n), gaps, attributes)
+
+
+def blocks(
+    network: Network,
+    law: AttributeLaw,
+    rule: DrawRule,
+    seed: int,
+    n: int,
+    max_visits: int,
+    min_codes: int,
+    first: int = 0,
+) -> Iterator[Rolled]:
+    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block."""
+    key = stream_key(seed, "patients")
+    for low in range(first, n, BLOCK):
+        patients = np.arange(low, low + BLOCK)
+        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
+        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        whole = roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+        yield whole.first(min(BLOCK, n - low))

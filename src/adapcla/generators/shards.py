@@ -1,0 +1,191 @@
+"""Large samples straight to disk: shards that survive a kill, then one cohort folder, in flat memory."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla import files
+from adapcla.console import meter
+from adapcla.generators.model import Model
+from adapcla.generators.rolling import BLOCK, Rolled, joined
+from adapcla.generators.sampling import SampleRule, cohort_of, sample_card, stream
+from adapcla.records import Cohort, store
+from adapcla.scaffold import Steering
+from adapcla.training.processes import processes
+
+#: Patients a shard: a whole number of blocks.
+SHARD = 16 * BLOCK
+
+
+def write_sample(
+    model: Model,
+    n: int,
+    seed: int,
+    folder: str | Path,
+    *,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Cohort:
+    """`n` patients of a seed in a cohort folder; the same bytes as `sample(model, n, seed).save(folder)`."""
+    stream_sample(model, n, seed, folder, steering=steering, rule=rule, resume=resume, overwrite=overwrite)
+    return Cohort.open(folder)
+
+
+def stream_sample(
+    model: Model,
+    n: int,
+    seed: int,
+    folder: str | Path,
+    *,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """The card of `n` patients that were written to a cohort folder and not opened: memory does not grow with them."""
+    place, rule, group = Path(folder), rule or SampleRule(), processes()
+    card = sample_card(model, n, seed, rule, steering)
+    key = _key(model, card, steering, rule)
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    done = resume and _is_sample(place, key)
+    if group.main and not done:
+        files.refuse_populated(place, overwrite)
+    with files.folder_lock(unfinished):
+        if group.main and not done:
+            _prepare(place, unfinished, key if resume else "")
+        # The others begin when the folder is as the first has left it, and wait again until it is complete.
+        group.wait()
+        if not done:
+            _shards(model, n, seed, steering, rule, unfinished / key)
+            group.wait()
+            if group.main:
+                shards = sorted((unfinished / key).glob("*.npz"))
+                _assemble(model, shards, place, {**card, "key": key}, overwrite)
+        if group.main:
+            shutil.rmtree(unfinished)
+        group.wait()
+    return files.read_json(place / store.CARD)
+
+
+def _is_sample(place: Path, key: str) -> bool:
+    """Whether this sample is there already, complete and undamaged."""
+    there = (place / files.MANIFEST).exists() and files.read_json(place / store.CARD).get("key") == key
+    return there and bool(files.verify_manifest(place))
+
+
+def _prepare(place: Path, unfinished: Path, key: str) -> None:
+    """Keep the shards of this key alone, and nothing that a killed process left."""
+    files.remove_leftovers(place)
+    for path in unfinished.iterdir():
+        if path.is_dir() and path.name != key:
+            shutil.rmtree(path)
+    for path in (unfinished / key).glob(".*.tmp") if key else ():
+        path.unlink()
+
+
+def _shards(model: Model, n: int, seed: int, steering: Steering | None, rule: SampleRule, folder: Path) -> None:
+    """Write this process's share of the shards, except those that are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with meter("sample", n) as bar:
+        for low in processes().share(range(0, n, SHARD)):
+            path = folder / f"{low:012d}.npz"
+            count = min(SHARD, n - low)
+            if not path.exists():
+                whole = joined(list(stream(model, low + count, seed, steering, rule, first=low)))
+                files.write_bytes(path, _packed(whole))
+            bar.advance(count, f"shard {low // SHARD + 1}")
+
+
+def _key(model: Model, card: dict[str, Any], steering: Steering | None, rule: SampleRule) -> str:
+    """What a half-written sample belongs to."""
+    digest = hashlib.sha256(files.json_bytes({**card, "rule": repr(rule)}))
+    digest.update(model.vocabulary.fingerprint.encode())
+    if steering is not None:
+        digest.update(steering.delta.tobytes())
+    for name, value in sorted(model.network.state_dict().items()):
+        digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _packed(rolled: Rolled) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: getattr(rolled, name) for name in Rolled.__dataclass_fields__})
+    return buffer.getvalue()
+
+
+def _unpacked(path: Path) -> Rolled:
+    with np.load(path, allow_pickle=False) as content:
+        return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__})
+
+
+def _assemble(model: Model, shards: list[Path], place: Path, card: dict[str, Any], overwrite: bool) -> None:
+    """One cohort folder from the shards, an array at a time, a shard at a time."""
+    sizes: dict[str, int] = {}
+    types: dict[str, np.dtype[Any]] = {}
+    for piece in _pieces(model, shards):
+        for name, array in piece.items():
+            sizes[name] = sizes.get(name, 0) + len(array)
+            types[name] = array.dtype
+    with files.full_disk_explained(place, 8 * sum(sizes.values())), files.fresh_folder(place, overwrite) as folder:
+        at = _concatenated(_pieces(model, shards), folder, sizes, types)
+        card = {
+            **card,
+            "patients": at["patient_starts"],
+            "visits": at["visit_starts"],
+            "codes": len(model.vocabulary),
+            "entries": at["codes"],
+            "labels": [],
+            "attributes": {n: list(c) for n, c in zip(model.law.names, model.law.categories, strict=True)},
+        }
+        store.finish_folder(folder, model.vocabulary.codes, card)
+
+
+def _concatenated(
+    pieces: Iterator[dict[str, NDArray[Any]]], folder: Path, sizes: dict[str, int], types: dict[str, np.dtype[Any]]
+) -> dict[str, int]:
+    """The arrays of all pieces one after another in files, and their lengths without the ends of the starts.
+
+    Written, not mapped: pages of a map count as memory of the process until the system takes them back.
+    """
+    ends = {"visit_starts": "codes", "patient_starts": "visit_starts"}
+    at = dict.fromkeys(sizes, 0)
+    with ExitStack() as open_files:
+        files = {name: open_files.enter_context((folder / f"{name}.npy").open("wb")) for name in sizes}
+        for name, file in files.items():
+            form = {"descr": np.lib.format.dtype_to_descr(types[name]), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(file, form | {"shape": (sizes[name] + (name in ends),)})
+        for piece in pieces:
+            base = {name: at[of] for name, of in ends.items()}
+            for name, array in piece.items():
+                files[name].write(np.ascontiguousarray(array + base[name] if name in ends else array).data)
+                at[name] += len(array)
+        for name, of in ends.items():
+            files[name].write(np.array([at[of]], dtype=types[name]).data)
+    return at
+
+
+def _pieces(model: Model, shards: list[Path]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The arrays of each shard, starts without their end, as the whole will hold them."""
+    for path in shards:
+        cohort = cohort_of(model, _unpacked(path), {})
+        piece: dict[str, NDArray[Any]] = {
+            "codes": cohort.codes,
+            "visit_starts": cohort.visit_starts[:-1],
+            "patient_starts": cohort.patient_starts[:-1],
+        }
+        if cohort.days is not None:
+            piece["days"] = cohort.days
+        for name, attribute in cohort.attributes.items():
+            piece[f"attribute_{name}"] = attribute.values
+        yield piece

@@ -1,0 +1,243 @@
+"""The visit networks: a trunk over visits and a head for the codes of the next one.
+
+AdaPCLA, its ablations, `tailwise`, the LSTM and HALO are rows of this family.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field, model_serializer, model_validator
+from torch import Tensor, nn
+
+from adapcla.networks.contract import Shape
+from adapcla.networks.family import Architecture, Family, Row, Traits
+from adapcla.networks.halo import HaloHead
+from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
+from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
+from adapcla.networks.objective import ScaffoldedLikelihood
+from adapcla.networks.ranks import ranked
+from adapcla.networks.recall import N_FACTS, Recall
+from adapcla.networks.visits import VisitNetwork
+from adapcla.records import Hierarchy, Prevalence
+from adapcla.scaffold import Scaffold
+
+
+class VisitArchitecture(Architecture):
+    """The visit network: a trunk over visits and a head for the codes of the next one."""
+
+    family: Literal["visits"] = "visits"
+    trunk: Literal["transformer", "lstm"] = "transformer"
+    head: Literal["independent", "blockwise", "halo"] = "independent"
+    layers: int = Field(4, ge=1)
+    heads: int = Field(8, ge=1)
+    blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
+    hidden: int = Field(64, ge=4, description="Width of the within-visit state of the blockwise head.")
+    hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
+    recall: bool = Field(False, description="Add a part that all codes share: whether the patient had the code before.")
+
+    @property
+    def depth(self) -> int:
+        """Layers of the trunk."""
+        return self.layers
+
+    @property
+    def attention_heads(self) -> int:
+        """Heads of the trunk's attention."""
+        return self.heads if self.trunk == "transformer" else 1
+
+    @property
+    def one_shot(self) -> bool:
+        """Only independent codes have one logit each."""
+        return self.head == "independent"
+
+    def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
+        """Roughly, the multiplications and additions that one visit takes in one direction."""
+        within_visit = 4.0 if self.head == "halo" else 1.0
+        return 2.0 * (12 * self.layers * self.width**2 + within_visit * n_codes * self.width)
+
+    @model_validator(mode="after")
+    def _room_for_recall(self) -> VisitArchitecture:
+        if self.recall and self.head == "halo":
+            raise ValueError("recall needs logits that it can be added to: expected head=independent or head=blockwise")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
+        """The fields; a network without recall is written as it was before there was any, to the byte."""
+        content: dict[str, Any] = handler(self)
+        if not content.get("recall"):
+            content.pop("recall", None)
+        return content
+
+
+def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Prevalence) -> VisitNetwork:
+    """The network of these settings, its output bias at the log-odds of the training prevalence.
+
+    Weights come from torch's global stream: seed it first.
+    """
+    code_of_rank, initial = ranked(prevalence)
+    families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
+    belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
+    width = architecture.width
+    table = CodeTable(shape.n_codes, width, families, credibility=belief)
+    embedding = VisitEmbedding(width, architecture.context, shape.attributes, shape.with_days)
+    return VisitNetwork(
+        table,
+        embedding,
+        _trunk(architecture),
+        _head(architecture, shape, initial, families, belief),
+        code_of_rank,
+        width,
+        # Made last: trunk and head begin as those of a network without it.
+        _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
+    )
+
+
+def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
+    """Category, section and chapter of each code in rank order; nothing where the vocabulary has no families."""
+    tree = Hierarchy.of(prevalence.vocabulary)
+    if tree is None:
+        return ()
+    return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.section, tree.chapter))
+
+
+def _trunk(architecture: VisitArchitecture) -> nn.Module:
+    if architecture.trunk == "lstm":
+        return RecurrentTrunk(architecture.width, architecture.layers, architecture.dropout)
+    return CausalTrunk(architecture.width, architecture.layers, architecture.heads, architecture.dropout)
+
+
+def _belief(
+    prevalence: Prevalence, code_of_rank: Tensor, families: tuple[Tensor, ...], half: float
+) -> tuple[Tensor, ...]:
+    """How much the own vector of each code, then that of its families, is believed, in rank order: n / (n + half)."""
+    if not half:
+        return ()
+    visits = torch.from_numpy(np.nan_to_num(prevalence.share) * (prevalence.n_visits or 1))[code_of_rank]
+    counts = [visits, *(torch.bincount(members, visits)[members] for members in families)]
+    return tuple((count / (count + half)).float() for count in counts)
+
+
+def _recall(
+    architecture: VisitArchitecture,
+    prevalence: Prevalence,
+    code_of_rank: Tensor,
+    families: tuple[Tensor, ...],
+    belief: tuple[Tensor, ...],
+) -> Recall:
+    # Saved with the weights, so that codes of a few visits must not be told apart by it.
+    log_odds = torch.from_numpy(Scaffold(prevalence.floored()).initial_logits).float()[code_of_rank]
+    own = CodeTable(len(code_of_rank), N_FACTS, families, scale=0.0, credibility=belief)
+    return Recall(architecture.width, own, log_odds)
+
+
+def _head(
+    architecture: VisitArchitecture,
+    shape: Shape,
+    initial: Tensor,
+    families: tuple[Tensor, ...],
+    belief: tuple[Tensor, ...],
+) -> Head:
+    output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
+    if architecture.head == "blockwise":
+        within = CodeTable(shape.n_codes, architecture.hidden, families, scale=0.1, credibility=belief)
+        return BlockwiseHead(
+            output, within, initial, architecture.width, architecture.hidden, architecture.blocks, architecture.dropout
+        )
+    if architecture.head == "halo":
+        return HaloHead(shape.n_codes, architecture.width, initial)
+    return IndependentHead(output, initial)
+
+
+_PAPER = "AdaPCLA (Cui et al.)"
+_HALO = "HALO (Theodorou, Xiao and Sun, 2023)"
+_PAPER_SIZE = {"width": 768, "layers": 12, "heads": 12, "context": 48, "learning_rate": 1e-4, "batch_size": 48}
+_OURS_AND_ABLATIONS = (
+    Row("adapcla", "The paper's method: independent head, annealed scaffold (base), no bias when sampling.", _PAPER),
+    Row(
+        "adapcla-paper-size",
+        "The same at the paper's size: width 768, 12 layers, 12 heads, 48 rows.",
+        _PAPER,
+        _PAPER_SIZE,
+        usual=False,
+    ),
+    Row(
+        "tailwise",
+        "Ours: codes of a visit know each other; rare ones lean on their family, and on having been there before.",
+        "this project",
+        {
+            "head": "blockwise",
+            "hierarchy": True,
+            "recall": True,
+            "credibility": 20.0,
+            "dropout": 0.2,
+            "schedule": "base",
+            "calibration_rounds": 3,
+        },
+    ),
+    Row(
+        "static-pcla",
+        "The scaffold stays throughout training and is kept when sampling (consistent).",
+        _PAPER,
+        {"schedule": "constant", "bias_at_inference": True},
+    ),
+    Row(
+        "static-pcla-train-only",
+        "The same weights as static-pcla, sampled without the scaffold: a negative control, expected to lose the tail.",
+        _PAPER,
+        {"schedule": "constant", "bias_at_validation": True},
+        note="its weights are chosen as static-pcla's are, so its validation loss is with the scaffold",
+    ),
+    Row(
+        "adapcla-no-scaffold",
+        "The same network, steps and seed with no scaffold at all: the equal-budget control.",
+        _PAPER,
+        {"schedule": "none"},
+    ),
+    Row(
+        "adapcla-reversed",
+        "The scaffold with its sign turned round: a control on what the sign does.",
+        _PAPER,
+        {"tempering": -1.0},
+    ),
+    Row(
+        "adapcla-release",
+        "As the public release ran: scaffold times 0.2, present codes weigh 1.5, started from a static model.",
+        _PAPER,
+        {"tempering": 0.2, "positive_weight": 1.5, "first_stage": "static"},
+        starts_from="a static-pcla with the same settings, which this row trains first",
+        note="twice the passes: a full budget for each stage",
+    ),
+)
+_BASELINES = (
+    Row(
+        "halo",
+        "Visit Transformer with the within-visit autoregressive head; exact ancestral sampling.",
+        _HALO,
+        {"head": "halo", "schedule": "none"},
+        note="the paper's factorisation at this project's default width; halo-paper-size has the paper's",
+    ),
+    Row(
+        "halo-paper-size",
+        "HALO at its paper's size and recipe: width 768, 12 layers, 12 heads, rate 1e-4, batches of 48, 50 passes.",
+        _HALO,
+        {"head": "halo", "schedule": "none", "passes": 50, **_PAPER_SIZE},
+        usual=False,
+    ),
+    Row(
+        "lstm",
+        "Recurrent next-visit multi-label network with independent outputs.",
+        "Doctor AI (Choi et al., 2016)",
+        {"trunk": "lstm", "schedule": "none", "layers": 2},
+    ),
+)
+FAMILY = Family(
+    VisitArchitecture,
+    visit_network,
+    Traits(scaffold=True, positive_weight=True, output_bias=True),
+    (*_OURS_AND_ABLATIONS, *_BASELINES),
+    objective=ScaffoldedLikelihood,
+)

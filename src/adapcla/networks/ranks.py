@@ -1,0 +1,23 @@
+"""Codes by rank: networks keep them most frequent first."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adapcla.records import Prevalence
+from adapcla.scaffold import Scaffold
+
+
+def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
+    """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order.
+
+    Codes of a few visits are taken as equally frequent: the order is saved, and small counts could be read from it.
+
+    >>> from adapcla.records import Cohort
+    >>> ranked(Cohort.of([[["A"]], [["B"]]] + [[["B"]]] * 20).prevalence())[0].tolist()
+    [1, 0]
+    """
+    code_of_rank = torch.from_numpy(np.argsort(-np.nan_to_num(prevalence.floored().share), kind="stable"))
+    return code_of_rank, torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]
