@@ -87,12 +87,8 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def for_types_only(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-
-
 def imports(path: Path, module: str) -> list[Import]:
-    """All imports of a file, at any depth, except those under TYPE_CHECKING."""
+    """All imports of a file, at any depth, those for types alone included."""
 
     def walk(node: ast.AST, at_load: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
@@ -109,9 +105,10 @@ def imports(path: Path, module: str) -> list[Import]:
             if called == "import_module" and isinstance(node.args[0].value, str):
                 yield Import(node.args[0].value, node.lineno, at_load)
         inside = at_load and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        # What is imported for types alone is not loaded, but a cycle behind it is a cycle all the same.
+        inside = inside and not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
         for child in ast.iter_child_nodes(node):
-            if not for_types_only(child):
-                yield from walk(child, inside)
+            yield from walk(child, inside)
 
     return list(walk(tree(path), True))
 

@@ -51,11 +51,6 @@ def test_a_model_without_an_origin_still_writes_synthetic_patients(model: Genera
     assert kept.sample(5).origin == Origin(Kind.SYNTHETIC)
 
 
-def test_copies_of_real_patients_are_not_called_synthetic(parts: ControlledSplit[Cohort]):
-    copies = generator_for("train-copy").fit(parts.train, parts.valid).sample(5)
-    assert copies.origin == Origin(Kind.REAL, (), learned(parts))
-
-
 def test_a_warm_start_brings_the_patients_of_the_model_that_it_starts_from(
     model: Generator, parts: ControlledSplit[Cohort], tmp_path: Path
 ):
