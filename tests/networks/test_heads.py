@@ -17,7 +17,8 @@ from torch import Tensor
 from adapcla.errors import UsageError
 from adapcla.networks.contract import DrawRule
 from adapcla.networks.draws import Noise
-from adapcla.networks.heads import BlockwiseHead, IndependentHead, block_sizes
+from adapcla.networks.heads import BlockwiseHead, IndependentHead, block_sizes, sparse_nll
+from adapcla.networks.kernels.bce import sparse_bce, sparse_targets
 from adapcla.networks.layers import CodeTable
 
 
@@ -119,3 +120,14 @@ def test_blocks_cover_the_codes_and_grow(n_codes: int, n_blocks: int) -> None:
     assert len(sizes) <= n_blocks
     assert min(sizes) >= 1
     assert all(later >= earlier - 1 for earlier, later in itertools.pairwise(sizes[:-1]))
+
+
+def test_nll_of_each_visit_sums_to_the_loss() -> None:
+    torch.manual_seed(1)
+    states, weight, bias = torch.randn(3, 4), torch.randn(6, 4), torch.randn(6)
+    visit_rows = torch.tensor([0, 0, 2, 1])
+    visit_of_entry, codes = torch.tensor([0, 0, 1, 3]), torch.tensor([1, 5, 2, 0])
+    targets = sparse_targets(visit_rows[visit_of_entry], codes, visit_rows, 3)
+    nll = sparse_nll(states, weight, bias, visit_rows, visit_of_entry, codes)
+    assert nll.shape == (4,)
+    assert float(nll.sum()) == pytest.approx(float(sparse_bce(states, weight, bias, targets)), rel=1e-5)

@@ -12,8 +12,6 @@ a block of codes only what a drawn code changes is computed again.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.networks.bce import CHUNK_ELEMENTS, SparseTargets
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise
 from adapcla.networks.heads import Bias, Rows, Visits
+from adapcla.networks.kernels.bce import SparseTargets, bce_of_logits
 from adapcla.networks.recall import Push, refuse_push
 from adapcla.networks.triangular import TriangularBlocks
 
@@ -61,36 +59,25 @@ class HaloHead(nn.Module):
         seen = self.codes_to_hidden.gathered(codes, visit_of_entry, len(history))
         return F.relu(self.history_to_hidden(history) + seen)
 
-    @torch.no_grad()
     def teacher_forced_logits(self, states: Tensor, visits: Visits) -> Tensor:
         """Logits (visits, codes) of every code given the true codes before it."""
         history = states[visits.row_before]
-        hidden, units = self._hidden(history, visits), self._history_units(history)
-        out = torch.addmm(self.bias, units, self.history_to_code.weight.t())
-        for number, low, high in self.hidden_to_code.spans():
-            out[:, low:high] += hidden[:, :low] @ self.hidden_to_code.before[number]
-            out[:, low:high] += hidden[:, low:high] @ self.hidden_to_code.square(number)
-        return out
+        hidden, triangle = self._hidden(history, visits), self.hidden_to_code
+        base = torch.addmm(self.bias, self._history_units(history), self.history_to_code.weight.t())
+        # A part of a split has a cheap gradient; that of a slice is as wide as the whole.
+        parts = [whole.split([high - low for _, low, high in triangle.spans()], dim=1) for whole in (base, hidden)]
+        columns = []
+        for (number, low, _), start, own in zip(triangle.spans(), *parts, strict=True):
+            earlier = torch.addmm(start, hidden[:, :low], triangle.before[number])
+            columns.append(torch.addmm(earlier, own, triangle.square(number)))
+        return torch.cat(columns, dim=1)
 
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
         refuse_push(push)
-        history = states[visits.row_before]
-        order = torch.argsort(visits.visit_of_entry, stable=True)
-        targets = SparseTargets(visits.visit_of_entry[order], visits.codes[order], torch.ones(len(history)))
-        squares = [self.hidden_to_code.square(number) for number, _, _ in self.hidden_to_code.spans()]
-        out: Tensor = _TriangularBCE.apply(
-            self._history_units(history),
-            self._hidden(history, visits),
-            self.history_to_code.weight,
-            self.bias if bias is None else self.bias + bias,
-            targets,
-            positive_weight,
-            tuple(self.hidden_to_code.edges),
-            *self.hidden_to_code.before,
-            *squares,
-        )
-        return out
+        logits = self.teacher_forced_logits(states, visits)
+        targets = SparseTargets(visits.visit_of_entry, visits.codes, torch.ones(len(logits)))
+        return bce_of_logits(logits if bias is None else logits + bias, targets, positive_weight)
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
@@ -179,65 +166,3 @@ class _Waits:
             self.numbers = np.concatenate([self.numbers, -np.log(more)], axis=1)
         self.left[rows] = self.numbers[rows, self.used[rows]]
         self.used[rows] += 1
-
-
-class _TriangularBCE(torch.autograd.Function):
-    """The loss of [units, hidden] · [history weights, triangular blocks], gradients formed in the same pass."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        units: Tensor,
-        hidden: Tensor,
-        from_history: Tensor,
-        bias: Tensor,
-        targets: SparseTargets,
-        positive_weight: float,
-        edges: tuple[int, ...],
-        *blocks: Tensor,
-    ) -> Tensor:
-        n_blocks = len(edges) - 1
-        before, squares = blocks[:n_blocks], blocks[n_blocks:]
-        d_units, d_hidden = torch.zeros_like(units), torch.zeros_like(hidden)
-        d_history, d_bias = torch.zeros_like(from_history), torch.zeros_like(bias)
-        d_before, d_squares = [torch.zeros_like(b) for b in before], [torch.zeros_like(s) for s in squares]
-        total = torch.zeros((), dtype=torch.float64)
-        step = max(1, CHUNK_ELEMENTS // BLOCK)
-        for top in range(0, len(units), step):
-            rows = slice(top, min(top + step, len(units)))
-            inside = (targets.rows >= rows.start) & (targets.rows < rows.stop)
-            row, code = targets.rows[inside] - top, targets.codes[inside]
-            part, seen = units[rows], hidden[rows]
-            for k, (low, high) in enumerate(pairwise(edges)):
-                logits = torch.addmm(bias[low:high], part, from_history[low:high].t())  # (rows, block)
-                logits.addmm_(seen[:, :low], before[k]).addmm_(seen[:, low:high], squares[k])
-                mine = (code >= low) & (code < high)
-                loss, residual = _residual(logits, row[mine], code[mine] - low, positive_weight)
-                total += loss
-                d_units[rows].addmm_(residual, from_history[low:high])
-                d_history[low:high].addmm_(residual.t(), part)
-                d_bias[low:high] += residual.sum(0)
-                d_hidden[rows, :low].addmm_(residual, before[k].t())
-                d_hidden[rows, low:high].addmm_(residual, squares[k].t())
-                d_before[k].addmm_(seen[:, :low].t(), residual)
-                d_squares[k].addmm_(seen[:, low:high].t(), residual)
-        ctx.save_for_backward(d_units, d_hidden, d_history, d_bias, *d_before, *d_squares)
-        return total.to(units.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        d_units, d_hidden, d_history, d_bias, *d_blocks = (upstream[0] * saved for saved in ctx.saved_tensors)
-        return (d_units, d_hidden, d_history, d_bias, None, None, None, *d_blocks)
-
-
-def _residual(logits: Tensor, rows: Tensor, codes: Tensor, positive_weight: float) -> tuple[Tensor, Tensor]:
-    """The loss of a block and its gradient in the logits, which it overwrites."""
-    positives = logits[rows, codes]
-    loss = F.softplus(logits).sum().double() - positives.sum().double()
-    residual = logits.sigmoid_()
-    pull = torch.full_like(positives, -1.0)
-    if positive_weight != 1.0:
-        loss += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
-        pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
-    residual.index_put_((rows, codes), pull, accumulate=True)
-    return loss, residual

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.errors import UsageError
-from adapcla.networks.bce import SparseTargets, sparse_bce, sparse_nll, sparse_targets
-from adapcla.networks.blocks import BlockParts, block_bce, shared_first
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
+from adapcla.networks.kernels.blocks import BlockParts, block_bce, shared_first
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
 
@@ -59,6 +59,22 @@ class Head(Protocol):
 
     def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient."""
+
+
+@torch.no_grad()
+def sparse_nll(
+    states: Tensor, weight: Tensor, bias: Tensor, visit_rows: Tensor, visit_of_entry: Tensor, codes: Tensor
+) -> Tensor:
+    """The negative log-likelihood of each visit (visits,), in nats; `codes` and `visit_of_entry` list its entries."""
+    used, row_of_visit = torch.unique(visit_rows, return_inverse=True)
+    asked, tall = states[used], max(1, TILE_ELEMENTS // max(len(weight), 1))
+    base = torch.empty(len(used), dtype=torch.float64)
+    for low in range(0, len(used), tall):
+        logits = torch.addmm(bias, asked[low : low + tall], weight.t())
+        base[low : low + tall] = F.softplus(logits).sum(1).double()
+    out = base[row_of_visit]
+    entry_logits = (states[visit_rows[visit_of_entry]] * weight[codes]).sum(1) + bias[codes]
+    return out.index_add_(0, visit_of_entry, -entry_logits.double())
 
 
 class IndependentHead(nn.Module):

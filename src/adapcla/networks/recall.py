@@ -8,13 +8,14 @@ before have it, so that it is computed for those alone and the wide product stay
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from adapcla.errors import UsageError
 from adapcla.networks.batch import Batch
@@ -220,33 +221,22 @@ class Recall(nn.Module):
         return Pushes(had.rows, had.codes, _PACE * (had.facts * strength).sum(1), had.present)
 
 
-class _PairDots(torch.autograd.Function):
-    """Inner products of chosen rows of two tables, a bounded part of them in memory at a time."""
-
-    @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, of_left: Tensor, of_right: Tensor) -> Tensor:
-        ctx.save_for_backward(left, right, of_left, of_right)
-        some = max(1, _CHUNK // left.shape[1])
-        pieces = [(left[i] * right[j]).sum(1) for i, j in zip(of_left.split(some), of_right.split(some), strict=True)]
-        return torch.cat(pieces)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        left, right, of_left, of_right = ctx.saved_tensors
-        d_left, d_right = torch.zeros_like(left), torch.zeros_like(right)
-        some = max(1, _CHUNK // left.shape[1])
-        parts = (x.split(some) for x in (upstream[0][:, None], of_left, of_right))
-        for slope, i, j in zip(*parts, strict=True):
-            d_left.index_add_(0, i, slope * right[j])
-            d_right.index_add_(0, j, slope * left[i])
-        return d_left, d_right, None, None
-
-
 def pair_dots(left: Tensor, right: Tensor, of_left: Tensor, of_right: Tensor) -> Tensor:
-    """left[of_left] · right[of_right] (pairs,), with gradients, without holding the gathered rows.
+    """left[of_left] · right[of_right] (pairs,), with gradients; only a bounded part of the gathered rows is held.
 
     >>> pair_dots(torch.eye(2), torch.tensor([[3.0, 4.0]]), torch.tensor([1, 0]), torch.tensor([0, 0])).tolist()
     [4.0, 3.0]
     """
-    out: Tensor = _PairDots.apply(left, right, of_left, of_right)
-    return out
+
+    def dots(left: Tensor, right: Tensor, of_left: Tensor, of_right: Tensor) -> Tensor:
+        return (F.embedding(of_left, left) * F.embedding(of_right, right)).sum(1)
+
+    some = max(1, _CHUNK // left.shape[1])
+    if len(of_left) <= some:
+        return dots(left, right, of_left, of_right)
+    # Rows of a piece are gathered again for its gradient, which is cheaper than holding those of all pieces.
+    pieces = [
+        checkpoint(dots, left, right, i, j, use_reentrant=False, preserve_rng_state=False)
+        for i, j in zip(of_left.split(some), of_right.split(some), strict=True)
+    ]
+    return torch.cat(pieces)

@@ -24,10 +24,10 @@ from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network, Shap
 from adapcla.networks.draws import Noise, bernoulli, categorical
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
+from adapcla.networks.kernels.softmax import Choices, masked_cross_entropy, masked_nll
 from adapcla.networks.layers import CodeTable, VisitEmbedding, gap_bucket
 from adapcla.networks.objective import ScaffoldedLikelihood
 from adapcla.networks.ranks import ranked
-from adapcla.networks.softmax import Choices, masked_cross_entropy, masked_nll
 from adapcla.networks.tokens import Stream, TokenCache, TokenTrunk, stream_of
 from adapcla.records import Prevalence
 

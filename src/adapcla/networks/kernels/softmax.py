@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from adapcla.networks.bce import CHUNK_ELEMENTS
+from adapcla.networks.kernels.bce import CHUNK_ELEMENTS
 
 
 class Choices(NamedTuple):
@@ -43,6 +44,14 @@ class Choices(NamedTuple):
         logits[:, n_codes].masked_fill_(~self.separator, -torch.inf)
         logits[:, n_codes + 1].masked_fill_(~self.end, -torch.inf)
         return logits
+
+
+def masked_cross_entropy_plain(
+    states: Tensor, weight: Tensor, bias: Tensor, choices: Choices, targets: Tensor
+) -> Tensor:
+    """The summed −log p of the targets, as autograd differentiates it by itself."""
+    logits = choices.apply(torch.addmm(bias, states, weight.t()))
+    return F.cross_entropy(logits, targets, reduction="sum")
 
 
 class _MaskedCrossEntropy(torch.autograd.Function):

@@ -21,6 +21,10 @@ TILE_ELEMENTS, TILE_ROWS = 1 << 18, 2048
 _MILD = 4.0
 
 
+#: The row and the code of each present entry of some logits.
+Present = tuple[Tensor, Tensor]
+
+
 class SparseTargets(NamedTuple):
     """Which codes are present, as (row, code) pairs, and how often each row counts."""
 
@@ -34,6 +38,22 @@ def sparse_targets(rows: Tensor, codes: Tensor, visit_rows: Tensor, n_rows: int)
     return SparseTargets(rows, codes, torch.bincount(visit_rows, minlength=n_rows).to(torch.float32))
 
 
+def asked(states: Tensor, targets: SparseTargets) -> tuple[Tensor, SparseTargets]:
+    """The rows that predict a visit, and their targets: the last visit of a record predicts none.
+
+    >>> states, targets = torch.eye(3), SparseTargets(torch.tensor([2]), torch.tensor([7]), torch.tensor([0, 0, 1.0]))
+    >>> [x.tolist() for x in (asked(states, targets)[0], *asked(states, targets)[1])]
+    [[[0.0, 0.0, 1.0]], [0], [7], [1.0]]
+    """
+    used = targets.multiplicity.nonzero()[:, 0]
+    if len(used) == len(states):
+        return states, targets
+    place = torch.zeros(len(states), dtype=torch.int64)
+    place[used] = torch.arange(len(used))
+    # `embedding` takes rows as an index would, and adds their gradients up faster.
+    return F.embedding(used, states), SparseTargets(place[targets.rows], targets.codes, targets.multiplicity[used])
+
+
 def softplus_sums_(logits: Tensor) -> Tensor:
     """Σ softplus of each row (rows,), as −Σ log(1 − chance); the logits become chances in place.
 
@@ -45,7 +65,7 @@ def softplus_sums_(logits: Tensor) -> Tensor:
     [1.3863, 0.5]
     """
     n = logits.shape[1]
-    if not (n and float(logits.max()) < _MILD):
+    if not (logits.numel() and float(logits.max()) < _MILD):
         sums = F.softplus(logits).sum(1)
         logits.sigmoid_()
         return sums
@@ -57,26 +77,45 @@ def softplus_sums_(logits: Tensor) -> Tensor:
     return -(product.log_().sum(1) + absent[:, 8 * part :].log().sum(1))
 
 
+def bce_of_logits(logits: Tensor, targets: SparseTargets, positive_weight: float = 1.0) -> Tensor:
+    """The summed loss of logits (rows, codes), as autograd differentiates it by itself.
+
+    >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(1))
+    >>> float(bce_of_logits(torch.zeros(1, 3), targets)) / 3  # ln 2 a code
+    0.693...
+    """
+    positives = logits[targets.rows, targets.codes]
+    total = F.softplus(logits).sum(1) @ targets.multiplicity - positives.sum()
+    return total + (positive_weight - 1.0) * F.softplus(-positives).sum()
+
+
+def sparse_bce_plain(
+    states: Tensor, weight: Tensor, bias: Tensor, targets: SparseTargets, positive_weight: float = 1.0
+) -> Tensor:
+    """The summed loss of states (rows, d), as autograd differentiates it by itself."""
+    states, targets = asked(states, targets)
+    return bce_of_logits(torch.addmm(bias, states, weight.t()), targets, positive_weight)
+
+
 class Tile(NamedTuple):
     """A rectangle of rows × codes and its present entries, numbered from its corner."""
 
     rows: slice
     codes: slice
-    entry_rows: Tensor
-    entry_codes: Tensor
+    present: Present
 
 
 def tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[Tile]:
     """Tiles that cover everything, row band by row band."""
-    tall = min(n_rows, TILE_ROWS)
-    wide = min(n_codes, max(64, TILE_ELEMENTS // max(tall, 1)))
-    if tall == n_rows and wide == n_codes:
-        yield Tile(slice(0, n_rows), slice(0, n_codes), targets.rows, targets.codes)
+    tall = max(1, min(n_rows, TILE_ROWS))
+    wide = min(n_codes, max(64, TILE_ELEMENTS // tall))
+    if n_rows <= tall and wide == n_codes:
+        yield Tile(slice(0, n_rows), slice(0, n_codes), (targets.rows, targets.codes))
         return
     a_band = -(-n_codes // wide)
     number = (targets.rows // tall) * a_band + targets.codes // wide
     order = torch.argsort(number, stable=True)
-    n_tiles = -(-n_rows // tall) * a_band
+    n_tiles = max(1, -(-n_rows // tall)) * a_band
     edges = torch.searchsorted(number[order], torch.arange(n_tiles + 1)).tolist()
     rows, codes = targets.rows[order], targets.codes[order]
     for tile in range(n_tiles):
@@ -84,33 +123,36 @@ def tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[Tile]:
         mine = slice(edges[tile], edges[tile + 1])
         yield Tile(
             slice(low, min(low + tall, n_rows)), slice(left, min(left + wide, n_codes)),
-            rows[mine] - low, codes[mine] - left,
+            (rows[mine] - low, codes[mine] - left),
         )  # fmt: skip
 
 
-def slopes_(logits: Tensor, tile: Tile, times: Tensor, positive_weight: float) -> Tensor:
-    """The summed loss of a tile, in double precision; its logits become the derivatives by them in place."""
-    positives = logits[tile.entry_rows, tile.entry_codes]
+def slopes_(logits: Tensor, present: Present, times: Tensor, positive_weight: float) -> Tensor:
+    """The summed loss of logits, in double precision; they become the derivatives by them in place.
+
+    `times` (rows,) is how often each row counts.
+    """
+    positives = logits[present]
     total = (softplus_sums_(logits) @ times).double() - positives.sum().double()
     residual = logits.mul_(times[:, None])
     pull = torch.full_like(positives, -1.0)
     if positive_weight != 1.0:
         total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
         pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
-    residual.index_put_((tile.entry_rows, tile.entry_codes), pull, accumulate=True)
+    residual.index_put_(present, pull, accumulate=True)
     return total
 
 
 class Scratch:
     """Room for the logits of a tile, taken once and used by tile after tile."""
 
-    def __init__(self) -> None:
-        self._room = torch.empty(0)
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._room = torch.empty(0, dtype=dtype)
 
     def of(self, n_rows: int, n_codes: int) -> Tensor:
         """Room for (rows, codes), with anything in it."""
         if self._room.numel() < n_rows * n_codes:
-            self._room = torch.empty(n_rows * n_codes)
+            self._room = torch.empty(n_rows * n_codes, dtype=self._room.dtype)
         return self._room[: n_rows * n_codes].view(n_rows, n_codes)
 
 
@@ -120,12 +162,12 @@ def _value_and_slopes(
     """The summed loss, and its derivatives by states, weight and bias."""
     total = torch.zeros((), dtype=torch.float64)
     d_states, d_weight, d_bias = torch.empty_like(states), torch.empty_like(weight), torch.empty_like(bias)
-    scratch = Scratch()
+    scratch = Scratch(states.dtype)
     for tile in tiles(targets, len(states), len(weight)):
         part, table = states[tile.rows], weight[tile.codes]
         residual = scratch.of(len(part), len(table))
         torch.addmm(bias[tile.codes], part, table.t(), out=residual)
-        total += slopes_(residual, tile, targets.multiplicity[tile.rows], positive_weight)
+        total += slopes_(residual, tile.present, targets.multiplicity[tile.rows], positive_weight)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
         d_states[tile.rows].addmm_(residual, table, beta=float(tile.codes.start > 0))
         d_weight[tile.codes].addmm_(residual.t(), part, beta=float(tile.rows.start > 0))
@@ -138,31 +180,14 @@ def _value_and_slopes(
 
 class _SparseBCE(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        states: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        targets: SparseTargets,
-        positive_weight: float,
-    ) -> Tensor:
-        used = targets.multiplicity.nonzero()[:, 0]
-        whole = len(used) == len(states)
-        if not whole:  # the last visit of a record predicts none: its row has no codes to ask about
-            place = torch.zeros(len(states), dtype=torch.int64)
-            place[used] = torch.arange(len(used))
-            targets = SparseTargets(place[targets.rows], targets.codes, targets.multiplicity[used])
-        asked = states if whole else states[used]
-        total, d_asked, d_weight, d_bias = _value_and_slopes(asked, weight, bias, targets, positive_weight)
-        d_states = d_asked if whole else torch.zeros_like(states).index_copy_(0, used, d_asked)
-        ctx.save_for_backward(d_states, d_weight, d_bias)
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, *rest: Any) -> Tensor:
+        total, *slopes = _value_and_slopes(states, weight, bias, *rest)
+        ctx.save_for_backward(*slopes)
         return total.to(states.dtype)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        d_states, d_weight, d_bias = ctx.saved_tensors
-        scale = upstream[0]
-        return scale * d_states, scale * d_weight, scale * d_bias, None, None
+        return (*(upstream[0] * slope for slope in ctx.saved_tensors), None, None)
 
 
 def sparse_bce(
@@ -174,21 +199,6 @@ def sparse_bce(
     >>> float(sparse_bce(torch.zeros(1, 2), torch.zeros(3, 2), torch.zeros(3), targets)) / 3  # ln 2 a code
     0.693...
     """
+    states, targets = asked(states, targets)
     out: Tensor = _SparseBCE.apply(states, weight, bias, targets, positive_weight)
     return out
-
-
-@torch.no_grad()
-def sparse_nll(
-    states: Tensor, weight: Tensor, bias: Tensor, visit_rows: Tensor, visit_of_entry: Tensor, codes: Tensor
-) -> Tensor:
-    """The negative log-likelihood of each visit (visits,), in nats; `codes` and `visit_of_entry` list its entries."""
-    used, row_of_visit = torch.unique(visit_rows, return_inverse=True)
-    asked, tall = states[used], max(1, TILE_ELEMENTS // max(len(weight), 1))
-    base = torch.empty(len(used), dtype=torch.float64)
-    for low in range(0, len(used), tall):
-        logits = torch.addmm(bias, asked[low : low + tall], weight.t())
-        base[low : low + tall] = F.softplus(logits).sum(1).double()
-    out = base[row_of_visit]
-    entry_logits = (states[visit_rows[visit_of_entry]] * weight[codes]).sum(1) + bias[codes]
-    return out.index_add_(0, visit_of_entry, -entry_logits.double())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from adapcla.networks.bce import Scratch, SparseTargets, Tile, slopes_, tiles
+from adapcla.networks.kernels.bce import Scratch, SparseTargets, Tile, bce_of_logits, slopes_, tiles
 
 
 class SharedFirst(NamedTuple):
@@ -78,6 +78,18 @@ class BlockParts(NamedTuple):
     bias: Tensor  # (codes,)
 
 
+def block_bce_plain(
+    parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float = 1.0
+) -> Tensor:
+    """The summed loss, each visit with its own row and each block with its own product, left to autograd."""
+    history, inner, weight, lifted, bias = parts
+    n_shared = len(inner) - len(history) + 1
+    rows = torch.cat([history[:1].expand(n_shared, -1), history[1:]])
+    lift = [inner[:, k] @ part.t() for k, part in enumerate(lifted.split(sizes))]
+    logits = torch.addmm(bias, rows, weight.t()) + torch.cat(lift, dim=1)
+    return bce_of_logits(logits, targets, positive_weight)
+
+
 def _value_and_slopes(
     parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float
 ) -> tuple[Tensor, BlockParts]:
@@ -87,7 +99,7 @@ def _value_and_slopes(
     from_shared = torch.zeros_like(bias)  # what visits with the shared row say of each code
     shared_logits = torch.addmv(bias, weight, history[0])
     n_shared = len(inner) - len(history) + 1
-    edges, scratch, total = [0, *accumulate(sizes)], Scratch(), torch.zeros((), dtype=torch.float64)
+    edges, scratch, total = [0, *accumulate(sizes)], Scratch(bias.dtype), torch.zeros((), dtype=torch.float64)
     for tile in tiles(targets, len(inner), len(weight)):
         low, high, codes = tile.rows.start, tile.rows.stop, tile.codes
         first, table = not low, weight[codes]
@@ -99,7 +111,7 @@ def _value_and_slopes(
         segments = _segments(tile, edges)
         for block, here, there, _ in segments:
             residual[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
-        total += slopes_(residual, tile, targets.multiplicity[tile.rows], positive_weight)
+        total += slopes_(residual, tile.present, targets.multiplicity[tile.rows], positive_weight)
         for block, here, there, goes_on in segments:
             slopes.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
             slopes.lifted[there].addmm_(residual[:, here].t(), inner[tile.rows, block], beta=float(not first))
