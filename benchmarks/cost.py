@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ import torch
 from scipy import stats
 from speed import prepared
 
+from adapcla.machine import peak_memory_mb
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
@@ -137,7 +137,7 @@ def long_records() -> None:
     cohort = cohort_of(256, 10_000, 64)
     _, loop = prepared("adapcla", cohort, context=64, validations=1, passes=1)
     loop.run()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+    print(peak_memory_mb() / 1000)
 
 
 def peak_memory() -> float:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from adapcla.machine import peak_memory_mb
 from adapcla.metrics import Comparison, evaluate
 from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort
@@ -123,14 +123,14 @@ def main() -> int:
     sizes = enumerate((asked.train, asked.test, asked.synthetic), 1)
     train, test, synthetic = (simulate(patients=n, codes=asked.codes, seed=seed) for seed, n in sizes)
     metrics_of(["tail", "fidelity"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    before = peak_memory_mb() / 1000
     wall = time.perf_counter()
     suites, _ = timed_suites(train, test, synthetic, True, None)
     wall = time.perf_counter() - wall
     begin = time.process_time()
     evaluate(train, test, synthetic, suites=["tail", "fidelity"])
     whole = time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = peak_memory_mb() / 1000
     measured = {
         "patients": [train.n_patients, test.n_patients, synthetic.n_patients],
         "codes": asked.codes,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
 from adapcla.sources.planted import simulate
 
@@ -65,7 +65,7 @@ def measure(path: Path, out: Path) -> dict[str, float]:
         "entries": cohort.n_entries,
         "wall_seconds": round(time.perf_counter() - wall, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "peak_mb": peak_memory_mb(),
     }
 
 

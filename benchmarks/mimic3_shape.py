@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 from dataclasses import replace
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
 from adapcla.seeds import generator as stream
 from adapcla.sources.planted import simulate
@@ -68,7 +68,7 @@ def trained(method: str, patients: int, threads: int, changes: dict[str, Any]) -
         "stopped_early": done.stopped_early, "best_step": done.best_step,
         "best_validation_nats_a_visit": round(done.best_loss, 4), "loss_by_look": [round(r["loss"], 3) for r in looks],
         "seconds_to_best": best, "wall_seconds": round(wall, 1), "cpu_seconds": round(cpu, 1),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000,
+        "peak_mb": peak_memory_mb(),
     }  # fmt: skip
 
 

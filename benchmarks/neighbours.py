@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 
 import numpy as np
 from scipy import sparse
 
+from adapcla.machine import peak_memory_mb
 from adapcla.metrics.privacy.distances import nearest
 from adapcla.seeds import generator
 
@@ -44,7 +44,7 @@ def main() -> int:
     begin = time.perf_counter()
     found = nearest(one, other)
     seconds = time.perf_counter() - begin
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = peak_memory_mb()
     measured = {
         "patients": asked.patients,
         "codes": asked.codes,

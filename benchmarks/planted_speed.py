@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from adapcla.machine import peak_memory_mb
 from adapcla.sources import planted
 
 
@@ -33,7 +33,7 @@ def measured(patients: int) -> dict[str, float]:
         "seconds_drawing": round(drawn, 2),
         "patients_a_second": round(patients / drawn),
         "seconds_writing": round(written, 2),
-        "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_megabytes": peak_memory_mb(),
     }
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from typing import Any
 
 import numpy as np
 
+from adapcla.machine import peak_memory_mb
 from adapcla.metrics import utility
 from adapcla.metrics.classifiers import fit, predict
 from adapcla.metrics.contract import Comparison
@@ -97,7 +97,7 @@ def main() -> int:
     begin = time.perf_counter()
     measured["metrics"] = suites(comparison)
     measured["seconds"] = round(time.perf_counter() - begin, 1)
-    measured["peak_megabytes"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    measured["peak_megabytes"] = peak_memory_mb()
     print(json.dumps(measured))
     return int(measured["seconds"] > SECONDS)
 

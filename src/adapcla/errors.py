@@ -5,6 +5,8 @@ An error says what was found (file, row, column; never the cell itself), what wa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -56,6 +58,16 @@ class InputError(AdapclaError):
         if remedy:
             lines.append(f"to do: {remedy}")
         super().__init__("\n".join(lines))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to do about an unknown name: the nearest known one, if any is near.
+
+    >>> nearest("adapcal", ["adapcla", "halo"]), nearest("x", ["adapcla"])
+    ("did you mean 'adapcla'?", 'choose one of these')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else "choose one of these"
 
 
 class ExistsError(AdapclaError):

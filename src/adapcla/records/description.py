@@ -20,8 +20,8 @@ FEW_VISITS = 10
 def describe(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     """The aggregate description of a cohort, ready for JSON: counts and shares, nothing of a single patient.
 
-    >>> told = describe(Cohort.of([[["A", "B"], ["B"]], [["C"]]]))
-    >>> told["patients"], told["visits"], told["codes"], told["overlap"]["next_visit"]
+    >>> numbers = describe(Cohort.of([[["A", "B"], ["B"]], [["C"]]]))
+    >>> numbers["patients"], numbers["visits"], numbers["codes"], numbers["overlap"]["next_visit"]
     (2, 3, 3, 0.5)
     """
     strata = cohort.strata()
@@ -72,8 +72,8 @@ def long_tail(counts: NDArray[np.int64]) -> dict[str, Any]:
 
     `slope` is the least-squares slope of log count on log rank over the codes that occur.
 
-    >>> told = long_tail(np.array([8, 4, 2, 2, 0]))
-    >>> told["curve"], told["codes_with_half_of_entries"], told["rare"], told["absent"]
+    >>> numbers = long_tail(np.array([8, 4, 2, 2, 0]))
+    >>> numbers["curve"], numbers["codes_with_half_of_entries"], numbers["rare"], numbers["absent"]
     ([[1, 8], [2, 4], [4, 2]], 1, 1.0, 1)
     """
     ordered = np.sort(counts[counts > 0])[::-1]

@@ -126,7 +126,7 @@ class LabelRule:
         """Codes × labels of one vocabulary; a code that it lacks sets nothing."""
         positions = [vocabulary.positions(codes) for codes in self.codes]
         rows = np.concatenate([*positions, np.zeros(0, dtype=np.int64)])
-        columns = np.repeat(np.arange(len(self.names)), [len(found) for found in positions])
+        columns = np.repeat(np.arange(len(self.names)), [len(group) for group in positions])
         known = rows >= 0
         ones = np.ones(int(known.sum()), dtype=np.float32)
         return sparse.csr_matrix((ones, (rows[known], columns[known])), shape=(len(vocabulary), len(self.names)))
@@ -148,10 +148,10 @@ def _patients_by(cohort: Cohort, membership: sparse.csr_matrix) -> sparse.csr_ma
 
 def _groups(vocabulary: Vocabulary) -> tuple[list[str], NDArray[np.int64]]:
     """Names of the groups of diagnoses, and the group of each code (−1 where it is no diagnosis)."""
-    wanted = vocabulary.domain_mask("diagnosis")
-    if not wanted.any():
-        wanted = np.ones(len(vocabulary), dtype=bool)
-    inner = vocabulary.subset(wanted)
+    chosen = vocabulary.domain_mask("diagnosis")
+    if not chosen.any():
+        chosen = np.ones(len(vocabulary), dtype=bool)
+    inner = vocabulary.subset(chosen)
     tree = Hierarchy.of(inner)
     if tree is None:
         pairs = [(token, "") for token in inner.tokens]
@@ -163,5 +163,5 @@ def _groups(vocabulary: Vocabulary) -> tuple[list[str], NDArray[np.int64]]:
     names = [category if times[category] == 1 else f"{category} ({chapter})" for category, chapter in keys]
     position = {key: group for group, key in enumerate(keys)}
     out = np.full(len(vocabulary), -1, dtype=np.int64)
-    out[wanted] = [position[pair] for pair in pairs]
+    out[chosen] = [position[pair] for pair in pairs]
     return names, out

@@ -41,12 +41,12 @@ def parts_at(folder: str | Path, seed: int | None = None, control: float = 0.0) 
         raise UsageError(
             f"{folder} is divided already\nto do: leave --split-seed and --control out, or divide the whole cohort anew"
         )
-    found = open_parts(folder)
-    if "valid" not in found:
+    parts = open_parts(folder)
+    if "valid" not in parts:
         raise InputError(
             "no folder `valid`",
             path=Path(folder),
             expected="a folder that `adapcla split` wrote, or cohorts in folders named train and valid",
             remedy="divide the cohort again",
         )
-    return found
+    return parts

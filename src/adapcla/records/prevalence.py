@@ -62,8 +62,8 @@ class Prevalence:
             return self
         positions = self.vocabulary.positions(vocabulary.tokens)
         share = np.full(len(vocabulary), np.nan)
-        found = positions >= 0
-        share[found] = self.share[positions[found]]
+        known = positions >= 0
+        share[known] = self.share[positions[known]]
         return Prevalence(vocabulary, share, self.n_visits)
 
     def floored(self, min_cell: int = SMALLEST_COUNT) -> Prevalence:

@@ -147,7 +147,7 @@ def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
     """An array from disk, whole or by memory map; whatever is wrong with the file is named."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a header in an old form is told by what comes of it
+            warnings.simplefilter("ignore")  # a header in an old form shows in what comes of it
             array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (ValueError, OSError, EOFError, MemoryError, RecursionError, SyntaxError, tokenize.TokenError) as error:
         raise InputError(f"not a readable array ({type(error).__name__})", path=path, remedy="make it again") from None
@@ -159,7 +159,7 @@ def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
 def _mapped(path: Path) -> NDArray[Any]:
     """An array from disk by memory map, of the type its name promises."""
     array = read_array(path, mapped=path.is_file() and path.stat().st_size >= 4096)
-    wanted = np.dtype(ARRAY_TYPES.get(path.stem, np.int16))
-    if array.dtype != wanted:
-        raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(wanted), remedy="make it again")
+    promised = np.dtype(ARRAY_TYPES.get(path.stem, np.int16))
+    if array.dtype != promised:
+        raise InputError(f"numbers of type {array.dtype}", path=path, expected=str(promised), remedy="make it again")
     return array

@@ -113,18 +113,18 @@ class Codebook:
         >>> Codebook.of(Cohort.of([[["A"]]], attributes=sex)).fact_keys()
         [('ATTRIBUTE//sex//F', 'attribute_0', 'F'), ('ATTRIBUTE//sex//M', 'attribute_0', 'M')]
         """
-        found = [
-            (f"ATTRIBUTE//{name}//{value}", f"attribute_{place}", value)
-            for place, (name, values) in enumerate(self.attributes.items())
+        attributes = [
+            (f"ATTRIBUTE//{name}//{value}", f"attribute_{number}", value)
+            for number, (name, values) in enumerate(self.attributes.items())
             for value in values
         ]
-        return found + [(f"LABEL//{name}", f"label_{place}", "1") for place, name in enumerate(self.labels)]
+        return attributes + [(f"LABEL//{name}", f"label_{number}", "1") for number, name in enumerate(self.labels)]
 
     @property
     def columns(self) -> list[str]:
         """The columns of `people` in which `restored` looks for attributes and labels."""
-        attributes = [f"attribute_{place}" for place in range(len(self.attributes))]
-        return attributes + [f"label_{place}" for place in range(len(self.labels))]
+        attributes = [f"attribute_{number}" for number in range(len(self.attributes))]
+        return attributes + [f"label_{number}" for number in range(len(self.labels))]
 
     def make_people(self, bench: Workbench, facts: str) -> None:
         """Make the view `people` from a query of (patient, key)."""
@@ -165,10 +165,10 @@ class Codebook:
         bare = tuple(code._replace(description="") for code in cohort.vocabulary.codes)
         placed = replace(cohort, vocabulary=Vocabulary(bare)).on(vocabulary)
         attributes = {
-            name: Attribute(_numbers(cohort.attributes[f"attribute_{place}"], values), values)
-            for place, (name, values) in enumerate(self.attributes.items())
+            name: Attribute(_numbers(cohort.attributes[f"attribute_{number}"], values), values)
+            for number, (name, values) in enumerate(self.attributes.items())
         }
-        labels = [_numbers(cohort.attributes[f"label_{place}"], ("1",)) for place in range(len(self.labels))]
+        labels = [_numbers(cohort.attributes[f"label_{number}"], ("1",)) for number in range(len(self.labels))]
         whole = replace(
             placed,
             days=cohort.days if self.has_days else None,
@@ -193,8 +193,8 @@ def is_synthetic(cohort: Cohort) -> bool:
 
 def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int16]:
     """The attribute's values as positions in `categories`."""
-    place = {category.strip(): index for index, category in enumerate(categories)}
-    position = np.array([*(place.get(name, -1) for name in attribute.categories), -1], dtype=np.int16)
+    number_of = {category.strip(): index for index, category in enumerate(categories)}
+    position = np.array([*(number_of.get(name, -1) for name in attribute.categories), -1], dtype=np.int16)
     return position[attribute.values]
 
 

@@ -254,12 +254,12 @@ def _ccs_of_icd9() -> dict[str, str]:
 def _ccs_of_icd10() -> dict[str, str]:
     """CCS by ICD-10 code or prefix: the group of most of its ICD-9 counterparts, of the best one in a tie."""
     groups = _ccs_table()[1]
-    found: dict[str, str] = {}
+    groups_of_ten: dict[str, str] = {}
     for ten, nines in _gem(ICD9).items():
         votes = Counter(groups[nine] for nine in nines if nine in groups)
         if votes:
-            found[ten] = votes.most_common(1)[0][0]
-    return _with_prefixes(found)
+            groups_of_ten[ten] = votes.most_common(1)[0][0]
+    return _with_prefixes(groups_of_ten)
 
 
 @cache

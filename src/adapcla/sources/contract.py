@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
-from adapcla.errors import UsageError
+from adapcla.errors import UsageError, nearest
 from adapcla.records import Cohort
 
 DomainName = Literal["dx", "px", "rx"]
@@ -104,9 +103,7 @@ def source_of(name: str) -> Source:
     'adapcla.sources.table'
     """
     if name not in SOURCES:
-        near = get_close_matches(name, SOURCES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
-        raise UsageError(f"no source {name!r}\nexpected: {', '.join(SOURCES)}\nto do: {hint}")
+        raise UsageError(f"no source {name!r}\nexpected: {', '.join(SOURCES)}\nto do: {nearest(name, SOURCES)}")
     return cast(Source, import_module(SOURCES[name]))
 
 
@@ -119,9 +116,9 @@ def options_from(content: dict[str, Any]) -> Options:
     known = [field.name for field in fields(Options)]
     for name in content:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
-            raise UsageError(f"no option of a source is called {name!r}\nexpected: {', '.join(known)}\nto do: {hint}")
+            raise UsageError(
+                f"no option of a source is called {name!r}\nexpected: {', '.join(known)}\nto do: {nearest(name, known)}"
+            )
     given: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
     return Options(**given)
 

@@ -107,11 +107,11 @@ def _load(
 
     def rows() -> Iterator[tuple[str, ...]]:
         for file in files:
-            for found in _resources(file, resource):
-                if _is_withdrawn(found):
+            for content in _resources(file, resource):
+                if _is_withdrawn(content):
                     withdrawn[0] += 1
                 else:
-                    yield from rows_of(found)
+                    yield from rows_of(content)
 
     bench.add(name, _batches(rows(), columns), columns)
     bench.drop(f"{resource} resources withdrawn, planned or not done", withdrawn[0])
@@ -133,7 +133,7 @@ def _resources(path: Path, resource: str) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                found = json.loads(line)
+                content = json.loads(line)
             except (ValueError, RecursionError):
                 raise InputError(
                     "a line that is not JSON",
@@ -142,7 +142,7 @@ def _resources(path: Path, resource: str) -> Iterator[dict[str, Any]]:
                     expected=f"one {resource} resource a line, at most {_LONGEST_LINE:,} bytes",
                     remedy="repair or remove the line, or copy the file again",
                 ) from None
-            if not isinstance(found, dict) or found.get("resourceType") != resource:
+            if not isinstance(content, dict) or content.get("resourceType") != resource:
                 raise InputError(
                     "a line that is another resource",
                     path=path,
@@ -151,7 +151,7 @@ def _resources(path: Path, resource: str) -> Iterator[dict[str, Any]]:
                     expected=resource,
                     remedy="keep each kind of resource in files of its own",
                 )
-            yield found
+            yield content
 
 
 def _batches(rows: Iterator[tuple[str, ...]], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -170,9 +170,9 @@ def _batches(rows: Iterator[tuple[str, ...]], columns: tuple[str, ...]) -> Itera
         yield pa.record_batch([pa.array(list(c), pa.string()) for c in zip(*held, strict=True)], names=list(columns))
 
 
-def _is_withdrawn(found: dict[str, Any]) -> bool:
+def _is_withdrawn(content: dict[str, Any]) -> bool:
     """Whether a resource says of itself that it does not hold."""
-    statuses = [found.get("status"), *(coding.get("code") for coding in _codings(found.get("verificationStatus")))]
+    statuses = [content.get("status"), *(coding.get("code") for coding in _codings(content.get("verificationStatus")))]
     return any(isinstance(status, str) and status in _WITHDRAWN for status in statuses)
 
 
@@ -185,11 +185,11 @@ def _text(value: Any) -> str:
     )
 
 
-def _inside(found: Any, *path: str) -> Any:
+def _inside(content: Any, *path: str) -> Any:
     """The value at a path of keys, or None."""
     for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
 
 
 def _codings(concept: Any) -> list[dict[str, Any]]:
@@ -214,8 +214,8 @@ def _time(value: Any) -> str:
     ('2020-01-31T10:00:00', '2020-01-31', '2020')
     """
     text = _text(value.get("start") if isinstance(value, dict) else value)
-    found = _TIME.match(text)
-    return found[0] if found else text
+    time = _TIME.match(text)
+    return time[0] if time else text
 
 
 @lru_cache(maxsize=4096)
@@ -237,8 +237,8 @@ def _load_codes(
     """Make the table of one domain's codes; a resource with several codings counts by the preferred, else the first."""
     resource, concepts, dates = RESOURCES[domain]
 
-    def rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-        concept = next((found[name] for name in concepts if name in found), None)
+    def rows(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+        concept = next((content[name] for name in concepts if name in content), None)
         concept = _inside(concept, "concept") or concept
         named = [(system_name(_text(c.get("system"))), c) for c in _codings(concept) if c.get("code")]
         named = [pair for pair in named if preferred in (pair[0], pair[1].get("system"))] or named
@@ -248,26 +248,26 @@ def _load_codes(
             system = ""
         if display := _text(coding.get("display")):
             descriptions.setdefault((system, code), display)
-        date = next((found[name] for name in dates if name in found), "")
-        patient = _identity(_inside(found, "subject", "reference"))
-        visit = _identity(_inside(found, "encounter", "reference"))
+        date = next((content[name] for name in dates if name in content), "")
+        patient = _identity(_inside(content, "subject", "reference"))
+        visit = _identity(_inside(content, "encounter", "reference"))
         yield patient, visit, _time(date), code, system, domain
 
     _load(bench, root, resource, f"codes_{domain}", _CODED, rows)
 
 
-def _stay(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _stay(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """The row of an encounter."""
-    start = _inside(found, "period", "start") or _inside(found, "actualPeriod", "start")
-    yield _identity(_inside(found, "subject", "reference")), _text(found.get("id")), _time(start)
+    start = _inside(content, "period", "start") or _inside(content, "actualPeriod", "start")
+    yield _identity(_inside(content, "subject", "reference")), _text(content.get("id")), _time(start)
 
 
-def _person(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _person(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """The row of a patient, and one for each fact that an export of this project wrote down."""
-    sex = _text(found.get("gender"))[:1].upper()
-    who = _text(found.get("id"))
-    yield who, sex if sex in ("F", "M") else "", _text(found.get("birthDate"))[:4], ""
-    extensions = found.get("extension")
+    sex = _text(content.get("gender"))[:1].upper()
+    who = _text(content.get("id"))
+    yield who, sex if sex in ("F", "M") else "", _text(content.get("birthDate"))[:4], ""
+    extensions = content.get("extension")
     for extension in extensions if isinstance(extensions, list) else ():
         if _inside(extension, "url") == FACT:
             yield who, "", "", _text(extension.get("valueString"))

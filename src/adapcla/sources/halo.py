@@ -172,10 +172,10 @@ def _tokens(folder: Path, system: str) -> dict[int, str]:
     """From code number to token."""
     to_code = folder / "indexToCode.pkl"
     path = to_code if to_code.is_file() else folder / "codeToIndex.pkl"
-    found = load(path)
-    if isinstance(found, list):
-        found = dict(enumerate(found))
-    pairs = found.items() if isinstance(found, dict) else ()
+    content = load(path)
+    if isinstance(content, list):
+        content = dict(enumerate(content))
+    pairs = content.items() if isinstance(content, dict) else ()
     numbered = dict(pairs) if path == to_code else {b: a for a, b in pairs if isinstance(b, int)}
     if not numbered or not all(isinstance(n, int) and isinstance(c, str | int) for n, c in numbered.items()):
         raise InputError("no list of codes", path=path, expected="numbers and code strings", remedy="make it again")
@@ -187,8 +187,8 @@ def _book(folder: Path, tokens: dict[int, str], system: str, n_labels: int) -> C
     good = [token for token in tokens.values() if CODE_PATTERN.fullmatch(token)]
     listed = [Code.of(token.removeprefix(f"{system}/") if system else token, system) for token in good]
     path = folder / "idToLabel.pkl"
-    found = load(path) if path.is_file() else []
-    named = [str(name) for name in (found.values() if isinstance(found, dict) else found)]
+    content = load(path) if path.is_file() else []
+    named = [str(name) for name in (content.values() if isinstance(content, dict) else content)]
     labels = named if len(set(named)) == n_labels else [f"label {i + 1}" for i in range(n_labels)]
     return Codebook(Vocabulary.of(listed), {}, tuple(labels), False, {})
 
@@ -316,8 +316,8 @@ def _flat(values: Any) -> list[Any]:
     if values is None:
         return []
     if isinstance(values, _Numbers):
-        found: list[Any] = values.value.ravel().tolist()
-        return found
+        numbers: list[Any] = values.value.ravel().tolist()
+        return numbers
     return list(values) if isinstance(values, list | tuple | set | frozenset) else [None]
 
 

@@ -93,8 +93,8 @@ def _load_own(bench: Workbench, table: Table, book: Codebook) -> None:
 
 def _load_events(bench: Workbench, table: Table, options: Options) -> None:
     """Make `events` (everything of use) and `coded` (the codes asked for, in their systems)."""
-    wanted = [name for domain in options.record_domains for name in SYSTEM_DOMAINS[domain]]
-    listed = ", ".join(f"'{name}'" for name in wanted)
+    systems = [name for domain in options.record_domains for name in SYSTEM_DOMAINS[domain]]
+    listed = ", ".join(f"'{name}'" for name in systems)
     useful = f"""upper({_SYSTEM}) IN ({listed}) OR starts_with(code, '{_ADMITTED}')
         OR starts_with(code, '{_DISCHARGED}')
         OR starts_with(upper(code), 'GENDER') OR starts_with(code, 'MEDS_BIRTH')"""

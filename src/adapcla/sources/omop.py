@@ -53,12 +53,12 @@ def read(root: Path, options: Options) -> Cohort:
 
 
 def _load(
-    bench: Workbench, name: str, table: Table, needed: dict[str, str], wanted: Mapping[str, tuple[str, ...]]
+    bench: Workbench, name: str, table: Table, needed: dict[str, str], optional: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Make table `name`; a wanted column that the file lacks is empty text."""
-    found = {new: table.first_of(*old) for new, old in wanted.items()}
-    bench.load(f"{name}_file", table, {**needed, **{new: old for new, old in found.items() if old}})
-    absent = "".join(f", '' AS {new}" for new, old in found.items() if not old)
+    """Make table `name`; an optional column that the file lacks is empty text."""
+    columns = {new: table.first_of(*old) for new, old in optional.items()}
+    bench.load(f"{name}_file", table, {**needed, **{new: old for new, old in columns.items() if old}})
+    absent = "".join(f", '' AS {new}" for new, old in columns.items() if not old)
     bench.run(f"CREATE VIEW {name} AS SELECT *{absent} FROM {name}_file")
 
 
@@ -140,8 +140,8 @@ def _load_stays(bench: Workbench, table: Table) -> None:
 
 def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:
     """Make `people` with sex and age band at the first visit; the names of these attributes."""
-    wanted = {"gender": ("gender_concept_id",), "word": ("gender_source_value",), "born": ("year_of_birth",)}
-    _load(bench, "persons", table, {"patient": "person_id"}, wanted)
+    optional = {"gender": ("gender_concept_id",), "word": ("gender_source_value",), "born": ("year_of_birth",)}
+    _load(bench, "persons", table, {"patient": "person_id"}, optional)
     bench.run(
         f"""CREATE TABLE people AS SELECT {_ID.format("p.patient")} AS patient, '' AS visit,
             CASE {_ID.format("gender")} WHEN '8507' THEN 'M' WHEN '8532' THEN 'F'

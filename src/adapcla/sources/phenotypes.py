@@ -80,14 +80,14 @@ def phenotypes(vocabulary: Vocabulary) -> LabelRule:
 def from_table(path: Path, vocabulary: Vocabulary) -> LabelRule:
     """The rule of a table with the columns `code` and `label`; a code may be written with or without its system."""
     table = tables.open_table(path)
-    wanted = {"code": table.column("code"), "label": table.column("label")}
+    columns = {"code": table.column("code"), "label": table.column("label")}
     tokens_of: dict[str, list[str]] = {}
     for code in vocabulary.codes:
         for spelling in {code.token, code.bare}:
             tokens_of.setdefault(spelling, []).append(code.token)
     groups: dict[str, list[str]] = {}
     row = 1
-    for batch in table.batches(wanted):
+    for batch in table.batches(columns):
         for code_text, label in zip(batch["code"].to_pylist(), batch["label"].to_pylist(), strict=True):
             row += 1
             code_text, label = code_text.strip(), label.strip()

@@ -116,12 +116,12 @@ def _code_columns(table: Table, domain: str, options: Options) -> tuple[str, ...
         return (table.column(*_CODES[domain]),)
     if table.has(options.codes):
         return (table.column(options.codes),)
-    found: list[str] = []
+    columns: list[str] = []
     for name in options.codes.split(","):
         pattern = name.strip().lower()
         matching = [column for column in table.columns if "*" in pattern and fnmatch(column.lower(), pattern)]
-        found += matching or [table.column(name)]
-    return tuple(dict.fromkeys(found))
+        columns += matching or [table.column(name)]
+    return tuple(dict.fromkeys(columns))
 
 
 def _separator(table: Table, keys: Sequence[str], columns: Sequence[str]) -> str:
@@ -154,10 +154,11 @@ def _are_codes(pieces: Sequence[str]) -> bool:
     return all(CODE_PATTERN.fullmatch(piece.strip().replace(":", "_")) for piece in pieces if piece.strip())
 
 
-def _attribute_names(table: Table, wanted: Sequence[str]) -> dict[str, str]:
+def _attribute_names(table: Table, attributes: Sequence[str]) -> dict[str, str]:
     """Attribute name (usable as a file name) → column."""
     names = {
-        "".join(c if c.isalnum() and c.isascii() else "_" for c in name.strip()): table.column(name) for name in wanted
+        "".join(c if c.isalnum() and c.isascii() else "_" for c in name.strip()): table.column(name)
+        for name in attributes
     }
     for name in names:
         if name.lower() in ("patient", "visit") or len(name) > 64:
@@ -170,7 +171,7 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
     parts = {"patient": layout.patient, "visit": layout.visit, "date": layout.date, "day": layout.day}
     parts |= {"sequence": layout.sequence, "system": layout.system}
     for domain, columns in layout.codes.items():
-        parts |= {f"codes_{domain}_{place}": column for place, column in enumerate(columns)}
+        parts |= {f"codes_{domain}_{number}": column for number, column in enumerate(columns)}
     parts |= {f"attribute_{name}": column for name, column in attributes.items()}
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
@@ -211,7 +212,7 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
 
 def _pieces(domain: str, layout: _Layout) -> list[str]:
     """SQL for the codes in each column of a domain, one a row."""
-    columns = [f"codes_{domain}_{place}" for place in range(len(layout.codes[domain]))]
+    columns = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
     if not layout.separator:
         return columns
     return [f"trim(unnest(string_split({column}, {_quoted(layout.separator)})))" for column in columns]

@@ -52,9 +52,9 @@ class Table:
     def column(self, *names: str) -> str:
         """The file's spelling of the first of these names that is a column; none is an `InputError`."""
         for name in names:
-            found = self._spelling(name)
-            if found is not None:
-                return found
+            spelling = self._spelling(name)
+            if spelling is not None:
+                return spelling
         # Of a file without a header the "columns" are a patient's cells, so only a near name is shown, never the list.
         near = difflib.get_close_matches(names[0].lower(), [c.lower() for c in self.columns], n=1, cutoff=0.7)
         raise InputError(
@@ -67,18 +67,18 @@ class Table:
 
     def first_of(self, *names: str) -> str | None:
         """The file's spelling of the first of these names that is a column, or None."""
-        return next((found for name in names if (found := self._spelling(name)) is not None), None)
+        return next((spelling for name in names if (spelling := self._spelling(name)) is not None), None)
 
     def batches(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Record batches of text columns, named by the keys; the values are columns of the table (any case)."""
-        wanted = {new: self.column(old) for new, old in columns.items()}
+        asked = {new: self.column(old) for new, old in columns.items()}
         for file in self.files:
-            yield from (_parquet_batches if _is_parquet(file) else _text_batches)(file, self.columns, wanted)
+            yield from (_parquet_batches if _is_parquet(file) else _text_batches)(file, self.columns, asked)
 
     def _spelling(self, name: str) -> str | None:
-        wanted = name.strip().lower()
+        lower = name.strip().lower()
         exact = [column for column in self.columns if column == name.strip()]
-        return next(iter(exact or [column for column in self.columns if column.lower() == wanted]), None)
+        return next(iter(exact or [column for column in self.columns if column.lower() == lower]), None)
 
 
 def find_table(root: Path, *names: str) -> Table | None:
@@ -93,9 +93,9 @@ def find_table(root: Path, *names: str) -> Table | None:
         *parents, last = name.split("/")
         for part in parents:
             folder = _entry(folder, [part], want_folder=True) or folder / part
-        found = _entry(folder, [last + ending for ending in ENDINGS]) or _entry(folder, [last], want_folder=True)
-        if found is not None:
-            return open_table(found)
+        entry = _entry(folder, [last + ending for ending in ENDINGS]) or _entry(folder, [last], want_folder=True)
+        if entry is not None:
+            return open_table(entry)
     return None
 
 
@@ -176,11 +176,11 @@ def _columns_of(path: Path) -> tuple[str, ...]:
         stream = CheckedStream(path)
         columns = _header(stream)[0]
         stream.close()
-    places: dict[str, int] = {}
-    for place, column in enumerate(columns, 1):
-        if column and places.setdefault(column, place) != place:
+    positions: dict[str, int] = {}
+    for position, column in enumerate(columns, 1):
+        if column and positions.setdefault(column, position) != position:
             raise InputError(
-                f"the same column name twice, at {places[column]} and {place}",
+                f"the same column name twice, at {positions[column]} and {position}",
                 path=path,
                 row=1,
                 expected="a header with each name once",
@@ -210,7 +210,7 @@ def _header(stream: CheckedStream) -> tuple[tuple[str, ...], str]:
     return tuple(cell.strip() for cell in cells), delimiter
 
 
-def _text_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+def _text_batches(path: Path, columns: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Batches of a CSV or TSV file; its parser's complaints become errors with the row."""
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -219,7 +219,7 @@ def _text_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str
     _, delimiter = _header(stream)
     # Positions as names: the file's own may be empty, or differ in case between shards.
     names = [f"c{i}" for i in range(len(columns))]
-    chosen = {new: names[columns.index(old)] for new, old in wanted.items()}
+    chosen = {new: names[columns.index(old)] for new, old in asked.items()}
     try:
         with pc.open_csv(
             stream,
@@ -334,14 +334,14 @@ def _parquet(path: Path) -> Any:
     return file
 
 
-def _parquet_batches(path: Path, columns: tuple[str, ...], wanted: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(path: Path, columns: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Batches of a Parquet file, every value as text, missing values as empty text."""
     import pyarrow as pa
     import pyarrow.compute as pcompute
 
     file = _parquet(path)
     own = {name.lower(): name for name in reversed(file.schema_arrow.names)}
-    chosen = {new: old if old in file.schema_arrow.names else own[old.lower()] for new, old in wanted.items()}
+    chosen = {new: old if old in file.schema_arrow.names else own[old.lower()] for new, old in asked.items()}
     with guarded(path, "Parquet"):
         for batch in file.iter_batches(
             batch_size=1 << 16, columns=list(dict.fromkeys(chosen.values())), use_threads=False

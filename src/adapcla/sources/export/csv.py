@@ -69,8 +69,8 @@ def _add_patients(sheets: Sheets, block: Block) -> None:
     columns: dict[str, Any] = {"patient_id": block.patients + FIRST_PATIENT}
     for name, attribute in sorted(cohort.attributes.items()):
         values = np.asarray(attribute.values)
-        place = pa.array(values.astype(np.int64), mask=values < 0)
-        columns[name] = pa.array([plain_cell(word) for word in attribute.categories], pa.string()).take(place)
-    for place, name in enumerate(cohort.label_names):
-        columns[f"label: {name}"] = [] if cohort.labels is None else np.asarray(cohort.labels)[:, place]
+        category = pa.array(values.astype(np.int64), mask=values < 0)
+        columns[name] = pa.array([plain_cell(word) for word in attribute.categories], pa.string()).take(category)
+    for column, name in enumerate(cohort.label_names):
+        columns[f"label: {name}"] = [] if cohort.labels is None else np.asarray(cohort.labels)[:, column]
     sheets.add(Path(PATIENTS).stem, columns)

@@ -74,8 +74,8 @@ class _Rows(NamedTuple):
 class _Moment(NamedTuple):
     """What is known before a visit, of those patients who come."""
 
-    #: Where the patients stand among those drawn.
-    place: NDArray[np.int64]
+    #: Positions of the patients among those drawn.
+    position: NDArray[np.int64]
     patient: NDArray[np.int64]
     group: NDArray[np.int64]
     #: Number of visits before.
@@ -138,7 +138,7 @@ class Sampler:
         """These patients, whole."""
         owners, sizes, codes, days = [], [], [], []
         for moment, visit in self._visits(patient):
-            owners.append(moment.place)
+            owners.append(moment.position)
             sizes.append(np.diff(visit.starts))
             codes.append(visit.codes)
             days.append(moment.day)
@@ -175,7 +175,7 @@ class Sampler:
         patient = moment.patient[stays]
         gap = np.floor(-np.log(self.uniform(patient, number, _GAP)) * _MEAN_GAP_DAYS).astype(np.int64)
         return _Moment(
-            moment.place[stays],
+            moment.position[stays],
             patient,
             moment.group[stays],
             number,
@@ -206,9 +206,9 @@ class Sampler:
         row = np.repeat(np.arange(len(count)), count)
         slot = ranges(np.zeros(len(count), np.int64), count)
         group = moment.group[row]
-        place = self.uniform(moment.patient[row], moment.number, _ARRIVAL, slot) * self._line[group, -1]
-        # Rounding may put a place on the very end of its line.
-        return row * self.n_events + np.minimum(_search(self._line, group, place), self.n_events - 1)
+        point = self.uniform(moment.patient[row], moment.number, _ARRIVAL, slot) * self._line[group, -1]
+        # Rounding may put a point on the very end of its line.
+        return row * self.n_events + np.minimum(_search(self._line, group, point), self.n_events - 1)
 
     def _followed(self, moment: _Moment) -> NDArray[np.int64]:
         """Events that codes of the previous visit bring."""
@@ -242,8 +242,8 @@ class Sampler:
             # Every visit holds exactly one reason, and reasons are the last codes of the vocabulary.
             last = moment.previous.codes[moment.previous.starts[1:] - 1]
             table, line = np.cumsum(world.next_reason, axis=1), last - reasons[0]
-        place = self.uniform(moment.patient, moment.number, _REASON) * table[line, -1]
-        return reasons[np.minimum(_search(table, line, place), len(reasons) - 1)]
+        point = self.uniform(moment.patient, moment.number, _REASON) * table[line, -1]
+        return reasons[np.minimum(_search(table, line, point), len(reasons) - 1)]
 
     def _thinned(self, moment: _Moment, row: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which drawn events stay, so that each has its tilted chance exactly.
@@ -264,16 +264,16 @@ class Sampler:
         return kept
 
 
-def _search(table: NDArray[np.float64], line: NDArray[np.int64], place: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many numbers of table[line[i]] are at most place[i]; every line of the table ascends.
+def _search(table: NDArray[np.float64], line: NDArray[np.int64], point: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many numbers of table[line[i]] are at most point[i]; every line of the table ascends.
 
     >>> _search(np.array([[1.0, 2.0], [5.0, 9.0]]), np.array([0, 1]), np.array([1.5, 9.5])).tolist()
     [1, 2]
     """
-    out = np.empty(len(place), dtype=np.int64)
+    out = np.empty(len(point), dtype=np.int64)
     for number in range(len(table)):
         here = line == number
-        out[here] = np.searchsorted(table[number], place[here], side="right")
+        out[here] = np.searchsorted(table[number], point[here], side="right")
     return out
 
 

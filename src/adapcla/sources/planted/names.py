@@ -129,8 +129,8 @@ def _disorders(sizes: NDArray[np.int64]) -> list[Code]:
     order = generator(0, "planted/stems").permutation(len(stems))[:n_families]
     out = []
     for family, (size, stem) in enumerate(zip(sizes, order, strict=True)):
-        chapter, place = divmod(family, a_chapter)
-        prefix = f"{CHAPTERS[chapter]}{place * step:02d}"
+        chapter, in_chapter = divmod(family, a_chapter)
+        prefix = f"{CHAPTERS[chapter]}{in_chapter * step:02d}"
         name = "".join(stems[stem]).lower()
         for number in range(size):
             course, site = _COURSES[number // 10], _SITES[number % 10]
