@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adapcla.errors import InputError
-from adapcla.records import Attribute, Code, Cohort
+from adapcla.records import Attribute, Code, Cohort, Kind, Origin
 from adapcla.sources import export, read
-from adapcla.sources.codebook import FILE, Codebook, is_synthetic
+from adapcla.sources.codebook import FILE, Codebook
 
 
 def test_it_speaks_of_codes_only(tiny_full: Cohort, tmp_path: Path) -> None:
@@ -68,13 +69,27 @@ def test_any_other_table_beside_a_book_is_read_as_asked(tiny: Cohort, tmp_path: 
     assert read("table", tmp_path / "c" / "mine.csv").vocabulary.tokens == ("ZZ",)
 
 
-def test_a_card_may_say_that_patients_are_synthetic_whatever_their_source() -> None:
-    assert is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3", "synthetic": True}))
-    assert not is_synthetic(Cohort.of([[["A"]]], card={"source": "mimic3"}))
+@pytest.mark.parametrize("to", export.FORMATS)
+@pytest.mark.parametrize("kind", Kind)
+def test_an_export_reads_back_with_the_origin_that_it_had(kind: Kind, to: str, tiny: Cohort, tmp_path: Path) -> None:
+    """The source of the format would make them records; a part stays the part that it was."""
+    known = replace(tiny, card=Origin(kind).as_card()).split()
+    part = replace(tiny, card=known.test.card)
+    found = read("table" if to == "csv" else to, export.write(part, tmp_path / "e", to))
+    assert found.card["source"] == ("table" if to == "csv" else to)
+    assert found.origin == part.origin and found.origin.kind == kind
 
 
-def test_synthetic_patients_stay_synthetic_after_reading_back(tiny: Cohort, tmp_path: Path) -> None:
-    """They come from the source `meds` then, which alone would make them records."""
-    found = read("meds", export.write(tiny, tmp_path / "m", "meds"))
-    assert found.card["source"] == "meds"
-    assert is_synthetic(found)
+@pytest.mark.parametrize("to", ["omop", "fhir", "meds"])
+@pytest.mark.parametrize("kind", Kind)
+def test_a_format_that_tells_it_is_believed_without_the_book(kind: Kind, to: str, tmp_path: Path) -> None:
+    coded = Cohort.of([[["ICD10CM/I10"]]], [Code.of("ICD10CM/I10")], card=Origin(kind).as_card())
+    export.write(coded, tmp_path / "e", to)
+    (tmp_path / "e" / FILE).unlink()
+    expected = Kind.SYNTHETIC if kind == Kind.PLANTED else kind
+    assert read(to, tmp_path / "e").origin == Origin(expected)
+
+
+def test_a_book_without_an_origin_says_nothing(tiny: Cohort, tmp_path: Path) -> None:
+    export.write(replace(tiny, card={"source": "omop", "synthetic": True}), tmp_path / "e", "csv")
+    assert read("table", tmp_path / "e").origin == Origin(Kind.UNKNOWN)

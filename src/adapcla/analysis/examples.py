@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adapcla.analysis.histories import NextVisits
 from adapcla.generators.generator import Generator
-from adapcla.records import Cohort, Strata
+from adapcla.records import Cohort, Kind, Strata
 from adapcla.tables import Table
 
 
@@ -45,10 +45,13 @@ def chosen_examples(cases: NextVisits, n: int, seed: int = 1) -> NDArray[np.int6
 def may_show_patients(cohort: Cohort) -> bool:
     """Whether single patients of a cohort may be shown without asking: only those that nobody is.
 
-    >>> may_show_patients(Cohort.of([[["A"]]])), may_show_patients(Cohort.of([[["A"]]], card={"source": "planted"}))
+    >>> from adapcla.records import Origin
+    >>> drawn = Cohort.of([[["A"]]], card=Origin(Kind.PLANTED).as_card())
+    >>> may_show_patients(Cohort.of([[["A"]]])), may_show_patients(drawn)
     (False, True)
     """
-    return cohort.card.get("source") == "planted"
+    # A generator may have learned a patient by heart, so that its samples are not shown unasked either.
+    return cohort.origin.kind == Kind.PLANTED
 
 
 def example_table(cases: NextVisits, runs: dict[str, Generator], strata: Strata, n: int, seed: int = 1) -> pl.DataFrame:

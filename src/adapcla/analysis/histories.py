@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.records import Cohort
+from adapcla.records import Cohort, Kind
 from adapcla.sources import planted
 
 
@@ -57,9 +57,8 @@ def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:
     >>> true_next_visit(Cohort.of([[["A"]]])) is None
     True
     """
-    card = histories.card
-    asked = card.get("arguments", {})
-    if card.get("source") != "planted" or not {"codes", "population", "law_seed"} <= set(asked):
+    asked = histories.card.get("arguments", {})
+    if histories.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(asked):
         return None
     law = planted.law(asked["codes"], asked["population"], asked["law_seed"])
     if law.vocabulary != histories.vocabulary:

@@ -49,6 +49,7 @@ def assemble(
     descriptions: Mapping[tuple[str, str], str] | None = None,
     card: Mapping[str, Any] | None = None,
     path: Path | None = None,
+    kind: Kind = Kind.REAL,
 ) -> Cohort:
     """The cohort in the workbench's `visits`, `entries` and (if attributes are named) `people`.
 
@@ -63,6 +64,7 @@ def assemble(
         descriptions: (system, code) → what the code means, where the source says so.
         card: More lines for the card.
         path: What to name in an error.
+        kind: What the data say of themselves, where a format has a place for it.
     """
     _order_visits(bench, path)
     vocabulary, n_usable = _vocabulary(bench, descriptions or {}, path)
@@ -91,7 +93,7 @@ def assemble(
         attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
         card={
             "source": source,
-            **Origin(Kind.REAL).as_card(),
+            **Origin(kind).as_card(),
             "visit_rule": visit_rule,
             "options": options.for_card(),
             **(card or {}),

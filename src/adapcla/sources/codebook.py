@@ -6,7 +6,7 @@ mean anything. It speaks of codes only; the patients are in the format's own fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
-from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
 from adapcla.records.icd import ICD9, ICD10
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
-from adapcla.sources.contract import SOURCES, Options
+from adapcla.sources.contract import Options
 from adapcla.sources.tables import open_table
 from adapcla.sources.workbench import Workbench
 
@@ -28,7 +28,14 @@ FILE = "adapcla.json"
 FORMAT = 1
 #: The tables of a CSV export: one row a code, one row a visit, one row a patient.
 LONG, WIDE, PATIENTS = "long.csv", "visits.csv", "patients.csv"
-_CARD_LINES = ("label_rule", "level", "icd")
+_CARD_LINES = ("label_rule", "level", "icd", "origin")
+#: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.
+NAMES = {
+    Kind.SYNTHETIC: "SYNTHETIC patients",
+    Kind.PLANTED: "SYNTHETIC patients",
+    Kind.REAL: "Source data without ids and dates",
+    Kind.UNKNOWN: "Patients of unknown origin",
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,6 @@ class Codebook:
         """
         attributes = {name: attribute.categories for name, attribute in sorted(cohort.attributes.items())}
         kept = {key: value for key, value in cohort.card.items() if key in _CARD_LINES}
-        # What reads it back is a source of records, so only this line can still tell.
-        kept["synthetic"] = is_synthetic(cohort)
         return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept)
 
     @classmethod
@@ -76,6 +81,7 @@ class Codebook:
         """The codebook in a file; one that is not as written is an `InputError`."""
         content = read_json(file)
         try:
+            Origin.from_card(content["card"])
             if content["format"] != FORMAT:
                 raise ValueError
             return cls(
@@ -169,26 +175,29 @@ class Codebook:
             for number, (name, values) in enumerate(self.attributes.items())
         }
         labels = [_numbers(cohort.attributes[f"label_{number}"], ("1",)) for number in range(len(self.labels))]
+        # What reads an export back is a source of records, so that only the book can still tell the origin.
+        card = {**cohort.card, **Origin().as_card(), **self.card}
         whole = replace(
             placed,
             days=cohort.days if self.has_days else None,
             attributes=attributes,
             labels=(np.stack(labels, axis=1) == 0).astype(np.uint8) if labels else None,
             label_names=self.labels,
-            card={**cohort.card, **self.card, "read back": f"an export of this project, completed by its {FILE}"},
+            card={**card, "read back": f"an export of this project, completed by its {FILE}"},
         )
         if options.icd != "apart":
             whole = codes.map_cohort(whole, ICD9 if options.icd == "map9" else ICD10)
         return codes.group(whole, options.level)
 
 
-def is_synthetic(cohort: Cohort) -> bool:
-    """Whether the cohort was made rather than read from a source of records.
+def kind_named(names: Collection[str]) -> Kind:
+    """The kind of patients that all names of a dataset say; whatever an export of ours does not say is real.
 
-    >>> is_synthetic(Cohort.of([[["A"]]])), is_synthetic(Cohort.of([[["A"]]], card={"source": "omop"}))
-    (True, False)
+    >>> kind_named(["SYNTHETIC patients"]).value, kind_named(["SYNTHETIC patients", "ward 7"]).value
+    ('synthetic', 'real')
     """
-    return bool(cohort.card.get("synthetic", cohort.card.get("source") not in SOURCES))
+    kinds = {next((kind for kind, known in NAMES.items() if name == known), Kind.REAL) for name in names}
+    return kinds.pop() if len(kinds) == 1 else Kind.REAL
 
 
 def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int16]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapcla.errors import InputError
-from adapcla.records import Cohort
+from adapcla.records import Cohort, Kind
 from adapcla.sources.codebook import Codebook, assembled
 from adapcla.sources.contract import Options
 from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
@@ -40,6 +40,13 @@ SYSTEMS = {
 OWN_SYSTEM = "urn:adapcla:system:"
 #: The coding that holds the token itself, and the extension that holds an attribute or label, in such an export.
 TOKEN, FACT = "urn:adapcla:token", "urn:adapcla:fact"
+#: The tags of resources that are nobody's, and of those of which an export did not know whose they are.
+TEST_DATA = {
+    "system": "http://terminology.hl7.org/CodeSystem/v3-ActReason",
+    "code": "HTEST",
+    "display": "test health data",
+}
+UNKNOWN_ORIGIN = {"system": "urn:adapcla:origin", "code": "unknown", "display": "of unknown origin"}
 #: Domain → resource, the fields that may hold its code, the fields that may hold its date.
 RESOURCES = {
     "diagnosis": ("Condition", ("code",), ("recordedDate", "onsetDateTime", "onsetPeriod", "assertedDate")),
@@ -69,7 +76,13 @@ def read(root: Path, options: Options) -> Cohort:
         bench.run("CREATE VIEW named AS " + " UNION ALL ".join(parts))
         _load(bench, root, "Encounter", "stays", ("patient", "visit", "date"), _stay, needed=False)
         shape_visits(bench)
-        _load(bench, root, "Patient", "persons", ("patient", "sex", "born", "key"), _person, needed=False)
+        kinds: set[Kind] = set()
+
+        def person(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+            kinds.add(_kind(found))
+            return _person(found)
+
+        _load(bench, root, "Patient", "persons", ("patient", "sex", "born", "key"), person, needed=False)
         _shape_people(bench, book)
         return assembled(
             bench,
@@ -81,6 +94,8 @@ def read(root: Path, options: Options) -> Cohort:
             descriptions={} if book is not None else descriptions,
             card={"codes without an encounter, by day": n_by_day(bench)},
             path=root,
+            # One patient without the tag is a real one among the others.
+            kind=kinds.pop() if len(kinds) == 1 else Kind.REAL,
         )
 
 
@@ -174,6 +189,20 @@ def _is_withdrawn(content: dict[str, Any]) -> bool:
     """Whether a resource says of itself that it does not hold."""
     statuses = [content.get("status"), *(coding.get("code") for coding in _codings(content.get("verificationStatus")))]
     return any(isinstance(status, str) and status in _WITHDRAWN for status in statuses)
+
+
+def _kind(found: dict[str, Any]) -> Kind:
+    """What the tags of a resource say it is.
+
+    >>> _kind({"meta": {"tag": [TEST_DATA]}}).value, _kind({"meta": {}}).value
+    ('synthetic', 'real')
+    """
+    listed = _inside(found, "meta", "tag")
+    tags = [tag for tag in listed if isinstance(tag, dict)] if isinstance(listed, list) else []
+    for kind, mark in ((Kind.SYNTHETIC, TEST_DATA), (Kind.UNKNOWN, UNKNOWN_ORIGIN)):
+        if any(tag.get("system") == mark["system"] and tag.get("code") == mark["code"] for tag in tags):
+            return kind
+    return Kind.REAL
 
 
 def _text(value: Any) -> str:

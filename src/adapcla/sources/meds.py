@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from adapcla.errors import InputError
-from adapcla.records import Cohort
-from adapcla.sources.codebook import Codebook, assembled
+from adapcla.files import read_json
+from adapcla.records import Cohort, Kind
+from adapcla.sources.codebook import Codebook, assembled, kind_named
 from adapcla.sources.contract import Options
 from adapcla.sources.tables import Table, open_table
 from adapcla.sources.workbench import Workbench
@@ -56,7 +57,16 @@ def read(root: Path, options: Options) -> Cohort:
             options=options,
             attributes=("sex", "age_band"),
             path=root,
+            kind=_kind(root),
         )
+
+
+def _kind(root: Path) -> Kind:
+    """What the dataset's own description says that its patients are."""
+    try:
+        return kind_named([str(read_json(root / "metadata" / "dataset.json").get("dataset_name"))])
+    except InputError:
+        return Kind.REAL
 
 
 def _events_table(root: Path) -> Table:

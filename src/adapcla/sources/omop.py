@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adapcla.records import Cohort
-from adapcla.sources.codebook import Codebook, assembled
+from adapcla.records import Cohort, Kind
+from adapcla.sources.codebook import Codebook, assembled, kind_named
 from adapcla.sources.contract import Options
 from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
 from adapcla.sources.tables import Table, find_table, need_table
@@ -49,7 +49,17 @@ def read(root: Path, options: Options) -> Cohort:
             descriptions=descriptions,
             card={**card, "codes without a visit, by day": n_by_day(bench)},
             path=root,
+            kind=_kind(bench, find_table(root, "cdm_source")),
         )
+
+
+def _kind(bench: Workbench, table: Table | None) -> Kind:
+    """What cdm_source says that the patients are."""
+    name = None if table is None else table.first_of("cdm_source_name")
+    if table is None or name is None:
+        return Kind.REAL
+    bench.load("cdm_source", table, {"name": name})
+    return kind_named([name for (name,) in bench.query("SELECT name FROM cdm_source")])
 
 
 def _load(

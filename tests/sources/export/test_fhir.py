@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapcla.errors import InputError
-from adapcla.records import Code, Cohort
-from adapcla.sources import export
+from adapcla.records import Code, Cohort, Kind, Origin
+from adapcla.sources import export, read
 from adapcla.sources.export import fhir
 
 
@@ -62,13 +63,27 @@ def test_codes_carry_the_address_of_their_system(tmp_path: Path) -> None:
     ]
 
 
-def test_synthetic_patients_are_tagged_and_others_are_not(tiny: Cohort, tmp_path: Path) -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize(("kind", "tag"), [*((kind, "HTEST") for kind in Kind if kind.made_up), ("unknown", "unknown")])
+def test_patients_that_are_nobody_are_tagged_and_so_are_those_of_unknown_origin(
+    kind: str, tag: str, tiny: Cohort, tmp_path: Path
+) -> None:
+    written = resources(export.write(replace(tiny, card=Origin(Kind(kind)).as_card()), tmp_path / "s", "fhir"))
+    assert all(r["meta"]["tag"][0]["code"] == tag for listed in written.values() for r in listed)
 
-    made = resources(export.write(tiny, tmp_path / "s", "fhir"))
-    assert all(r["meta"]["tag"][0]["code"] == "HTEST" for listed in made.values() for r in listed)
-    real = resources(export.write(replace(tiny, card={"source": "omop"}), tmp_path / "r", "fhir"))
+
+def test_real_patients_carry_no_tag(tiny: Cohort, tmp_path: Path) -> None:
+    real = resources(export.write(replace(tiny, card=Origin(Kind.REAL).as_card()), tmp_path / "r", "fhir"))
     assert all("meta" not in r for listed in real.values() for r in listed)
+
+
+def test_one_patient_without_the_tag_makes_all_real(tmp_path: Path) -> None:
+    coded = Cohort.of([[["ICD10CM/I10"]]] * 2, [Code.of("ICD10CM/I10")], card=Origin(Kind.SYNTHETIC).as_card())
+    export.write(coded, tmp_path / "f", "fhir")
+    (tmp_path / "f" / "adapcla.json").unlink()
+    first, second = (tmp_path / "f" / "Patient.ndjson").read_text().splitlines()
+    plain = {name: value for name, value in json.loads(second).items() if name != "meta"}
+    (tmp_path / "f" / "Patient.ndjson").write_text(f"{first}\n{json.dumps(plain)}\n")
+    assert read("fhir", tmp_path / "f").origin == Origin(Kind.REAL)
 
 
 def test_what_fhir_cannot_hold_is_refused_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

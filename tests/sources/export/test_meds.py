@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from meds.schema import CodeMetadataSchema, DataSchema, DatasetMetadataSchema, SubjectSplitSchema
 
-from adapcla.records import Cohort
+from adapcla.records import Cohort, Kind, Origin
 from adapcla.sources import export
 from adapcla.sources.export.meds import FIRST_SUBJECT
 
@@ -51,11 +52,10 @@ def test_every_code_used_is_listed_with_its_description(folder: Path) -> None:
 
 
 def test_the_dataset_says_what_it_is(tiny: Cohort, tmp_path: Path) -> None:
-    """Patients of no source are synthetic; those read from one are not called so."""
-    from dataclasses import replace
-
-    export.write(tiny, tmp_path / "s", "meds")
-    export.write(replace(tiny, card={"source": "omop"}), tmp_path / "r", "meds")
-    name = [json.loads((tmp_path / f / "metadata" / "dataset.json").read_text())["dataset_name"] for f in ("s", "r")]
-    assert "SYNTHETIC" in name[0]
-    assert "SYNTHETIC" not in name[1]
+    """Only patients that are nobody are called synthetic, and those of whom nothing is known are called so."""
+    names = {}
+    for kind in Kind:
+        folder = export.write(replace(tiny, card=Origin(kind).as_card()), tmp_path / kind, "meds")
+        names[kind] = json.loads((folder / "metadata" / "dataset.json").read_text())["dataset_name"]
+    assert [kind for kind in Kind if "SYNTHETIC" in names[kind]] == [Kind.SYNTHETIC, Kind.PLANTED]
+    assert "Source data" in names[Kind.REAL] and "unknown origin" in names[Kind.UNKNOWN]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adapcla.records import Attribute, Cohort
+from adapcla.records import Attribute, Cohort, Kind, Origin
 from adapcla.sources import export
 
 #: Columns that OMOP CDM 5.4 declares NOT NULL (OHDSI, CommonDataModel, DDL of version 5.4).
@@ -87,9 +88,16 @@ def test_keys_are_unique_and_point_to_rows(folder: Path) -> None:
     assert all(int(key) < 2**31 for key in people | concepts)
 
 
-def test_the_source_says_synthetic(folder: Path) -> None:
-    assert "SYNTHETIC" in rows(folder, "cdm_source")[0]["cdm_source_name"]
-    assert rows(folder, "cdm_source")[0]["cdm_source_abbreviation"] == "SYNTHETIC"
+def test_the_source_says_what_kind_of_patients_these_are(tiny: Cohort, tmp_path: Path) -> None:
+    """Real patients, and patients of whom nothing is known, are never called synthetic in any cell."""
+    said = {}
+    for kind in Kind:
+        folder = export.write(replace(tiny, card=Origin(kind).as_card()), tmp_path / kind, "omop")
+        said[kind] = rows(folder, "cdm_source")[0]
+    short = [said[kind]["cdm_source_abbreviation"] for kind in Kind]
+    assert short == ["REAL", "SYNTHETIC", "SYNTHETIC", "UNKNOWN"]
+    assert [kind for kind in Kind if "synthetic" in str(said[kind]).lower()] == [Kind.SYNTHETIC, Kind.PLANTED]
+    assert "unknown origin" in said[Kind.UNKNOWN]["cdm_source_name"]
 
 
 def test_sex_and_age_band_fill_the_person(tmp_path: Path) -> None:

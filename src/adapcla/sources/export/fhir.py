@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
-from adapcla.records import Code, Cohort
-from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.records import Code, Cohort, Kind
+from adapcla.sources.codebook import Codebook
 from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts
-from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TOKEN
+from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UNKNOWN_ORIGIN
 
 #: Ids of one width, so that they stand in the order of the visits also as text.
 FIRST_ID = 9_000_000_000_000
 #: So many resources of each kind are validated while writing; they all have one shape.
 _VALIDATED = 20
 _UNKNOWN_CLASS = {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"}
-_TEST_DATA = {
-    "system": "http://terminology.hl7.org/CodeSystem/v3-ActReason",
-    "code": "HTEST",
-    "display": "test health data",
+_TAGS = {
+    Kind.SYNTHETIC: TEST_DATA,
+    Kind.PLANTED: TEST_DATA,
+    Kind.UNKNOWN: UNKNOWN_ORIGIN,
 }
 #: Domain → fields that FHIR demands, the field of the code, the field of the date.
 _SHAPES = {
@@ -36,9 +36,10 @@ _SHAPES = {
 
 
 def write(cohort: Cohort, folder: Path) -> None:
-    """Write one NDJSON file a kind of resource; synthetic patients carry the tag HTEST."""
+    """Write one NDJSON file a kind of resource; made-up patients carry the tag HTEST, those of unknown origin ours."""
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
-    tag = {"meta": {"tag": [_TEST_DATA]}} if is_synthetic(cohort) else {}
+    kind = cohort.origin.kind
+    tag = {"meta": {"tag": [_TAGS[kind]]}} if kind in _TAGS else {}
     domains = domain_of_code(cohort.vocabulary)
     concepts = [_json(_concept(code)) for code in cohort.vocabulary.codes]
     before = 0

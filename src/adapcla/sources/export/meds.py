@@ -11,7 +11,7 @@ import numpy as np
 from adapcla.files import write_json
 from adapcla.records import Cohort
 from adapcla.records.split import parts
-from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.sources.codebook import NAMES, Codebook
 from adapcla.sources.export.rows import Block, blocks, facts
 from adapcla.version import __version__
 
@@ -86,7 +86,7 @@ def _write_metadata(cohort: Cohort, folder: Path, keys: list[str]) -> None:
     splits = pa.table({"subject_id": pa.array(subjects), "split": split})
     pq.write_table(schema.SubjectSplitSchema.align(splits), folder / schema.subject_splits_filepath)
     dataset = {
-        "dataset_name": "SYNTHETIC patients" if is_synthetic(cohort) else "patients with forgotten ids and dates",
+        "dataset_name": NAMES[cohort.origin.kind],
         "dataset_version": __version__,
         "etl_name": "adapcla export",
         "etl_version": __version__,

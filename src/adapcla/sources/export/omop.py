@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort
-from adapcla.sources.codebook import Codebook, is_synthetic
+from adapcla.records import Cohort, Kind
+from adapcla.sources.codebook import NAMES, Codebook
 from adapcla.sources.export.rows import FIRST_DAY, Block, blocks, domain_of_code, facts
 from adapcla.sources.export.sheets import Sheets, plain_cell
 from adapcla.version import __version__
@@ -28,6 +28,12 @@ TABLES = {
     "procedure": ("procedure_occurrence", "procedure", ("procedure_date",)),
     "drug": ("drug_exposure", "drug", ("drug_exposure_start_date", "drug_exposure_end_date")),
     "other": ("observation", "observation", ("observation_date",)),
+}
+DESCRIPTIONS = {
+    Kind.SYNTHETIC: "SYNTHETIC patients written by a generative model",
+    Kind.PLANTED: "SYNTHETIC patients drawn from a planted law",
+    Kind.REAL: "Patients of source data, with forgotten ids and dates",
+    Kind.UNKNOWN: "Patients of unknown origin: they may be real",
 }
 _DOMAIN_IDS = {"diagnosis": "Condition", "procedure": "Procedure", "drug": "Drug", "other": "Observation"}
 
@@ -184,17 +190,16 @@ def _add_vocabulary(sheets: Sheets, cohort: Cohort) -> None:
 
 
 def _add_source(sheets: Sheets, cohort: Cohort) -> None:
-    """Write cdm_source, which says whether the patients are synthetic."""
-    synthetic = is_synthetic(cohort)
+    """Write cdm_source, which says what kind of patients these are."""
+    kind = cohort.origin.kind
     day = _repeated(FIRST_DAY, 1)
-    what = "SYNTHETIC patients written by a generative model" if synthetic else "Patients with forgotten ids and dates"
     sheets.add(
         "cdm_source",
         {
-            "cdm_source_name": ["SYNTHETIC patients" if synthetic else "Patients without ids and dates"],
-            "cdm_source_abbreviation": ["SYNTHETIC" if synthetic else "RECORDS"],
+            "cdm_source_name": [NAMES[kind]],
+            "cdm_source_abbreviation": ["SYNTHETIC" if kind.made_up else kind.value.upper()],
             "cdm_holder": ["unknown"],
-            "source_description": [what],
+            "source_description": [DESCRIPTIONS[kind]],
             "cdm_etl_reference": [f"adapcla export {__version__}"],
             "source_release_date": day,
             "cdm_release_date": day,
