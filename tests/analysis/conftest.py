@@ -6,7 +6,7 @@ import pytest
 
 from adapcla.analysis.probes import ProbeSet, probe_set
 from adapcla.analysis.probing import Probed, probed_fit
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.sources import planted
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 64, "validations": 2}

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from adapcla.generators import Generator, generator_for
 from adapcla.records import Cohort
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.scaffold.steering import JUDGED_FROM, achieved
 from adapcla.sources import planted
 

@@ -6,7 +6,7 @@ import pytest
 
 from adapcla.generators import Generator, generator_for
 from adapcla.records import Cohort
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.sources import planted
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 64, "validations": 4}

@@ -14,7 +14,7 @@ from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
 from adapcla.files import write_manifest
 from adapcla.generators import Generator, generator_for, load
 from adapcla.generators.methods import METHODS
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 
 def test_the_same_patients_come_out_of_a_saved_model(fitted: Generator, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from adapcla.generators import generator_for
 from adapcla.generators.calibration import bands, fold_prevalence, settle_record_length
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 
 def test_a_bias_that_is_off_is_brought_back(parts: Split) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.generators import Generator
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 
 def test_every_history_is_continued_as_often_as_asked(fitted: Generator, parts: Split) -> None:

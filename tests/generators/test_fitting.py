@@ -13,7 +13,7 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.families import FAMILIES
 from adapcla.networks.objective import Moment, ScaffoldedLikelihood
 from adapcla.records import Cohort
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 

@@ -8,7 +8,7 @@ import pytest
 from adapcla.errors import UsageError
 from adapcla.generators import AdaPCLA, Generator, generator_for
 from adapcla.records import Cohort, Prevalence
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 
 def test_patient_i_is_the_same_for_any_number_and_batch_size(fitted: Generator) -> None:

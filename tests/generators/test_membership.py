@@ -9,7 +9,7 @@ from adapcla.errors import UsageError
 from adapcla.generators import Generator, generator_for
 from adapcla.generators.membership import evidence
 from adapcla.metrics import evaluate
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.sources import planted
 
 

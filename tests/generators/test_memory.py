@@ -9,7 +9,7 @@ from adapcla.generators import generator_for, memory
 from adapcla.generators.methods import METHODS
 from adapcla.networks.contract import Shape
 from adapcla.records import Prevalence
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 
 
 def test_a_head_of_codes_times_codes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from adapcla.generators import Generator
 from adapcla.generators.model import seen_records
 from adapcla.generators.settings import Settings, settings_from
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.sources import planted
 
 

@@ -20,7 +20,7 @@ from adapcla.generators.runs import train_run
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.seeds import generator as stream
 from adapcla.training.private import SECRET
 

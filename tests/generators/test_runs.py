@@ -10,7 +10,7 @@ from adapcla.errors import ExistsError, InterruptedRun
 from adapcla.files import read_json
 from adapcla.generators import generator_for, load
 from adapcla.generators.runs import train_run
-from adapcla.records.cohort import Split
+from adapcla.records.split import Split
 from adapcla.training.loop import Loop
 
 _SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 3}
