@@ -2,6 +2,11 @@
 
 All blocks of a tile share the product with the history. First visits all have the same history, the empty one: what it
 says is computed once, not once a visit.
+
+Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread on a busy
+machine, width 256, 24 blocks with 64 units each): 1.4 and 1.6 for 700 visits of 3,000 and 7,000 codes, 1.6 and 1.9 for
+2,000 visits. The plain form holds several tensors of visits × codes: with `--memory`, the peak rises by 88 MB against
+34 for 700 visits of 7,000 codes and by 221 MB against 50 for 2,000.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Cross-entropy over a wide vocabulary in which some tokens are impossible, in row chunks."""
+"""Cross-entropy over a wide vocabulary in which some tokens are impossible, in row chunks.
+
+Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread on a busy
+machine, width 256, twelve tokens a visit): 1.5 and 1.7 for 700 visits of 3,000 and 7,000 codes, 1.6 and 1.5 for 2,000
+visits. The plain form holds several tensors of tokens × codes: with `--memory`, the peak rises by 962 MB against 228
+for 700 visits of 7,000 codes.
+"""
 
 from __future__ import annotations
 
