@@ -30,7 +30,7 @@ demo: $(STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/adapcla simulate --out $(DEMO)/world --patients 2000 --codes 800 --seed 1
 	$(BIN)/adapcla describe $(DEMO)/world --figure $(DEMO)/world.png
-	$(BIN)/adapcla run experiments/demo.toml --out $(DEMO) --resume
+	$(BIN)/adapcla run demo --out $(DEMO)
 	@echo
 	@echo "cohort    $(DEMO)/world, its card $(DEMO)/world/card.json, its figure $(DEMO)/world.png"
 	@echo "page      $(DEMO)/demo/report.html"

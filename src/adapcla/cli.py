@@ -18,7 +18,6 @@ from adapcla.version import __version__
 
 #: The verbs in the order in which `--help` shows them; each is a module of `adapcla.commands`.
 VERBS = (
-    "demo",
     "run",
     "report",
     "simulate",
@@ -32,8 +31,6 @@ VERBS = (
     "sample",
     "control",
     "evaluate",
-    "compare",
-    "analyse",
     "doctor",
 )
 

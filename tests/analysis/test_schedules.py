@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from adapcla.analysis.probing import probed_fit
 from adapcla.analysis.schedules import (
     FAMILY,
     PAPER,
@@ -12,9 +13,11 @@ from adapcla.analysis.schedules import (
     explained_share,
     explained_table,
     free_share,
+    schedule_tables,
     slope,
     steepest,
 )
+from adapcla.analysis.trajectories import MEASURES
 from adapcla.scaffold import schedule
 
 
@@ -58,3 +61,31 @@ def test_logits_that_only_track_the_scaffold_are_explained_by_time_alone():
 def test_what_does_not_vary_explains_nothing():
     assert np.isnan(explained_share(np.ones(4), np.arange(4.0)))
     assert explained_share(np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, 2.0, 2.0])) == 0
+
+
+def test_schedules_share_their_start_and_their_steps(world, probes):
+    from tests.analysis.conftest import SMALL
+
+    paths = {
+        (name, 1): probed_fit(
+            world.train, world.valid, probes, changes={**SMALL, "passes": 1, "schedule": name, "seed": 1}, looks=6
+        ).trajectory
+        for name in ("fast", "slow", "none")
+    }
+    fast, slow = paths["fast", 1], paths["slow", 1]
+    assert np.array_equal(fast.log_p[0], slow.log_p[0])
+    assert fast.steps[-1] == slow.steps[-1]
+    assert not np.array_equal(fast.log_p[-1], slow.log_p[-1])
+    summary, explained, endpoint = schedule_tables(probes, paths)
+    assert len(summary) == 3 * len(MEASURES)
+    assert summary.filter(summary["schedule"] == "slow")["free_share"][0] == pytest.approx(0.3, abs=1e-6)
+    assert set(explained["by"]) == {"free_share", "steepest"}
+    assert len(endpoint) == 3 * 4
+
+
+def test_seeds_are_no_more_contexts(probed, probes):
+    """The same trajectory as two fit seeds: the same means and the same spread, from as many probes."""
+    one = schedule_tables(probes, {("base", 1): probed.trajectory}).summary
+    two = schedule_tables(probes, {("base", 1): probed.trajectory, ("base", 2): probed.trajectory}).summary
+    assert two["fit_seeds"].unique().to_list() == [2]
+    assert one.drop("fit_seeds").equals(two.drop("fit_seeds"))

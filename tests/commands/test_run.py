@@ -4,10 +4,15 @@ import json
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from adapcla.cli import app
+from adapcla.errors import InputError, UsageError
+from adapcla.experiment import plan
+from adapcla.files import read_json
+from adapcla.sources.planted import simulate
 
 TOML = """
 name = "small"
@@ -75,3 +80,60 @@ def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(open_data_at,
     ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path), *arguments])
     assert ran.exit_code == 0, ran.output
     assert "adapcla (paper)" in (tmp_path / "mimic3" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def cohort(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("options") / "A Cohort"
+    simulate(patients=200, codes=60, seed=1).save(folder)
+    return folder
+
+
+def test_options_are_a_specification(cohort, tmp_path):
+    words = ["run", "--cohort", str(cohort), "--methods", "marginal", "--external", f"theirs={cohort}"]
+    words += ["--suites", "tail", "--quick", "--patients", "100", "--out", str(tmp_path), "--json"]
+    ran = CliRunner().invoke(app, ["--quiet", *words, "--set", "fit.settings.passes=0.5"])
+    assert ran.exit_code == 0, ran.output
+    emitted = json.loads(ran.stdout.splitlines()[-1])
+    assert emitted["experiment"] == "a-cohort" and emitted["failed"] == []
+    assert set(pl.read_csv(emitted["scores"])["row"]) == {"marginal", "theirs"}
+    spec = read_json(tmp_path / "a-cohort" / "study.json")["spec"]
+    assert spec["data"]["path"] == str(cohort) and spec["sample"]["patients"] == 100
+    assert spec["fit"]["settings"] == {"passes": 0.5} and spec["evaluate"]["suites"] == ["tail"]
+
+
+def test_options_change_a_file(toml, tmp_path):
+    words = ["run", str(toml), "--methods", "marginal,train-copy", "--seeds", "1,2", "--control", "0.1", "--dry-run"]
+    told = json.loads(CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json"]).stdout)
+    assert sum(step["stage"] == "train" for step in told["steps"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--methods", "nonesuch"], "no method"),
+        (["--seeds", "one"], "whole numbers"),
+        (["--seeds", ","], "whole numbers"),
+        (["--external", "theirs"], "NAME=PATH"),
+        (["--suites", "beauty"], "beauty"),
+        (["--control", "2"], "less than"),
+        (["--analyse", "tea-leaves"], "analyse.parts"),
+        (["--external", "theirs=nowhere"], "nowhere"),
+    ],
+)
+def test_wrong_words_are_refused_before_any_work(words, message, cohort, tmp_path):
+    ran = CliRunner().invoke(app, ["run", "--cohort", str(cohort), "--out", str(tmp_path / "out"), *words])
+    assert isinstance(ran.exception, UsageError | InputError)
+    assert message in str(ran.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", [["demo"], []])
+def test_without_a_file_the_demonstration_is_run(tmp_path, monkeypatch, words):
+    """Training it takes minutes, so that only what would be run is looked at."""
+    asked = []
+    monkeypatch.setattr(plan.Plan, "run", lambda self: asked.append(self.spec) or self.folder.report)
+    ran = CliRunner().invoke(app, ["run", *words, "--out", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.strip() == str(tmp_path / "demo" / "report.html")
+    assert asked[0].fit.methods == ("adapcla", "adapcla-no-scaffold", "tailwise") and not asked[0].real

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import fcntl
 
+import polars as pl
 import pytest
 
-from adapcla.errors import ExistsError, UsageError
+from adapcla.errors import AdapclaError, ExistsError, InputError, InterruptedRun, UsageError
+from adapcla.experiment import stages
 from adapcla.experiment.folder import stamp
 from adapcla.experiment.plan import Plan
 from adapcla.experiment.spec import spec_from
 from adapcla.files import read_json
+from adapcla.sources.planted import simulate
 
 SMALL = {
     "name": "small",
@@ -59,7 +62,6 @@ def test_the_steps_come_in_order_with_what_they_need():
     [
         ({"fit.methods": ["adapkla"]}, "did you mean 'adapcla'"),
         ({"fit.settings": {"widht": 3}}, "did you mean 'width'"),
-        ({"analyse.parts": ["probes"], "analyse.method": "lstm"}, "'lstm' is to be steered or analysed"),
         ({"targets.x": {"data": {}, "methods": ["halo"]}}, "'halo' is to be steered"),
     ],
 )
@@ -94,13 +96,72 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
             plan.run()
 
 
-def test_a_finished_run_says_where_everything_lies(finished_run):
+def test_the_cohort_is_described_before_it_is_divided(finished_run):
     about = read_json(finished_run / "study.json")
-    for fit in about["fits"]:
-        for way in [*fit["draws"], *fit["toward"]]:
-            assert (finished_run / way["cohort"]).is_dir() and (finished_run / way["scores"]).is_dir()
     assert stamp(finished_run / about["data"])["description"]["patients"] == 260
-    assert set(about["references"]) == {"train_copy", "marginal"}
+
+
+def test_a_method_that_fails_is_a_line_that_says_why_and_is_tried_again(tmp_path, monkeypatch):
+    plain = stages.trained
+    content = {**SMALL, "fit": {**SMALL["fit"], "methods": ["lstm", "marginal"]}}
+
+    def breaks(place, key, method, *rest):
+        if method == "lstm":
+            raise AdapclaError("step 3: loss is nan\nto do: something")
+        return plain(place, key, method, *rest)
+
+    monkeypatch.setattr(stages, "trained", breaks)
+    plan = Plan(spec_from(content), tmp_path)
+    page = plan.run()
+    assert plan.failed == {("lstm", 1): "step 3: loss is nan"}
+    assert "seed 1 failed: step 3: loss is nan" in page.read_text(encoding="utf-8")
+    assert "seed 1 failed" in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(stages, "trained", plain)
+    again = Plan(spec_from(content), tmp_path)
+    again.run()
+    assert again.failed == {} and "failed" not in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", [InterruptedRun("stopped"), InputError("damaged"), ExistsError("there")])
+def test_a_fault_that_is_not_the_methods_ends_the_run(tmp_path, monkeypatch, fault):
+    def breaks(*_):
+        raise fault
+
+    monkeypatch.setattr(stages, "trained", breaks)
+    with pytest.raises(type(fault)):
+        Plan(spec_from(SMALL), tmp_path).run()
+
+
+def test_patients_made_elsewhere_stand_beside_the_rows(tmp_path):
+    """Somebody else's cohort has a code that training never saw; it is judged and drawn all the same."""
+    from adapcla.records import Cohort
+
+    cohort = simulate(patients=80, codes=60, seed=3)
+    strange = Cohort.of([*cohort.patients(), [["UNHEARD-OF"]]])
+    strange.save(tmp_path / "theirs")
+    content = {**SMALL, "fit": {"methods": ["marginal"]}, "external": {"theirs": str(tmp_path / "theirs")}}
+    root = Plan(spec_from(content), tmp_path / "out").run().parent
+    scores = pl.read_csv(root / "tables" / "scores.csv")
+    assert set(scores["row"]) == {"marginal", "theirs"}
+    assert "| theirs |" in (root / "tables" / "tail-plausibility.md").read_text(encoding="utf-8")
+    before = stamps(root)
+    Plan(spec_from(content), tmp_path / "out").run()
+    assert stamps(root) == before
+
+
+def test_an_absent_cohort_from_elsewhere_is_named_before_anything_is_done(tmp_path):
+    with pytest.raises(InputError, match=r"external\.theirs"):
+        Plan(spec_from({**SMALL, "external": {"theirs": str(tmp_path / "nowhere")}}), tmp_path / "out")
+
+
+def test_a_split_within_the_training_part_never_sees_the_test_part(tmp_path):
+    """12,000 are not needed to see it: of 200 patients the inner parts together are the outer training part."""
+    data = {"planted": {"patients": 200, "codes": 60}}
+    inner = Plan(spec_from({**SMALL, "data": data, "split": {"within": 4, "seed": 5}}), tmp_path).parts
+    outer = simulate(patients=200, codes=60, seed=1).split(seed=4)
+    assert sum(part.n_patients for part in inner.values()) == outer.train.n_patients
+    key = [repr(patient) for part in inner.values() for patient in part.patients()]
+    assert sorted(key) == sorted(repr(patient) for patient in outer.train.patients())
 
 
 def test_another_judge_scores_steered_samples_again_without_drawing_them_again(tmp_path):

@@ -3,15 +3,29 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import InputError, UsageError
+from adapcla.experiment.rows import checked_rows
 from adapcla.experiment.spec import DataSpec, Spec, data_path, key_of, read_spec, spec_from
 
 
 def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
     found = sorted((repository / "experiments").glob("*.toml"))
-    wanted = {"demo", "planted", "diabetes130", "synpuf", "chile", "zero-shot", "mimic3", "mimic4", "ablation"}
+    wanted = {
+        "law",
+        "tradeoff",
+        "planted",
+        "diabetes130",
+        "synpuf",
+        "chile",
+        "zero-shot",
+        "mimic3",
+        "mimic4",
+        "ablation",
+    }
     assert wanted | {"mimic4-to-mimic3", "schedules"} <= {path.stem for path in found}
     for path in found:
-        assert read_spec(path).name == path.stem
+        spec = read_spec(path)
+        assert spec.name == path.stem
+        assert checked_rows(spec)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +39,7 @@ def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
         ({"name": "a", "evaluate": {"suites": ["tale"]}}, "suite 'tale': expected some of tail"),
         ({"name": "A b"}, "name: expected small letters"),
         ({"name": "a", "data": {"source": "mimic3"}}, "needs a path: set data.path"),
-        ({"name": "a", "fit": {"variants": {"data": {"method": "lstm"}}}}, "variant 'data'"),
+        ({"name": "a", "fit": {"variants": {"data": {"method": "lstm"}}}}, "row 'data'"),
     ],
 )
 def test_a_wrong_setting_is_named(content, told):

@@ -112,4 +112,3 @@ def test_a_sample_and_its_scores_are_made_once(tmp_path, monkeypatch):
     monkeypatch.setattr(stages, "evaluate", lambda *_, **__: pytest.fail("scored again"))
     again = stages.scored(tmp_path / "c", "c1", "marginal", made, parts, asked)
     assert isinstance(again, Scores) and again.values() == scores.values()
-    assert stages.seconds_of(tmp_path / "c") is not None

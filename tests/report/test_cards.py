@@ -50,13 +50,25 @@ def test_settings_are_those_in_which_rows_differ_or_that_were_changed(finished_r
     assert "budget.patience" not in settings and "seed" not in settings
 
 
+def test_a_fit_that_failed_and_patients_made_elsewhere_have_a_line_that_says_so(finished_run):
+    study = Study.open(finished_run)
+    study.about["failed"] = [{"row": "lstm", "seed": 2, "why": "step 3: loss is nan"}]
+    study.about["fits"].append({**study.about["fits"][0], "row": "theirs", "seed": None, "place": None, "toward": []})
+    cost = texts(cards.cost_table(study))
+    assert cost["lstm"][-1] == "seed 2 failed: step 3: loss is nan" and cost["lstm"][0] == "–"
+    assert cost["theirs"][-2] == "made elsewhere"
+    assert "lstm" not in study.rows and "theirs" in study.rows
+
+
 def test_analysis_tables_are_shown_with_their_notes(finished_run):
     found = {table.key: table for table in cards.analysis_tables(Study.open(finished_run))}
     assert "analysis-bound" in found and "norm: inverse kernel." in found["analysis-bound"].caption
 
 
-def test_long_analysis_tables_are_cut_and_say_so(finished_run, tmp_path):
-    pl.DataFrame({"x": list(range(500))}).write_csv(tmp_path / "many.csv")
+def test_long_analysis_tables_are_cut_and_say_so_and_inner_folders_are_not_shown(finished_run, tmp_path):
+    (tmp_path / "part" / "for-few").mkdir(parents=True)
+    for name in ("many.csv", "for-few/patients.csv"):
+        pl.DataFrame({"x": list(range(500))}).write_csv(tmp_path / "part" / name)
     study = Study(tmp_path, {**Study.open(finished_run).about, "analysis": "."})
     (table,) = cards.analysis_tables(study)
     assert len(table.lines) == 100 and "of 500 rows" in table.caption

@@ -48,8 +48,11 @@ def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
     return NextVisits(part.without_last_visits(), part.matrix()[part.last_visits], chosen)
 
 
-def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:
+def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.float64] | None:
     """The true chance of each code at the next visit (patients × codes); None unless the planted world made them.
+
+    With `other_world` it is what the law of another world on the same codes gives, which nobody who learned from these
+    patients should know.
 
     >>> cut = next_visits(planted.simulate(patients=30, codes=60, seed=1))
     >>> true_next_visit(cut.histories).shape == (cut.histories.n_patients, 60)
@@ -60,7 +63,7 @@ def true_next_visit(histories: Cohort) -> NDArray[np.float64] | None:
     asked = histories.card.get("arguments", {})
     if histories.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(asked):
         return None
-    law = planted.law(asked["codes"], asked["population"], asked["law_seed"])
+    law = planted.law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
     if law.vocabulary != histories.vocabulary:
         return None
     return law.next_visit(law.after_visits(histories).rows(histories.last_visits))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from adapcla.analysis.endpoint import endpoint_table
+from adapcla.analysis.probes import ProbeKind, ProbeSet
+from adapcla.analysis.statistics import estimate
+from adapcla.analysis.trajectories import MEASURES, Trajectory
 from adapcla.scaffold import Ramp, Schedule, schedule
 from adapcla.scaffold.schedule import Cosine
 
@@ -110,3 +114,39 @@ def explained_table(rows: Sequence[dict[str, Any]], measures: Sequence[str]) -> 
                 }
             )
     return pl.DataFrame(out)
+
+
+class ScheduleTables(NamedTuple):
+    """Tables of several schedules under the same seeds and steps."""
+
+    #: The paper's columns for the related-rare probes, with sup |dα/dp| and ∫(1 − α).
+    summary: pl.DataFrame
+    #: How much of each measure's variance ∫(1 − α) explains alone.
+    explained: pl.DataFrame
+    #: ‖z_T − z_0 − b‖ by stratum.
+    endpoint: pl.DataFrame
+
+
+def schedule_tables(probes: ProbeSet, trajectories: Mapping[tuple[str, int], Trajectory]) -> ScheduleTables:
+    """What the related-rare probes gained under each schedule, from the trajectories by schedule and fit seed."""
+    related = probes.of_kind(ProbeKind.RELATED_RARE)
+    groups = probes.context[related]
+    rows: list[dict[str, Any]] = []
+    for (name, seed), trajectory in trajectories.items():
+        measures = {key: values[related].tolist() for key, values in trajectory.measures().items()}
+        rows.append({"schedule": name, "seed": seed, **measures})
+    summary = []
+    for name in dict.fromkeys(row["schedule"] for row in rows):
+        mine = [row for row in rows if row["schedule"] == name]
+        about = {
+            "schedule": name,
+            "steepest": steepest(schedule(name)),
+            "free_share": free_share(schedule(name)),
+            "fit_seeds": len(mine),
+        }
+        for measure in MEASURES:
+            # The mean over seeds of each probe first: seeds are not more contexts.
+            values = pl.DataFrame({str(i): row[measure] for i, row in enumerate(mine)}).mean_horizontal().to_numpy()
+            summary.append({**about, "measure": measure, **estimate(values, groups)._asdict()})
+    endpoints = [endpoint_table(path, probes.strata, seed) for (_, seed), path in trajectories.items()]
+    return ScheduleTables(pl.DataFrame(summary), explained_table(rows, MEASURES), pl.concat(endpoints))

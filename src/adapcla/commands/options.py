@@ -17,6 +17,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is th
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
 Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller judges: a look only.")]
 
 
 def emit(content: dict[str, Any]) -> None:
@@ -47,3 +48,39 @@ def assignments(items: list[str]) -> dict[str, Any]:
         except ValueError:
             out[name.strip()] = text
     return out
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The parts of a list with commas.
+
+    >>> listed("tail, fidelity")
+    ('tail', 'fidelity')
+    """
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def whole_numbers(text: str, option: str) -> tuple[int, ...]:
+    """Different whole numbers above 0 with commas between them.
+
+    >>> whole_numbers("1,2,2", "--seeds")
+    (1, 2)
+    """
+    try:
+        numbers = tuple(dict.fromkeys(int(part) for part in listed(text)))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise UsageError(f"{option} {text}: expected whole numbers above 0 with commas between them")
+    return numbers
+
+
+def pairs(items: list[str], option: str, expected: str) -> tuple[tuple[str, str], ...]:
+    """Names and values with an equals sign between them.
+
+    >>> pairs(["sex=F"], "--where", "ATTRIBUTE=CATEGORY")
+    (('sex', 'F'),)
+    """
+    parted = [item.partition("=") for item in items]
+    if any(not (name and equals and value) for name, equals, value in parted):
+        raise UsageError(f"{option}: expected {expected}")
+    return tuple((name, value) for name, _, value in parted)

@@ -1,16 +1,21 @@
-"""`adapcla run`: a whole experiment from one TOML, ending with its page."""
+"""`adapcla run`: a whole experiment from one TOML or from options, ending with its page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, assignments, emit
+from adapcla.commands.options import AsJson, Quick, assignments, emit, listed, pairs, whole_numbers
+from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from adapcla.experiment.plan import Plan
+    from adapcla.experiment.spec import Spec
+
+DEMONSTRATION = "demo"
 
 
 def register(app: typer.Typer) -> None:
@@ -19,11 +24,33 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    experiment: Annotated[Path, typer.Argument(help="TOML file, such as experiments/demo.toml.")],
+    experiment: Annotated[
+        str, typer.Argument(help="TOML file; `demo`, or nothing, is the demonstration on a small made-up world.")
+    ] = "",
     out: Annotated[Path, typer.Option("--out", help="Folder; the experiment gets a folder of its name in it.")] = Path(
         "runs"
     ),
-    setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE, such as data.path=/mimic.")] = None,
+    cohort: Annotated[
+        Path | None, typer.Option("--cohort", help="Cohort folder, in place of the data of a file.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option("--methods", help="Names with commas, all, or none.")] = None,
+    seeds: Annotated[str | None, typer.Option("--seeds", help="Fit seeds, with commas.")] = None,
+    external: Annotated[
+        list[str] | None, typer.Option("--external", help="NAME=PATH of a synthetic cohort made elsewhere.")
+    ] = None,
+    suites: Annotated[str | None, typer.Option("--suites", help="tail, fidelity, utility, … with commas.")] = None,
+    analyse: Annotated[
+        str | None, typer.Option("--analyse", help="probes, schedules, kernel, bound, cases, law, with commas.")
+    ] = None,
+    patients: Annotated[int | None, typer.Option("--patients", min=0, help="Patients a sample; 0: as train.")] = None,
+    split_seed: Annotated[int | None, typer.Option("--split-seed", help="Seed of the patient split.")] = None,
+    control: Annotated[
+        float | None, typer.Option("--control", help="Share of patients reserved for privacy tests.")
+    ] = None,
+    quick: Quick = False,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE of any other key, such as fit.settings.width=64.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan with rough times and end.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what is done with the same settings; so it is without this, too.")
@@ -32,13 +59,25 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report whatever is missing; the last line is the page's place."""
-    from adapcla.errors import UsageError
     from adapcla.experiment.plan import Plan
-    from adapcla.experiment.spec import read_spec
+    from adapcla.experiment.rows import chosen_methods
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    plan = Plan(read_spec(experiment, assignments(setting or [])), out)
+    changes = {
+        "data": None if cohort is None else {"source": "cohort", "path": str(cohort.resolve())},
+        "fit.methods": None if methods is None else chosen_methods(methods),
+        "fit.seeds": None if seeds is None else whole_numbers(seeds, "--seeds"),
+        "evaluate.suites": None if suites is None else listed(suites),
+        "evaluate.quick": quick or None,
+        "analyse.parts": None if analyse is None else listed(analyse),
+        "sample.patients": patients,
+        "split.seed": split_seed,
+        "split.control": control,
+        **{f"external.{name}": path for name, path in pairs(external or [], "--external", "NAME=PATH")},
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    plan = Plan(specification(experiment, cohort, {**given, **assignments(setting or [])}), out)
     if dry_run:
         _show(plan, as_json)
         return
@@ -46,9 +85,26 @@ def run(
         plan.forget()
     page = plan.run()
     if as_json:
-        emit({"report": str(page), "experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint()})
+        failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
+        about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}
+        emit({"report": str(page), "scores": str(page.parent / "tables" / "scores.csv"), **about})
     else:
         typer.echo(str(page))
+
+
+def specification(experiment: str, cohort: Path | None, changes: dict[str, Any]) -> Spec:
+    """The specification of a file, of the demonstration, or of a cohort folder, with some dotted keys changed."""
+    from importlib.resources import as_file, files
+
+    from adapcla.experiment.spec import read_spec, spec_from
+
+    if not experiment and cohort is not None:
+        name = re.sub(r"[^a-z0-9.]+", "-", cohort.resolve().name.lower()).strip("-.") or "cohort"
+        return spec_from({"name": name}, changes, "options")
+    if experiment not in ("", DEMONSTRATION):
+        return read_spec(experiment, changes)
+    with as_file(files("adapcla.experiment") / f"{DEMONSTRATION}.toml") as path:
+        return read_spec(path, changes)
 
 
 def _show(plan: Plan, as_json: bool) -> None:

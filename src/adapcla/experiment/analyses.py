@@ -1,4 +1,4 @@
-"""The analyses of an experiment: each part in a folder of its own, with tables, figures and captions."""
+"""The analyses of an experiment: fits that are watched, then each part as a folder of tables, figures and captions."""
 
 from __future__ import annotations
 
@@ -6,152 +6,287 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from adapcla import files
+from adapcla.analysis.probes import probe_set
+from adapcla.analysis.probing import NEVER, probed_fit
+from adapcla.analysis.saved_trajectory import SavedTrajectory, open_trajectory, save_trajectory
+from adapcla.analysis.schedules import FAMILY, schedule_tables
+from adapcla.analysis.trajectories import require_one_shot
+from adapcla.console import say
+from adapcla.experiment.folder import making
+from adapcla.experiment.spec import ANALYSES, AnalyseSpec, key_of
 from adapcla.generators.generator import Generator
+from adapcla.generators.methods import METHODS, generator_for
 from adapcla.records import Cohort
-from adapcla.report.folder import ResultFolder
+from adapcla.scaffold import schedule
+from adapcla.version import __version__
 
-#: Contexts of a full and of a quick analysis, codes and horizons of the exact setting, draws of cases.
-CONTEXTS, QUICK_CONTEXTS = (30, 100), (30,)
-_BOUND_CODES, _BOUND_WORLD, _HORIZONS = 30, 300, (30, 300, 3000)
-_DRAWS = 100
-#: Single patients shown of a made-up cohort; none of a real one.
-_EXAMPLES = 2
+#: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
+_QUICK_CONTEXTS, _EXAMPLES = (30,), 2
+_TRAJECTORIES = "trajectories"
+#: Parts that need a watched fit, and parts that look at the fits of all rows.
+_WATCHED, _OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law")
+
+
+class Watched(NamedTuple):
+    """A fit that is watched along training."""
+
+    schedule: str
+    seed: int
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is analysed: a row with its settings, the cohort's parts, and the fits and samples of all rows."""
+    """What is analysed: a method with its settings, the cohort's parts, and the fits and samples of all rows."""
 
+    asked: AnalyseSpec
     method: str
-    changes: dict[str, Any]
-    parts: dict[str, Cohort]
-    runs: dict[str, Generator]
-    samples: dict[str, Cohort]
-    quick: bool = False
+    settings: dict[str, Any]
+    seeds: tuple[int, ...]
+    folder: Path
+    data_key: str
+    sample_keys: Sequence[str]
+    parts: Callable[[], dict[str, Cohort]]
+    runs: Callable[[], dict[str, Generator]]
+    samples: Callable[[], dict[str, Cohort]]
+
+    def __post_init__(self) -> None:
+        """Fail before the expensive part."""
+        if set(self.asked.parts) & set(_WATCHED):
+            require_one_shot(generator_for(self.method, **self.settings).settings)
+        for name in self.asked.schedules:
+            schedule(name)
+        if self.asked.trajectory:
+            files.verify_manifest(Path(self.asked.trajectory).expanduser())
 
     @property
     def contexts(self) -> tuple[int, ...]:
         """Numbers of probed contexts."""
-        return QUICK_CONTEXTS if self.quick else CONTEXTS
+        return _QUICK_CONTEXTS if self.asked.quick else self.asked.contexts
+
+    # ---- fits that are watched ------------------------------------------------------------------------------
+    @property
+    def main(self) -> Watched:
+        """The fit of the method itself."""
+        return Watched(generator_for(self.method, **self.settings).settings.schedule, self.seeds[0])
+
+    def compared(self) -> list[Watched]:
+        """The fits of the schedules, by schedule and then by seed."""
+        names = [schedule(name).name for name in self.asked.schedules] or FAMILY
+        return [Watched(name, seed) for name in names for seed in self.seeds]
+
+    def watched(self) -> list[Watched]:
+        """Every fit that the parts need, once."""
+        parts = self.asked.parts
+        needed = "kernel" in parts or ("probes" in parts and not self.asked.trajectory)
+        return list(dict.fromkeys([self.main] * needed + self.compared() * ("schedules" in parts)))
+
+    def watched_folder(self, fit: Watched) -> Path:
+        """Where a trajectory lies."""
+        return self.folder / _TRAJECTORIES / fit.schedule.replace(":", "-").replace(",", "-") / f"seed{fit.seed}"
+
+    def watched_key(self, fit: Watched) -> str:
+        """What a trajectory depends on."""
+        settings = generator_for(self.method, **{"patience": NEVER, **self._changes(fit)}).settings
+        return key_of(self.data_key, settings.fingerprint(), max(self.contexts), self._has_kernels(fit), __version__)
+
+    def _changes(self, fit: Watched) -> dict[str, Any]:
+        return {**self.settings, "schedule": fit.schedule, "seed": fit.seed}
+
+    def _has_kernels(self, fit: Watched) -> bool:
+        return "kernel" in self.asked.parts and fit == self.main
+
+    def watch(self, fit: Watched) -> None:
+        """Train with probes, and where asked kernels, and keep what was seen."""
+        parts, place = self.parts(), self.watched_folder(fit)
+        with making(place, self.watched_key(fit)):
+            probes = probe_set(parts["train"], parts["test"], max(self.contexts))
+            if probes.n_contexts < max(self.contexts):
+                say(f"only {probes.n_contexts} held-out histories have a related and an unrelated tail code")
+            kernels = self._has_kernels(fit)
+            seen = probed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(fit), kernels)
+            save_trajectory(place, probes, seen.trajectory, seen.kernels, overwrite=True)
+
+    def trajectory(self) -> SavedTrajectory:
+        """The trajectory that probes and pages of codes look at: the one that was named, else the method's own."""
+        given = self.asked.trajectory
+        return open_trajectory(Path(given).expanduser() if given else self.watched_folder(self.main))
+
+    # ---- the parts ------------------------------------------------------------------------------------------
+    def key(self, part: str) -> str:
+        """What an analysis depends on."""
+        asked = self.asked.model_dump(mode="json", exclude={"parts", "trajectory"})
+        given = Path(self.asked.trajectory).expanduser() / files.MANIFEST
+        inputs = [self.watched_key(fit) for fit in self.watched()] if part in _WATCHED or self.asked.codes else []
+        inputs += [files.sha256_of(given)] if self.asked.trajectory else []
+        inputs += [self.data_key, *self.sample_keys] if part in _OF_ROWS else []
+        return key_of(part, asked, inputs, __version__)
+
+    def analyse(self, part: str) -> None:
+        """Do one analysis in its folder, and say what is worth telling."""
+        from adapcla.report.folder import ResultFolder
+
+        with making(self.folder / part, self.key(part)):
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+            results = ResultFolder(self.folder / part)
+            PARTS[part](self, results)
+            results.close()
+        for name, value in results.facts.items():
+            say(f"{name}: {value}")
 
 
-def analyse(subject: Subject, parts: Sequence[str], out: Path) -> None:
-    """Do the named analyses, each into its folder below `out`; those of an earlier run that are not named go."""
-    for name in set(PARTS) - set(parts):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in parts:
-        folder = ResultFolder(out / name, overwrite=True)
-        PARTS[name](subject, folder)
-        folder.close()
+def remove_unasked(folder: Path, parts: Sequence[str]) -> None:
+    """Take away the analyses of an earlier run that are no longer asked for."""
+    for name in set(ANALYSES) - set(parts):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def _probes(subject: Subject, folder: ResultFolder) -> None:
+def _probes(subject: Subject, folder: Any) -> None:
     """Log-probabilities of probes along training, and what separates their kinds."""
     from adapcla.analysis.endpoint import endpoint_table
-    from adapcla.analysis.probes import probe_set
-    from adapcla.analysis.probing import probed_fit
     from adapcla.analysis.trajectories import curve_table, separation_table, summary_table
     from adapcla.report.figures.dynamics import probe_dynamics
 
-    contexts, parts = subject.contexts, subject.parts
-    probed = probe_set(parts["train"], parts["test"], max(contexts))
-    path = probed_fit(parts["train"], parts["valid"], probed, subject.method, subject.changes).trajectory
-    curves = curve_table(probed, path, max(contexts))
-    folder.table("probe_summary", summary_table(probed, path, contexts), schedule=path.schedule)
-    test = "Wilcoxon signed rank over context means, two-sided"
-    folder.table("probe_separation", separation_table(probed, path, contexts), test=test)
+    contexts, (probes, path, _) = subject.contexts, subject.trajectory()
+    curves = curve_table(probes, path, max(contexts))
+    separation = separation_table(probes, path, contexts)
+    summary = summary_table(probes, path, contexts)
+    folder.table("probe_summary", summary, checkpoints=len(path.steps) - 1, schedule=path.schedule)
+    folder.table("probe_separation", separation, test="Wilcoxon signed rank over context means, two-sided")
     folder.table("probe_curves", curves)
-    folder.table("endpoint", endpoint_table(path, probed.strata))
+    folder.table("endpoint", endpoint_table(path, probes.strata))
     folder.figure("probe_dynamics", probe_dynamics(curves))
-    folder.facts["contexts"] = probed.n_contexts
+    folder.facts["contexts"] = probes.n_contexts
+    if probes.n_without_wrong:
+        folder.facts["contexts without a wrong code"] = probes.n_without_wrong
+    for row in separation.to_dicts():
+        if row["contexts_asked"] == max(contexts) and row["measure"] == "final_gain":
+            difference = f"{row['difference']:+.3f} log p, p = {row['p']:.2g}, n = {row['n']}"
+            folder.facts[f"{row['first']} over {row['second']}"] = difference
 
 
-def _schedules(subject: Subject, folder: ResultFolder) -> None:
-    """The paper's schedules and a family of ramps under the same seed and steps."""
-    from adapcla.analysis.probes import probe_set
-    from adapcla.analysis.probing import schedule_study
-    from adapcla.analysis.schedules import FAMILY
+def _schedules(subject: Subject, folder: Any) -> None:
+    """The paper's schedules and a family of ramps under the same seeds and steps."""
     from adapcla.report.figures.bound import endpoint_deviation
     from adapcla.report.figures.schedules import schedule_comparison
 
-    parts = subject.parts
-    probed = probe_set(parts["train"], parts["test"], max(subject.contexts))
-    changes = {name: value for name, value in subject.changes.items() if name not in ("schedule", "seed")}
-    study = schedule_study(parts["train"], parts["valid"], probed, FAMILY, (subject.changes.get("seed", 1),), changes)
-    folder.table("schedules", study.summary, note="related-rare probes; spread over probes")
+    saved = {fit: open_trajectory(subject.watched_folder(fit)) for fit in subject.compared()}
+    probes = next(iter(saved.values())).probes
+    study = schedule_tables(probes, {fit: found.trajectory for fit, found in saved.items()})
+    note = "related-rare probes; spread over probes"
+    folder.table("schedules", study.summary, fit_seeds=len(subject.seeds), note=note)
     folder.table("schedules_explained", study.explained)
     folder.table("schedules_endpoint", study.endpoint)
     folder.figure("schedules", schedule_comparison(study.summary, study.explained))
     folder.figure("schedules_endpoint", endpoint_deviation(study.endpoint))
+    for row in study.explained.to_dicts():
+        if row["measure"] in ("auc", "mean_gain"):
+            share = row["between"]
+            explained = "not defined" if np.isnan(share) else round(share, 4)
+            folder.facts[f"{row['measure']} explained by {row['by']}"] = explained
 
 
-def _kernel(subject: Subject, folder: ResultFolder) -> None:
+def _kernel(subject: Subject, folder: Any) -> None:
     """Whether the kernel before training says which probes gain."""
     from adapcla.analysis.coupling import correlation_table, eigenvalue_table, similarity_table
-    from adapcla.analysis.probes import probe_set
-    from adapcla.analysis.probing import probed_fit
     from adapcla.report.figures.kernel import kernel_scatter
 
-    contexts, parts = subject.contexts, subject.parts
-    probed = probe_set(parts["train"], parts["test"], max(contexts))
-    run = probed_fit(parts["train"], parts["valid"], probed, subject.method, subject.changes, kernels=True)
-    similar = similarity_table(probed, run.trajectory, run.kernels)
-    eigen = eigenvalue_table(probed, run.trajectory, run.kernels)
-    told = correlation_table(similar, eigen, contexts)
-    folder.table("kernel_correlations", told, note="Spearman; spread_of_x near 0 means that x is nearly a constant")
-    folder.figure("kernel", kernel_scatter(similar, eigen, told))
+    seen = open_trajectory(subject.watched_folder(subject.main))
+    similar, eigen = similarity_table(*seen), eigenvalue_table(*seen)
+    correlations = correlation_table(similar, eigen, subject.contexts)
+    note = "Spearman; spread_of_x near 0 means that x is nearly a constant"
+    folder.table("kernel_correlations", correlations, note=note)
+    folder.table("kernel_similarity", similar.drop("context"))
+    folder.table("kernel_eigenvalues", eigen.drop("context"))
+    folder.figure("kernel", kernel_scatter(similar, eigen, correlations))
+    for row in correlations.filter(correlations["kind"] == "all").to_dicts():
+        if row["contexts"] == max(subject.contexts):
+            folder.facts[f"{row['x']} and {row['y']} ({row['group']})"] = f"{row['verdict']}, n = {row['n']}"
 
 
-def _bound(subject: Subject, folder: ResultFolder) -> None:
+def _bound(subject: Subject, folder: Any) -> None:
     """The flow of a linear head in the planted world against the paper's bound."""
     import polars as pl
 
-    from adapcla.analysis.internalization import bound_table, flow, planted_setting
-    from adapcla.analysis.schedules import FAMILY
+    from adapcla.analysis.identities import centring, prior_shift_gap
+    from adapcla.analysis.internalization import flow, flow_table, planted_setting
     from adapcla.report.figures.bound import bound_against_error
-    from adapcla.scaffold import schedule
     from adapcla.sources import planted
 
-    law = planted.law(_BOUND_WORLD)
-    horizons = _HORIZONS[:1] if subject.quick else _HORIZONS
-    tables = [bound_table(planted_setting(law, _BOUND_CODES, length), FAMILY) for length in horizons]
-    folder.table("bound", pl.concat(tables), norm="inverse kernel")
-    longest = planted_setting(law, _BOUND_CODES, max(horizons))
-    folder.figure("bound", bound_against_error([flow(longest, schedule(name)) for name in FAMILY]))
+    asked = subject.asked
+    law, shifted = (planted.law(asked.bound_world, population=name) for name in ("base", "shifted"))
+    horizons = sorted(asked.horizons)[: 1 if asked.quick else None]
+    settings = [planted_setting(law, asked.bound_codes, horizon) for horizon in horizons]
+    flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
+    table = pl.concat([flow_table(runs) for runs in flows])
+    folder.table("bound", table, norm="inverse kernel", curvature="smallest slope of the sigmoid along the path")
+    folder.figure("bound", bound_against_error(flows[-1]))
+    folder.facts |= {
+        "bound crossed": int(table["violated"].sum()),
+        "largest share of the bound used": float(table["largest_share_of_bound"].max()),  # type: ignore[arg-type]
+        "scaffold off centre by": centring(law.prevalence(patients=400).prevalence).off_centre,
+        "prior-shift identity off by": prior_shift_gap(law, shifted, law.newcomers),
+    }
 
 
-def _cases(subject: Subject, folder: ResultFolder) -> None:
+def _that_go_on(subject: Subject) -> dict[str, Generator]:
+    """The rows that can write a next visit."""
+    return {name: run for name, run in subject.runs().items() if "continue_" in METHODS[run.method].supports}
+
+
+def _cases(subject: Subject, folder: Any) -> None:
     """The next visit of every held-out patient, and neighbours of tail codes, for every row that can go on."""
     from adapcla.analysis.cases import next_visit_tables, predictors
-    from adapcla.analysis.examples import example_markdown, example_table, may_show_patients
+    from adapcla.analysis.examples import may_show_patients
     from adapcla.analysis.histories import next_visits
-    from adapcla.analysis.neighbourhoods import overlap_table
-    from adapcla.generators.methods import METHODS
-    from adapcla.report.figures.cases import example_figure, next_visit_calibration, next_visit_scores
+    from adapcla.report.case_pages import write_code_page, write_examples, write_neighbours
+    from adapcla.report.figures.cases import next_visit_calibration, next_visit_scores
 
-    parts = subject.parts
-    runs = {name: run for name, run in subject.runs.items() if "continue_" in METHODS[run.method].supports}
-    shortest = min(run.settings.architecture.context for run in runs.values())
-    held_out = next_visits(parts["test"], shortest - 1)
-    strata = parts["train"].strata()
-    scores, bins = next_visit_tables(held_out, predictors(runs, _DRAWS, 1, held_out.histories), strata, 1)
-    folder.table("next_visit", scores, patients=len(held_out.patients))
+    asked, parts, runs = subject.asked, subject.parts(), _that_go_on(subject)
+    train, test, samples = parts["train"], parts["test"], subject.samples()
+    shortest = min((run.settings.architecture.context for run in runs.values()), default=None)
+    held_out = next_visits(test, None if shortest is None else shortest - 1)
+    methods = predictors(runs, asked.draws, 1, held_out.histories)
+    scores, bins = next_visit_tables(held_out, methods, train.strata(), 1)
+    rule = "all held-out patients of two visits or more"
+    folder.table("next_visit", scores, patients=len(held_out.patients), rule=rule)
     folder.table("next_visit_calibration", bins)
     folder.figure("next_visit", next_visit_scores(scores))
     folder.figure("next_visit_calibration", next_visit_calibration(bins))
-    folder.table("neighbours", overlap_table(parts["train"], parts["test"], subject.samples))
-    if may_show_patients(parts["test"]):
-        table = example_table(held_out, runs, strata, _EXAMPLES)
-        folder.text("examples.md", example_markdown(table))
-        folder.figure("example", example_figure(table, 0))
+    folder.facts["held-out patients"] = len(held_out.patients)
+    made_up = may_show_patients(test)
+    shown = (_EXAMPLES if made_up else 0) if asked.examples is None else asked.examples
+    if shown:
+        write_examples(folder, held_out, runs, train.strata(), shown, made_up)
+    write_neighbours(folder, train, test, samples)
+    has_trajectory = asked.trajectory or subject.main in subject.watched()
+    trajectory = subject.trajectory().trajectory if asked.codes and has_trajectory else None
+    for token in asked.codes:
+        write_code_page(folder, token, train, test, samples, runs, held_out, trajectory)
 
 
-PARTS: dict[str, Callable[[Subject, ResultFolder], None]] = {
+def _law(subject: Subject, folder: Any) -> None:
+    """How well each row's next-visit probabilities agree with the law of the planted world."""
+    from adapcla.analysis.cases import predictors
+    from adapcla.analysis.law import law_table
+
+    parts, runs = subject.parts(), _that_go_on(subject)
+    histories = parts["test"].subset(np.arange(min(subject.asked.histories, parts["test"].n_patients)))
+    methods = predictors(runs, subject.asked.draws, 1, histories)
+    table = law_table(parts["train"], histories, {name: methods[name] for name in runs})
+    note = "Spearman; prevalence is what the prevalences of training alone give, another is another world's law"
+    folder.table("law", table, histories=histories.n_patients, note=note)
+
+
+PARTS: dict[str, Callable[[Subject, Any], None]] = {
     "probes": _probes,
     "schedules": _schedules,
     "kernel": _kernel,
     "bound": _bound,
     "cases": _cases,
+    "law": _law,
 }

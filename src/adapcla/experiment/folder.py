@@ -56,6 +56,10 @@ class RunFolder:
         """Scores of a reference that a quick look leaves out."""
         return self.root / "references" / name
 
+    def external(self, name: str) -> Path:
+        """Patients that were made elsewhere, and beside them their scores."""
+        return self.root / "external" / name
+
     @property
     def analysis(self) -> Path:
         """Tables and figures of the analyses."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.errors import UsageError
+from adapcla.errors import AdapclaError, InputError, InterruptedRun, UsageError
 from adapcla.experiment import stages
-from adapcla.experiment.compare import known_settings
+from adapcla.experiment.analyses import Subject, remove_unasked
 from adapcla.experiment.estimate import (
     Sizes,
     Timed,
@@ -24,39 +22,15 @@ from adapcla.experiment.estimate import (
     training_seconds,
 )
 from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
+from adapcla.experiment.index import REFERENCES, judged_alone, study_index
+from adapcla.experiment.rows import checked_row, checked_rows
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
-from adapcla.generators.bundle import environment
+from adapcla.experiment.step import Step
 from adapcla.generators.generator import Generator
 from adapcla.generators.methods import generator_for
-from adapcla.machine import forget_peak_memory
-from adapcla.metrics.references import marginal, train_copy
 from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold import Steering
 from adapcla.version import __version__
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing to do, unless it was done with the same settings."""
-
-    stage: str
-    what: str
-    place: Path
-    key: str
-    #: Rough seconds on two cores.
-    seconds: float
-    work: Callable[[], Any] = field(repr=False)
-    #: The row it belongs to; steps of one row and stage take about as long.
-    row: str = ""
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is left to do."""
-        return is_done(self.place, self.key)
-
-
-#: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
-REFERENCES = {"train_copy": train_copy, "marginal": marginal}
 
 
 class Plan:
@@ -65,26 +39,22 @@ class Plan:
     def __init__(self, spec: Spec, out: str | Path) -> None:
         self.spec = spec
         self.folder = RunFolder(Path(out) / spec.name)
-        asked = spec.rows()
-        for method, _ in asked.values():
-            # A row that does not exist is named before its settings are looked at.
-            generator_for(method)
-        self.rows = {name: (method, known_settings(method, settings)) for name, (method, settings) in asked.items()}
+        self.rows = checked_rows(spec)
+        #: Row and fit seed → why the method failed, in this process.
+        self.failed: dict[tuple[str, int], str] = {}
         self._check()
         self.steps = tuple(self._steps())
 
     def _check(self) -> None:
-        """Fail before the expensive part: rows, settings, targets and analyses must exist."""
-        for method, settings in self.rows.values():
-            generator_for(method, **settings)
-        for name, variant in self.spec.fit.variants.items():
-            # What is set for all rows reaches those that know it; what is set for one row must be known to it.
-            for setting in sorted(set(variant.settings) - set(self.rows[name][1])):
-                raise UsageError(f"fit.variants.{name}.settings: {variant.method} has no setting {setting!r}")
-        wanted = {method for target in self.spec.targets.values() for method in target.methods}
-        wanted |= {self.spec.analyse.method} if self.spec.analyse.parts else set()
-        for name in sorted(wanted - set(self.rows)):
-            raise UsageError(f"{name!r} is to be steered or analysed, but fit.methods and fit.variants do not have it")
+        """Fail before the expensive part: what is steered or compared must be there."""
+        for name in sorted({method for target in self.spec.targets.values() for method in target.methods}):
+            if name not in self.rows:
+                raise UsageError(f"{name!r} is to be steered, but fit.methods and fit.variants do not have it")
+        for name, path in self.spec.external.items():
+            if not Path(path).expanduser().is_dir():
+                raise InputError(
+                    "no folder there", path=path, expected="a cohort folder", remedy=f"mend the path of external.{name}"
+                )
 
     # ---- keys -----------------------------------------------------------------------------------------------
     @cached_property
@@ -125,8 +95,6 @@ class Plan:
         """A fitted row."""
         method, settings = self.rows[row]
         place, key = self.folder.fit(row, seed), self.fit_key(row, seed)
-        if not is_done(place, key):
-            forget_peak_memory()
         return stages.trained(place, key, method, settings, seed, self.parts["train"], self.parts["valid"])
 
     @property
@@ -141,7 +109,7 @@ class Plan:
         for name in self.spec.targets:
             place, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, place, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
-        for name in REFERENCES if self.spec.evaluate.quick else ():
+        for name in REFERENCES if judged_alone(self.spec) else ():
             seconds = evaluation_seconds(self.spec.evaluate, sizes)
             key = stages.scores_key(self.data_key, self.spec.evaluate, name, self.spec.sample.patients)
             place = self.folder.reference(name)
@@ -149,35 +117,51 @@ class Plan:
         for row in self.rows:
             for seed in self.spec.fit.seeds:
                 yield from self._row_steps(row, seed, sizes)
-        if self.spec.analyse.parts:
-            yield self._analysis_step(sizes)
+        for name, path in self.spec.external.items():
+            yield from self._external_steps(name, Path(path).expanduser(), sizes)
+        yield from self._analysis_steps(sizes)
 
     def _row_steps(self, row: str, seed: int, sizes: Sizes) -> Iterator[Step]:
         """Train, then sample and evaluate for each draw, then the same towards each target."""
         folder, spec = self.folder, self.spec
-        what = f"{row} seed {seed}"
+        what, fit = f"{row} seed {seed}", (row, seed)
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
-        cost = training_seconds(settings, sizes)
-        yield Step(
-            "train", what, folder.fit(row, seed), self.fit_key(row, seed), cost, lambda: self.generator(row, seed), row
-        )
+        cost, train = training_seconds(settings, sizes), partial(self.generator, row, seed)
+        yield Step("train", what, folder.fit(row, seed), self.fit_key(row, seed), cost, train, row, fit)
         for draw in spec.sample.seeds:
-            place, key = folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
-            drawn = sampling_seconds(settings, sizes, spec.sample.patients)
-
-            def sample(place: Path = place, key: str = key, draw: int = draw) -> None:
-                stages.sampled(place, key, self.generator(row, seed), self.n_patients, draw)
-
-            def score(draw: int = draw) -> None:
-                self._score(row, seed, draw)
-
-            yield Step("sample", f"{what} draw {draw}", place, key, drawn, sample, row)
-            judged = stages.scores_key(key, spec.evaluate)
-            seconds = evaluation_seconds(spec.evaluate, sizes)
-            yield Step("evaluate", f"{what} draw {draw}", folder.scores(row, seed, draw), judged, seconds, score, row)
+            key, about = self.sample_key(row, seed, draw), f"{what} draw {draw}"
+            cost = sampling_seconds(settings, sizes, spec.sample.patients)
+            work = partial(self._sample, row, seed, draw)
+            yield Step("sample", about, folder.sample(row, seed, draw), key, cost, work, row, fit)
+            if spec.evaluate.suites:
+                key, cost = stages.scores_key(key, spec.evaluate), evaluation_seconds(spec.evaluate, sizes)
+                work = partial(self._score, row, seed, draw)
+                yield Step("evaluate", about, folder.scores(row, seed, draw), key, cost, work, row, fit)
         for name, target in spec.targets.items():
             if row in target.methods:
                 yield from self._target_steps(row, seed, name, target, sizes)
+
+    def _external_steps(self, name: str, path: Path, sizes: Sizes) -> Iterator[Step]:
+        """Copy patients that were made elsewhere, and judge them like those of a row."""
+        folder = self.folder.external(name)
+        key = key_of(self.data_key, Cohort.open(path).fingerprint)
+        yield Step("copy", name, folder / "cohort", key, 1.0, partial(stages.copied, folder / "cohort", key, path))
+        if self.spec.evaluate.suites:
+            of_scores = stages.scores_key(key, self.spec.evaluate)
+            seconds = evaluation_seconds(self.spec.evaluate, sizes)
+            work = partial(self._score_external, name, of_scores)
+            yield Step("evaluate", name, folder / "scores", of_scores, seconds, work)
+
+    def _score_external(self, name: str, key: str) -> None:
+        """The scores of patients that were made elsewhere."""
+        folder = self.folder.external(name)
+        synthetic = Cohort.open(folder / "cohort")
+        stages.scored(folder / "scores", key, name, synthetic, self.parts, self.spec.evaluate, cache=self.folder.cache)
+
+    def _sample(self, row: str, seed: int, draw: int) -> None:
+        """Patients of a fit."""
+        place, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
+        stages.sampled(place, key, self.generator(row, seed), self.n_patients, draw)
 
     def _score_reference(self, name: str, place: Path, key: str) -> None:
         """The scores of a reference in the place of a synthetic cohort."""
@@ -208,7 +192,8 @@ class Plan:
             cost += evaluation_seconds(self._asked_of_steered, sizes)
             work = partial(self._steer, row, seed, name, mode, key)
             # Modes differ by twelve times in what they cost.
-            yield Step("steer", f"{row} seed {seed} to {name}, {mode}", place, key, cost, work, f"{row} {mode}")
+            what = f"{row} seed {seed} to {name}, {mode}"
+            yield Step("steer", what, place, key, cost, work, f"{row} {mode}", (row, seed))
 
     @property
     def _asked_of_steered(self) -> EvaluateSpec:
@@ -245,33 +230,49 @@ class Plan:
             return steering
         return closed_loop(generator.model, steering, seed, pilot=min(20_000, 4 * self.n_patients))
 
-    def _analysis_step(self, sizes: Sizes) -> Step:
-        """All analyses that were asked for."""
+    def _analysis_steps(self, sizes: Sizes) -> Iterator[Step]:
+        """The fits that are watched, then each analysis."""
         asked = self.spec.analyse
-        seed = self.spec.fit.seeds[0]
-        samples = [self.sample_key(row, seed, self.spec.sample.seeds[0]) for row in self.rows]
-        key = key_of(self.fit_key(asked.method, seed), samples, asked.model_dump(mode="json"), __version__)
-        settings = generator_for(self.rows[asked.method][0], **self.rows[asked.method][1]).settings
-        cost = training_seconds(settings, sizes) * (1 + 6 * ("schedules" in asked.parts))
+        if not asked.parts:
+            return
+        subject = self._subject()
+        cost = training_seconds(generator_for(subject.method, **subject.settings).settings, sizes)
+        for watched in subject.watched():
+            what = f"{asked.method} {watched.schedule} seed {watched.seed}"
+            key, work = subject.watched_key(watched), partial(subject.watch, watched)
+            yield Step("probe", what, subject.watched_folder(watched), key, cost, work)
+        for part in asked.parts:
+            yield Step("analyse", part, subject.folder / part, subject.key(part), 10.0, partial(subject.analyse, part))
 
-        def work() -> None:
-            from adapcla.experiment.analyses import Subject, analyse
-
-            method, changes = self.rows[asked.method]
-            runs = {row: self.generator(row, seed) for row in self.rows}
-            draw = self.spec.sample.seeds[0]
-            samples = {row: Cohort.open(self.folder.sample(row, seed, draw)) for row in self.rows}
-            with making(self.folder.analysis, key):
-                subject = Subject(method, {**changes, "seed": seed}, self.parts, runs, samples, asked.quick)
-                analyse(subject, asked.parts, self.folder.analysis)
-
-        return Step("analyse", ", ".join(asked.parts), self.folder.analysis, key, cost, work)
+    def _subject(self) -> Subject:
+        """What the analyses look at: the first fit and sample of every row."""
+        asked, seed, draw = self.spec.analyse, self.spec.fit.seeds[0], self.spec.sample.seeds[0]
+        if asked.method in self.rows:
+            method, settings = self.rows[asked.method]
+        else:
+            method, settings = checked_row(asked.method, self.spec.fit.settings)
+        return Subject(
+            asked,
+            method,
+            settings,
+            asked.seeds or (seed,),
+            self.folder.analysis,
+            self.data_key,
+            [self.sample_key(row, seed, draw) for row in self.rows],
+            lambda: self.parts,
+            lambda: {row: self.generator(row, seed) for row in self.rows if (row, seed) not in self.failed},
+            lambda: {
+                row: Cohort.open(self.folder.sample(row, seed, draw))
+                for row in self.rows
+                if (row, seed) not in self.failed
+            },
+        )
 
     def expected(self) -> list[float]:
         """Rough seconds of each step, from what like steps took in this folder where some are done."""
         return as_seen(
             [
-                Timed(s.stage, s.row or s.what, s.seconds, stamp(s.place).get("seconds") if s.done else None)
+                Timed(s.stage, s.kind or s.what, s.seconds, stamp(s.folder).get("seconds") if s.done else None)
                 for s in self.steps
             ]
         )
@@ -281,16 +282,29 @@ class Plan:
     def report_key(self) -> str:
         """What the page depends on."""
         words = [self.spec.title, self.spec.summary, self.spec.cohort]
-        return key_of([step.key for step in self.steps], words, __version__)
+        return key_of([step.key for step in self.steps], words, sorted(self.failed.items()), __version__)
 
     def run(self) -> Path:
         """The page, after everything that is not done yet was done; a second process is refused meanwhile."""
         with files.folder_lock(self.folder.root):
             for number, step in enumerate(self.steps, 1):
-                if not step.done:
+                if not step.done and step.fit not in self.failed:
                     say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
-                    step.work()
+                    self._do(step)
             return self._page()
+
+    def _do(self, step: Step) -> None:
+        """Do a step; a method that fails is left out of the rest and named on the page, other faults end the run."""
+        try:
+            step.work()
+        except InterruptedRun:
+            raise
+        except AdapclaError as error:
+            # Wrong settings, unreadable data and full disks have other exit codes: they are not the method's fault.
+            if step.fit is None or error.exit_code != 1:
+                raise
+            self.failed[step.fit] = str(error).partition("\n")[0]
+            say(f"{step.what} failed: {self.failed[step.fit]}")
 
     def _page(self) -> Path:
         """The page, written unless it is there already."""
@@ -301,7 +315,8 @@ class Plan:
         from adapcla.report.study import Study
 
         with making(self.folder.root, self.report_key):
-            files.write_json(self.folder.root / STUDY, self.about())
+            remove_unasked(self.folder.analysis, self.spec.analyse.parts)
+            files.write_json(self.folder.root / STUDY, study_index(self.spec, self.folder, self.rows, self.failed))
             say("report")
             return write_page([Study.open(self.folder.root)], self.folder.report)
 
@@ -310,49 +325,6 @@ class Plan:
         for path in self.folder.root.rglob(STAMP):
             path.unlink()
         shutil.rmtree(self.folder.cache, ignore_errors=True)
-
-    def about(self) -> dict[str, Any]:
-        """What the page needs to know: what was asked, and where each result lies below the folder."""
-        spec, folder = self.spec, self.folder
-        fits = []
-        for row, (method, _) in self.rows.items():
-            for seed in spec.fit.seeds:
-                fits.append({"row": row, "method": method, "seed": seed, **self._places(row, seed)})
-        return {
-            "format": files.FORMAT_VERSION,
-            "version": __version__,
-            "spec": spec.model_dump(mode="json"),
-            "fingerprint": spec.fingerprint(),
-            "data": self._below(folder.data),
-            "targets": {name: self._below(folder.target(name)) for name in spec.targets},
-            "analysis": self._below(folder.analysis) if spec.analyse.parts else None,
-            "references": {n: self._below(folder.reference(n)) for n in REFERENCES if spec.evaluate.quick},
-            "fits": fits,
-            "environment": environment(),
-        }
-
-    def _places(self, row: str, seed: int) -> dict[str, Any]:
-        """Where the results of a fit lie."""
-        spec, folder = self.spec, self.folder
-        draws = [
-            {
-                "draw": n,
-                "cohort": self._below(folder.sample(row, seed, n)),
-                "scores": self._below(folder.scores(row, seed, n)),
-            }
-            for n in spec.sample.seeds
-        ]
-        toward = [
-            {"target": name, "mode": mode, "cohort": self._below(at / "sample"), "scores": self._below(at / "scores")}
-            for name, target in spec.targets.items()
-            if row in target.methods
-            for mode in target.modes
-            for at in [folder.steered(row, seed, name, mode)]
-        ]
-        return {"place": self._below(folder.fit(row, seed)), "draws": draws, "toward": toward}
-
-    def _below(self, place: Path) -> str:
-        return place.relative_to(self.folder.root).as_posix()
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import re
 import tomllib
+from collections.abc import Iterable
 from copy import deepcopy
 from pathlib import Path
 from types import UnionType
@@ -19,9 +20,9 @@ from adapcla.metrics.table import PLAIN_SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
-ANALYSES = ("probes", "schedules", "kernel", "bound", "cases")
+ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
 #: Names that folders of a run use themselves.
-RESERVED = ("data", "targets", "analysis", "references", "tables", "figures", "cache")
+RESERVED = ("data", "targets", "analysis", "references", "external", "tables", "figures", "cache")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 
@@ -64,6 +65,10 @@ class SplitSpec(_Part):
 
     seed: int = SPLIT_SEED
     control: float = Field(0.0, ge=0, lt=0.7, description="Share of patients reserved for privacy tests.")
+    within: int | None = Field(
+        None,
+        description="Divide only the training part of the split of this seed, so that its test part is never seen.",
+    )
 
 
 class VariantSpec(_Part):
@@ -84,10 +89,15 @@ class FitSpec(_Part):
     @field_validator("variants")
     @classmethod
     def _good_names(cls, variants: dict[str, VariantSpec]) -> dict[str, VariantSpec]:
-        for name in variants:
-            if not _NAME.fullmatch(name) or name in RESERVED:
-                raise ValueError(f"variant {name!r}: expected small letters, digits, - and ., none of {RESERVED}")
+        _check_names(variants)
         return variants
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Names of rows are names of folders."""
+    for name in names:
+        if not _NAME.fullmatch(name) or name in RESERVED:
+            raise ValueError(f"row {name!r}: expected small letters, digits, - and ., none of {', '.join(RESERVED)}")
 
 
 class SampleSpec(_Part):
@@ -124,11 +134,29 @@ class TargetSpec(_Part):
 
 
 class AnalyseSpec(_Part):
-    """Which analyses are made, and of which row."""
+    """Which analyses are made, of which row, and how far they go."""
 
-    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases"], ...] = ()
-    method: str = "adapcla"
-    quick: bool = False
+    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases", "law"], ...] = ()
+    method: str = Field("adapcla", description="The row that is watched; a method needs no fit of its own for that.")
+    quick: bool = Field(False, description="Fewer contexts and the shortest flow only.")
+    contexts: tuple[int, ...] = Field((30, 100), min_length=1, description="Numbers of probed contexts.")
+    seeds: tuple[int, ...] = Field((), description="Fit seeds of the schedules; the first of fit.seeds where empty.")
+    schedules: tuple[str, ...] = Field((), description="Schedules to compare; the paper's and ramps where empty.")
+    trajectory: str = Field("", description="Folder of a saved trajectory, in place of a watched fit for the probes.")
+    draws: int = Field(100, ge=1, description="Draws of a next visit where a method has no exact probability.")
+    examples: int | None = Field(None, ge=0, description="Single patients to show; none of real ones if not set.")
+    codes: tuple[str, ...] = Field((), description="Codes that get a page of their own.")
+    histories: int = Field(400, ge=1, description="Held-out patients whose next visit is compared with the law.")
+    bound_codes: int = Field(30, ge=2, description="Codes of the exact setting of the bound.")
+    bound_world: int = Field(300, ge=60, description="Codes of the planted world that they come from.")
+    horizons: tuple[int, ...] = Field((30, 300, 3000), min_length=1, description="Lengths of training of the bound.")
+
+    @field_validator("contexts", "horizons", "seeds")
+    @classmethod
+    def _positive(cls, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        if any(number < 1 for number in numbers):
+            raise ValueError("expected whole numbers above 0")
+        return numbers
 
 
 class Spec(_Part):
@@ -143,6 +171,9 @@ class Spec(_Part):
     split: SplitSpec = SplitSpec()
     fit: FitSpec = FitSpec()
     sample: SampleSpec = SampleSpec()
+    external: dict[str, str] = Field(
+        default_factory=dict, description="Further rows: cohort folders of synthetic patients that were made elsewhere."
+    )
     evaluate: EvaluateSpec = EvaluateSpec()
     targets: dict[str, TargetSpec] = Field(default_factory=dict)
     analyse: AnalyseSpec = AnalyseSpec()
@@ -153,6 +184,13 @@ class Spec(_Part):
         if not _NAME.fullmatch(name):
             raise ValueError("expected small letters, digits, - and .")
         return name
+
+    @model_validator(mode="after")
+    def _names_apart(self) -> Spec:
+        _check_names(self.external)
+        for name in sorted(set(self.external) & {*self.fit.methods, *self.fit.variants}):
+            raise ValueError(f"external.{name}: a row of fit has that name already")
+        return self
 
     def fingerprint(self) -> str:
         """A hash of every setting.

@@ -11,12 +11,13 @@ from adapcla import files
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.experiment.curves import curves_of
-from adapcla.experiment.folder import is_done, making, stamp
+from adapcla.experiment.folder import is_done, making
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
 from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import generator_for
 from adapcla.generators.runs import ASKED, OUTCOME, train_run
 from adapcla.generators.shards import write_sample
+from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Scores
 from adapcla.metrics.evaluation import evaluate
 from adapcla.records import Cohort, Prevalence
@@ -40,15 +41,13 @@ def data_key(data: DataSpec, split: SplitSpec) -> str:
 
     Files too large to be read only for that are known by their size and time.
     """
-    content = data.model_dump(mode="json")
+    content, of_split = data.model_dump(mode="json"), split.model_dump(exclude_none=True)
     if data.source == "planted":
-        return key_of(
-            {name: content[name] for name in ("planted", "where", "min_patients", "patients")}, split.model_dump()
-        )
+        return key_of({name: content[name] for name in ("planted", "where", "min_patients", "patients")}, of_split)
     place = data_path(data)
     inputs = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     seen = [[path.name, path.stat().st_size, _mark(path)] for path in inputs]
-    return key_of(content, seen, split.model_dump())
+    return key_of(content, seen, of_split)
 
 
 def _mark(path: Path) -> str | int:
@@ -62,6 +61,8 @@ def prepared(data: DataSpec, split: SplitSpec, place: Path, key: str) -> dict[st
     if not is_done(place, key):
         with making(place, key) as facts:
             whole = read_data(data)
+            if split.within is not None:
+                whole = divided(whole, split.within)["train"]
             parts = divided(whole, split.seed, split.control)
             from adapcla.records.description import describe
 
@@ -121,6 +122,7 @@ def trained(
         return load(place)
     with making(place, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
         say(f"train {place}")
+        forget_peak_memory()
         stale = _begun_otherwise(place, generator, train, valid)
         train_run(generator, train, valid, place, resume=not stale, overwrite=stale)
         found = files.read_json(place / OUTCOME)
@@ -146,6 +148,14 @@ def sampled(place: Path, key: str, generator: Generator, n: int, seed: int, stee
         with making(place, key, seed=seed):
             fresh = not place.exists()
             write_sample(generator.model, n, seed, place, steering=steering, resume=fresh, overwrite=not fresh)
+    return Cohort.open(place)
+
+
+def copied(place: Path, key: str, path: Path) -> Cohort:
+    """Patients that were made elsewhere, kept beside the rest so that the folder stays whole."""
+    if not is_done(place, key):
+        with making(place, key):
+            Cohort.open(path).save(place, overwrite=True)
     return Cohort.open(place)
 
 
@@ -202,9 +212,3 @@ def _likelihoods(generator: Generator | None, parts: dict[str, Cohort]) -> dict[
     if not (np.isfinite(members).all() and np.isfinite(controls).all()):
         return None
     return {"member_log_likelihood": members, "control_log_likelihood": controls}
-
-
-def seconds_of(place: Path) -> float | None:
-    """How long a finished stage took."""
-    found = stamp(place).get("seconds")
-    return None if found is None else float(found)

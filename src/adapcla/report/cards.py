@@ -91,7 +91,7 @@ def gate_table(study: Study) -> Table | None:
     from adapcla.metrics.privacy import gate
 
     lines = []
-    for row in study.rows:
+    for row in study.rows if not study.scores.is_empty() else ():
         found: dict[str, dict[str, Score]] = {}
         table = study.scores.filter((study.scores["row"] == row) & (study.scores["suite"] == "privacy"))
         for one in table.iter_rows(named=True):
@@ -115,34 +115,35 @@ def gate_table(study: Study) -> Table | None:
     return Table("gate", "Privacy gate", caption, ("method", "gate", "failed lines", "not assessed"), tuple(lines))
 
 
-def cost_table(study: Study) -> Table:
-    """Parameters, passes, seconds and memory of each row, and what it started from."""
-    from adapcla.generators.methods import METHODS
-
-    lines = []
-    for row, fits in study.costs.items():
-        method = METHODS.get(str(study.settings[row].get("method", row)))
-        means = [_over(fits, name, statistics.fmean) for name in ("parameters", "passes", "seconds")]
-        numbers = [*means, _over(fits, "peak memory MB", max)]
-        cells = [Cell(shown(x), x) for x in numbers]
-        stopped = sum(bool(fit.get("stopped early")) for fit in fits)
-        start = "–" if method is None else method.row.starts_from
-        lines.append(Line((Cell(row), *cells, _losses(fits), Cell(f"{stopped} of {len(fits)}", stopped), Cell(start))))
+def cost_table(study: Study) -> Table | None:
+    """Parameters, passes, seconds and memory of each row, what it started from, and which fits failed; None of none."""
+    lines = [_costs(study, row) for row in dict.fromkeys([*study.rows, *study.failed])]
+    if not lines:
+        return None
     caption = (
         "Means over the fits of each row, the largest memory, the lowest and highest validation loss, on the machine "
         "named under Environment. Validation loss contains no scaffold; each method has its own."
     )
-    columns = (
-        "method",
-        "parameters",
-        "passes",
-        "seconds",
-        "peak MB",
-        "validation loss",
-        "stopped early",
-        "starts from",
-    )
-    return Table("cost", "Cost", caption, columns, tuple(lines))
+    numbers = ("parameters", "passes", "seconds", "peak MB", "validation loss", "stopped early")
+    return Table("cost", "Cost", caption, ("method", *numbers, "starts from", "remark"), tuple(lines))
+
+
+def _costs(study: Study, row: str) -> Line:
+    """The line of a row; one whose fits all failed, or that was made elsewhere, has no numbers."""
+    from adapcla.generators.methods import METHODS
+
+    fits, remarks = study.costs.get(row, []), study.failed.get(row, [])
+    if not fits:
+        nothing = "made elsewhere" if not remarks else "–"
+        return Line((Cell(row), *[Cell("–")] * 6, Cell(nothing), Cell("; ".join(remarks) or "–")))
+    method = METHODS.get(str(study.settings[row].get("method", row)))
+    means = [_over(fits, name, statistics.fmean) for name in ("parameters", "passes", "seconds")]
+    numbers = [Cell(shown(x), x) for x in (*means, _over(fits, "peak memory MB", max))]
+    stopped = sum(bool(fit.get("stopped early")) for fit in fits)
+    start, note = ("–", "") if method is None else (method.row.starts_from, method.row.note)
+    remark = "; ".join(part for part in (note, *remarks) if part) or "–"
+    ends = (Cell(f"{stopped} of {len(fits)}", stopped), Cell(start), Cell(remark))
+    return Line((Cell(row), *numbers, _losses(fits), *ends))
 
 
 def _over(
@@ -168,8 +169,8 @@ def _losses(fits: Sequence[dict[str, Any]]) -> Cell:
     return Cell(f"{shown(mean)} ({shown(low)} to {shown(high)})" if several else shown(mean), mean)
 
 
-def settings_table(study: Study) -> Table:
-    """The settings in which rows differ from one another or from the method they are made of, one a line."""
+def settings_table(study: Study) -> Table | None:
+    """The settings in which rows differ from one another or from the method they are made of; None without a fit."""
     from adapcla.generators.methods import METHODS
 
     rows = {row: _flat(settings) for row, settings in study.settings.items()}
@@ -184,6 +185,8 @@ def settings_table(study: Study) -> Table:
         changed = any(settings.get(name) != usual[row].get(name) for row, settings in rows.items())
         if changed or any(value != values[0] for value in values):
             lines.append(Line((Cell(name), *(Cell("–" if value is None else str(value)) for value in values))))
+    if not rows:
+        return None
     caption = (
         "Every setting in which rows differ from one another or from their own method's; all settings are in the "
         f"`stage.json` of each fit. The specification's fingerprint is {study.about['fingerprint']}."
@@ -220,7 +223,8 @@ def analysis_tables(study: Study) -> list[Table]:
     if not study.about.get("analysis"):
         return []
     out = []
-    for path in sorted((study.folder / study.about["analysis"]).rglob("*.csv")):
+    # Folders inside those of the analyses hold what is not for everybody: single real patients and small counts.
+    for path in sorted((study.folder / study.about["analysis"]).glob("*/*.csv")):
         frame = pl.read_csv(path, infer_schema_length=None)
         if frame.height == 0 or frame.width > _WIDEST or path.stem in _NOT_SHOWN:
             continue
@@ -276,7 +280,7 @@ def paper_analysis_tables(study: Study) -> list[Table]:
 
 #: Analysis tables beyond these sizes are files for programs; the page shows their figures.
 _WIDEST, _LONGEST = 20, 100
-_NOT_SHOWN = ("probe_curves", "next_visit_calibration")
+_NOT_SHOWN = ("probe_curves", "next_visit_calibration", "kernel_similarity", "kernel_eigenvalues", "examples")
 _NEXT_VISIT_STRATA = ("all", "tail", "new all", "new tail")
 _NEXT_VISIT_MEASURES = {
     "hit_rate": "drawn codes that came",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from adapcla.analysis.examples import example_markdown, example_table
 from adapcla.analysis.histories import NextVisits
-from adapcla.analysis.keeping import open_trajectory
 from adapcla.analysis.neighbourhoods import code_page, overlap_table
+from adapcla.analysis.trajectories import Trajectory
 from adapcla.console import say
 from adapcla.generators import Generator
 from adapcla.records import Cohort, Strata
-from adapcla.records.split import Split
 from adapcla.report.figures.cases import example_figure, neighbour_overlap
 from adapcla.report.figures.dynamics import code_trend
 from adapcla.report.folder import ResultFolder
 
-#: Where examples go: the second name says what it holds.
-MADE_UP, REAL = "examples", "examples-of-real-patients"
+#: Where single real patients go: the name says what it holds, and the page of an experiment leaves folders out.
+REAL = "examples-of-real-patients"
 
 
 def write_examples(
@@ -26,23 +23,22 @@ def write_examples(
     runs: dict[str, Generator],
     strata: Strata,
     n: int,
-    seed: int,
     made_up: bool,
 ) -> None:
     """Write the examples as table, page and figures; single real patients get a folder and a warning of their own."""
-    place = MADE_UP if made_up else REAL
+    before = "" if made_up else f"{REAL}/"
     if not made_up:
-        say(f"warning: {folder.out / place} holds single real patients; never share it")
-    table = example_table(cases, runs, strata, n, seed)
-    folder.table(f"{place}/examples", table, rule="smallest hash of seed and history; what followed plays no part")
-    folder.text(f"{place}/examples.md", example_markdown(table))
+        say(f"warning: {folder.out / REAL} holds single real patients; never share it")
+    table = example_table(cases, runs, strata, n)
+    folder.table(f"{before}examples", table, rule="smallest hash of seed and history; what followed plays no part")
+    folder.text(f"{before}examples.md", example_markdown(table))
     for number in range(table["example"].n_unique()):
-        folder.figure(f"{place}/example-{number + 1}", example_figure(table, number))
+        folder.figure(f"{before}example-{number + 1}", example_figure(table, number))
 
 
-def write_neighbours(folder: ResultFolder, parts: Split[Cohort], samples: dict[str, Cohort], seed: int) -> None:
+def write_neighbours(folder: ResultFolder, train: Cohort, test: Cohort, samples: dict[str, Cohort]) -> None:
     """Write the shared neighbours of all tail codes as table and figure."""
-    overlap = overlap_table(parts.train, parts.test, samples, seed=seed)
+    overlap = overlap_table(train, test, samples)
     folder.table("neighbours", overlap)
     folder.figure("neighbours", neighbour_overlap(overlap))
 
@@ -50,17 +46,20 @@ def write_neighbours(folder: ResultFolder, parts: Split[Cohort], samples: dict[s
 def write_code_page(
     folder: ResultFolder,
     token: str,
-    parts: Split[Cohort],
+    train: Cohort,
+    test: Cohort,
     samples: dict[str, Cohort],
     runs: dict[str, Generator],
     cases: NextVisits,
-    trajectory: Path | None,
+    trajectory: Trajectory | None,
 ) -> None:
-    """Write the page of one code, with its probability along the annealing where a trajectory was recorded."""
-    path = None if trajectory is None else open_trajectory(trajectory)[1]
+    """Write the page of one code, with its probability along the annealing where a trajectory was recorded.
+
+    Such a page shows small counts, so that it lies in a folder that the page of an experiment leaves out.
+    """
     one_shot = [run for run in runs.values() if run.settings.architecture.one_shot]
-    page = code_page(token, parts.train, parts.test, samples, path, one_shot[0] if one_shot else None, cases)
-    name = f"code-{token.replace('/', '-')}"
+    page = code_page(token, train, test, samples, trajectory, one_shot[0] if one_shot else None, cases)
+    name = f"codes/{token.replace('/', '-')}"
     folder.text(f"{name}.md", page.markdown())
     if page.trend is not None:
         folder.figure(name, code_trend(page.trend, f"{token} {page.description}".strip()))

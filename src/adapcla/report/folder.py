@@ -9,7 +9,6 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from adapcla import files
-from adapcla.analysis.keeping import write_table
 from adapcla.report.style import save_both
 
 SUMMARY = "summary.json"
@@ -27,8 +26,13 @@ class ResultFolder:
         self.facts: dict[str, Any] = {}
 
     def table(self, name: str, frame: pl.DataFrame, **notes: Any) -> None:
-        """Write a table as NAME.csv and NAME.json."""
-        write_table(frame, self.out / name, notes)
+        """Write a tidy table as NAME.csv and, with notes on how to read it, as NAME.json."""
+        stem = self.out / name
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        plain = frame.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
+        files.write_bytes(stem.with_name(stem.name + ".csv"), plain.write_csv().encode())
+        content = {"notes": notes, "columns": plain.columns, "rows": plain.to_dicts()}
+        files.write_json(stem.with_name(stem.name + ".json"), content)
 
     def figure(self, name: str, drawn: tuple[Figure, str]) -> None:
         """Write a figure as NAME.svg and NAME.png and keep its caption."""

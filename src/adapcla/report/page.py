@@ -44,6 +44,12 @@ class Shelf:
             names = f"{self.prefix}tables/{table.key}.csv, .md, .tex"
             yield {"table": table, "files": names}
 
+    def scores(self, study: Study) -> None:
+        """Write every score of every row, fit and draw as one long table."""
+        if not study.scores.is_empty():
+            (self.place / "tables").mkdir(parents=True, exist_ok=True)
+            write_bytes(self.place / "tables" / "scores.csv", study.scores.write_csv().encode())
+
     def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
         """The item of a figure, written as SVG and PNG."""
         item: dict[str, Any] = {"title": drawn.title, "caption": drawn.caption}
@@ -104,6 +110,7 @@ def _study(study: Study, name: str, shelf: Shelf) -> dict[str, Any]:
     """Everything that is shown of an experiment."""
     anchor = re.sub(r"[^a-z0-9]+", "-", name)
     claims = verdict_table(study)
+    shelf.scores(study)
     sections = [section for section in _sections(study, shelf, claims) if section.shown]
     for section in sections:
         section.id = f"{anchor}-{section.id}"
@@ -165,9 +172,9 @@ def _tiles(study: Study, claims: Table | None) -> list[dict[str, str]]:
 
 def _notice(study: Study) -> str:
     """What a reader must know before reading a number."""
-    words = []
+    words = [f"{row}, {why}." for row, fits in study.failed.items() for why in fits]
     if study.quick:
         words.append("This is a quick look: few draws and small classifiers. Not a result.")
-    if len(study.spec["fit"]["seeds"]) < 3:
+    if study.rows and len(study.spec["fit"]["seeds"]) < 3:
         words.append("Fewer than three fits of each method: differences between methods may be luck of training.")
     return " ".join(words)

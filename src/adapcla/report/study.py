@@ -95,10 +95,13 @@ class Study:
             Scores.open(self.folder / draw["scores"])
             .table()
             .with_columns(
-                pl.lit(fit["row"]).alias("row"), pl.lit(fit["seed"]).alias("fit"), pl.lit(draw["draw"]).alias("draw")
+                pl.lit(fit["row"]).alias("row"),
+                pl.lit(fit["seed"], dtype=pl.Int64).alias("fit"),
+                pl.lit(draw["draw"]).alias("draw"),
             )
             for fit in self.about["fits"]
             for draw in fit["draws"]
+            if "scores" in draw
         ]
         return pl.concat(tables) if tables else pl.DataFrame()
 
@@ -125,8 +128,17 @@ class Study:
         """What each fit of each row cost, and its settings."""
         out: dict[str, list[dict[str, Any]]] = {}
         for fit in self.about["fits"]:
-            told = read_json(self.folder / fit["place"] / "stage.json")
-            out.setdefault(fit["row"], []).append({**told.get("costs", {}), "settings": told.get("settings", {})})
+            if fit["place"] is not None:
+                stamp = read_json(self.folder / fit["place"] / "stage.json")
+                out.setdefault(fit["row"], []).append({**stamp.get("costs", {}), "settings": stamp.get("settings", {})})
+        return out
+
+    @property
+    def failed(self) -> dict[str, list[str]]:
+        """Why fits of a row failed, by row."""
+        out: dict[str, list[str]] = {}
+        for fit in self.about.get("failed", ()):
+            out.setdefault(fit["row"], []).append(f"seed {fit['seed']} failed: {fit['why']}")
         return out
 
     @property
@@ -141,8 +153,8 @@ class Study:
 
     def curves(self, row: str) -> dict[str, Any]:
         """The curves of a row's first sample."""
-        fit = self._first(row)
-        path = self.folder / fit["draws"][0]["scores"] / "curves.json"
+        draw = self._first(row)["draws"][0]
+        path = self.folder / draw.get("scores", "") / "curves.json"
         return read_json(path) if path.is_file() else {}
 
     def part(self, name: str) -> Cohort:
@@ -150,8 +162,14 @@ class Study:
         return Cohort.open(self.folder / self.about["data"] / name)
 
     def synthetic(self, row: str) -> Cohort:
-        """The patients of a row's first sample."""
-        return Cohort.open(self.folder / self._first(row)["draws"][0]["cohort"])
+        """The patients of a row's first sample, on the vocabulary of the real ones; other codes are left out."""
+        cohort, vocabulary = (
+            Cohort.open(self.folder / self._first(row)["draws"][0]["cohort"]),
+            self.part("train").vocabulary,
+        )
+        if cohort.vocabulary == vocabulary:
+            return cohort
+        return cohort.keep_codes(vocabulary.positions(cohort.vocabulary.tokens) >= 0).on(vocabulary)
 
     def ways(self, row: str) -> list[dict[str, Any]]:
         """The steered samples of a row's first fit: target, mode, place of the cohort and of the scores."""

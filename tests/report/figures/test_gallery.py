@@ -4,7 +4,7 @@ from pathlib import Path
 
 from adapcla.records import Cohort
 from adapcla.report.figures import gallery
-from adapcla.report.study import Study
+from adapcla.report.study import Measured, Study
 
 WANTED = {
     "long-tail", "scorecard", "frequency-rank", "frequency-frequency", "rank-rank", "ppmi", "given-label", "downstream",
@@ -29,3 +29,22 @@ def test_the_scorecard_takes_the_matched_score_where_the_plain_one_has_no_scale(
 def test_heat_maps_look_at_the_first_patients_only(monkeypatch):
     monkeypatch.setattr(gallery, "MOST_PATIENTS", 2)
     assert gallery.some(Cohort.of([[["A"]], [["B"]], [["C"]]])).n_visits == 2
+
+
+def test_memory_is_drawn_against_the_tail_where_both_were_judged(finished_run, monkeypatch):
+    """The tiny run has too few patients for the gap of pairs: none is drawn until it is there."""
+    study = Study.open(finished_run)
+    assert list(gallery._memory_pictures(study)) == []
+    monkeypatch.setattr(Study, "measured", lambda self, row, metric, stratum="all": Measured(0.1, 0.0, 0.2, 1))
+    (drawn,) = gallery._memory_pictures(study)
+    assert len(drawn.figure.axes[0].get_legend().get_texts()) == 2
+
+
+def test_rows_with_several_fits_are_drawn_as_differences_to_adapcla(finished_run, monkeypatch):
+    study = Study.open(finished_run)
+    assert list(gallery._difference_pictures(study)) == []
+    study.about["spec"]["fit"]["seeds"] = [1, 2]
+    study.about["fits"].append({**study.about["fits"][0], "row": "theirs"})
+    (drawn,) = gallery._difference_pictures(study)
+    rows = [text.get_text() for text in drawn.figure.axes[0].get_yticklabels()]
+    assert rows == ["adapcla-no-scaffold", "theirs"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from adapcla.report.figures.privacy import copy_excess, roc_curves
+from adapcla.report.figures.privacy import copy_excess, memory_against_tail, roc_curves
+from adapcla.report.study import Measured
 from adapcla.report.style import PALETTE
 
 
@@ -16,3 +17,11 @@ def test_an_excess_beyond_chance_has_another_colour():
     colours = {float(dot.get_xdata()[0]): dot.get_color() for dot in dots}
     assert colours == {0.0: PALETTE[0], 0.3: PALETTE[1]}
     assert any(text.get_text() == "not assessed" for text in figure.axes[0].texts)
+
+
+def test_every_row_is_a_point_and_real_patients_a_line():
+    point = Measured(0.02, 0.01, 0.03, 1), Measured(0.1, 0.08, 0.12, 1)
+    figure, caption = memory_against_tail({"a": point, "b": point}, Measured(0.3, None, None, 1))
+    (axis,) = figure.axes
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["a", "b"]
+    assert any(list(line.get_ydata()) == [0.3, 0.3] for line in axis.lines) and "95 %" in caption

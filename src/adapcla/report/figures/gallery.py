@@ -94,6 +94,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _difference_pictures(study)
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **made})
     yield from _curve_pictures(study, rows)
+    yield from _memory_pictures(study)
     yield from _control_pictures(study, train)
     yield from _analysis_pictures(study)
 
@@ -153,6 +154,19 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
         yield Picture("copies", "privacy", "Copies beyond chance", caption, drawn)
 
 
+def _memory_pictures(study: Study) -> Iterator[Picture]:
+    """Memory against the tail, where both were judged."""
+    pairs = {
+        row: (study.measured(row, "unique_pair_gap"), study.measured(row, "tail_pair_seen_heldout", "matched"))
+        for row in study.rows
+    }
+    points = {row: (gap, tail) for row, (gap, tail) in pairs.items() if gap is not None and tail is not None}
+    if points:
+        real = study.measured("real test", "tail_pair_seen_heldout", "matched")
+        drawn, caption = privacy.memory_against_tail(points, real)
+        yield Picture("memory", "privacy", "Memory against the tail", caption, drawn)
+
+
 def _control_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
     """Requested against achieved prevalence for each steered row and target; schedules beside the analysis."""
     for row in study.rows:
@@ -185,6 +199,8 @@ def _analysis_pictures(study: Study) -> Iterator[Picture]:
         return
     for summary in sorted((study.folder / study.about["analysis"]).glob(f"*/{SUMMARY}")):
         for name, caption in read_json(summary).get("captions", {}).items():
+            if "/" in name:  # single real patients and small counts stay where the data may be
+                continue
             title = name.replace("_", " ").capitalize()
             yield Picture(f"analysis-{name}", "analysis", title, caption, summary.parent / f"{name}.svg")
 

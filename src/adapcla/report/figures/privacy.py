@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from adapcla.report.study import Measured
 from adapcla.report.style import FAINT, INK, PALETTE, panels
 
 
@@ -71,5 +72,35 @@ def copy_excess(
     caption = (
         "Copies of training patients beyond what as many control patients explain, with 95 % intervals. Orange: more "
         "than chance. The train copy row shows what a photocopier looks like to this test."
+    )
+    return figure, caption
+
+
+def memory_against_tail(points: Mapping[str, tuple[Measured, Measured]], real: Measured | None) -> tuple[Figure, str]:
+    """Memory along, tail structure of held-out patients up, one point for each row; a line where real patients are.
+
+    >>> point = Measured(0.02, 0.01, 0.03, 1), Measured(0.1, 0.09, 0.11, 1)
+    >>> len(memory_against_tail({"a": point}, None)[0].axes)
+    1
+    """
+    marks = "osD^vP*Xhp<>"
+    with panels(1, 1, width=7.5, height=4.2) as (figure, axes):
+        axis = axes[0, 0]
+        for number, (name, (gap, tail)) in enumerate(points.items()):
+            style = {"color": PALETTE[number % len(PALETTE)], "marker": marks[number % len(marks)]}
+            axis.errorbar(
+                gap.value, tail.value, yerr=tail.half or 0.0, label=name, linestyle="", elinewidth=0.6, **style
+            )
+        axis.axvspan(min(-0.01, axis.get_xlim()[0]), 0.01, color=FAINT, alpha=0.15, zorder=0)
+        if real is not None:
+            axis.axhline(real.value, linewidth=0.8, color=FAINT, linestyle=":")
+        axis.set(
+            xlabel="one-patient pairs, gap (0: nobody is remembered)", ylabel="tail pairs that held-out patients hold"
+        )
+        axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    caption = (
+        "What is remembered of single training patients, and how much of the written tail held-out patients have too, "
+        "at equal numbers of patients; 95 % intervals. The dotted line is what real patients reach; the band is a gap "
+        "of at most .01. Up and left is better."
     )
     return figure, caption

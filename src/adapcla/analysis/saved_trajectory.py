@@ -1,37 +1,42 @@
-"""Tables and trajectories on disk: CSV and JSON for people and programs, flat arrays for what is read back."""
+"""A saved trajectory: probes, what they did along training and the kernels before it, as a folder without patients."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from adapcla import files
+from adapcla.analysis.coupling import ContextKernel
 from adapcla.analysis.probes import Probe, ProbeKind, ProbeSet
 from adapcla.analysis.trajectories import Trajectory
 from adapcla.errors import InputError
 from adapcla.records import Strata, Vocabulary, store
 
-PROBES, INDEX, COUNTS = "probes.csv", "trajectory.json", "counts.npy"
+PROBES, INDEX, COUNTS, KERNELS = "probes.csv", "trajectory.json", "counts.npy", "kernels.json"
 _NOT_ARRAYS = ("schedule", "strata", "truth")
 
 
-def write_table(frame: pl.DataFrame, stem: str | Path, notes: dict[str, Any] | None = None) -> Path:
-    """Write a tidy table as CSV and, with notes on how to read it, as JSON; `stem` is the path without ending."""
-    path = Path(stem)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    plain = frame.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
-    files.write_bytes(path.with_name(path.name + ".csv"), plain.write_csv().encode())
-    content = {"notes": notes or {}, "columns": plain.columns, "rows": plain.to_dicts()}
-    files.write_json(path.with_name(path.name + ".json"), content)
-    return path
+class SavedTrajectory(NamedTuple):
+    """What was seen along one training run, with its probes (without patients) and kernels, if any were asked for."""
+
+    probes: ProbeSet
+    trajectory: Trajectory
+    kernels: tuple[ContextKernel, ...] = ()
 
 
-def save_trajectory(folder: str | Path, probes: ProbeSet, trajectory: Trajectory, overwrite: bool = False) -> Path:
-    """Write a trajectory with its probes, without any patient: contexts are numbers."""
+def save_trajectory(
+    folder: str | Path,
+    probes: ProbeSet,
+    trajectory: Trajectory,
+    kernels: Sequence[ContextKernel] = (),
+    overwrite: bool = False,
+) -> Path:
+    """Write a trajectory with its probes and kernels, without any patient: contexts are numbers."""
     target = Path(folder)
     with files.fresh_folder(target, overwrite) as place:
         for name, value in _arrays(trajectory).items():
@@ -41,8 +46,23 @@ def save_trajectory(folder: str | Path, probes: ProbeSet, trajectory: Trajectory
         store.write_vocabulary(place / store.VOCABULARY, probes.strata.vocabulary.codes)
         index = {"schedule": trajectory.schedule, "contexts": probes.n_contexts, "strata": list(trajectory.strata)}
         (place / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
+        (place / KERNELS).write_bytes(files.json_bytes({"kernels": [_written(kernel) for kernel in kernels]}))
         files.write_manifest(place)
     return target
+
+
+def _written(kernel: ContextKernel) -> dict[str, Any]:
+    """A kernel for JSON, which knows no NaN."""
+    least = kernel.smallest_eigenvalue
+    content = {**kernel._asdict(), "similarity": kernel.similarity.tolist()}
+    return {**content, "smallest_eigenvalue": float(least) if np.isfinite(least) else None}
+
+
+def _read(content: dict[str, Any]) -> ContextKernel:
+    """A kernel as it was."""
+    least = content["smallest_eigenvalue"]
+    similarity = np.array(content["similarity"], dtype=np.float64)
+    return ContextKernel(content["context"], content["group"], similarity, np.nan if least is None else least)
 
 
 def _arrays(trajectory: Trajectory) -> dict[str, Any]:
@@ -52,8 +72,8 @@ def _arrays(trajectory: Trajectory) -> dict[str, Any]:
     return out if trajectory.truth is None else {**out, "truth": trajectory.truth}
 
 
-def open_trajectory(folder: str | Path) -> tuple[ProbeSet, Trajectory]:
-    """The probes (without patients) and the trajectory in a folder."""
+def open_trajectory(folder: str | Path) -> SavedTrajectory:
+    """The trajectory in a folder."""
     place = Path(folder)
     files.verify_manifest(place)
     index = files.read_json(place / INDEX)
@@ -69,9 +89,13 @@ def open_trajectory(folder: str | Path) -> tuple[ProbeSet, Trajectory]:
             Probe(row["context"], vocabulary.index[row["code"]], ProbeKind(row["kind"]), row["lift"], row["support"])
             for row in rows
         )
-        found = ProbeSet(probes, Strata.of(counts, vocabulary), int(index["contexts"]))
-        return found, Trajectory(schedule=index["schedule"], strata=strata, truth=truth, **arrays)
+        probe_set = ProbeSet(probes, Strata.of(counts, vocabulary), int(index["contexts"]))
+        kernels = tuple(_read(content) for content in files.read_json(place / KERNELS)["kernels"])
+        trajectory = Trajectory(schedule=index["schedule"], strata=strata, truth=truth, **arrays)
+        return SavedTrajectory(probe_set, trajectory, kernels)
     except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError) as error:
         raise InputError(
-            f"not a trajectory ({type(error).__name__})", path=place, remedy="run `adapcla analyse probes` again"
+            f"not a trajectory ({type(error).__name__})",
+            path=place,
+            remedy="make it again: a run with the analysis `probes` keeps one",
         ) from None
