@@ -103,7 +103,7 @@ def test_options_are_a_specification(cohort, tmp_path):
 
 
 def test_options_change_a_file(toml, tmp_path):
-    words = ["run", str(toml), "--methods", "marginal,train-copy", "--seeds", "1,2", "--control", "0.1", "--dry-run"]
+    words = ["run", str(toml), "--methods", "marginal,lstm", "--seeds", "1,2", "--control", "0.1", "--dry-run"]
     told = json.loads(CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json"]).stdout)
     assert sum(step["stage"] == "train" for step in told["steps"]) == 4
 

@@ -7,6 +7,7 @@ import pytest
 
 from adapcla.errors import UsageError
 from adapcla.experiment import stages
+from adapcla.experiment.folder import stamp
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, PlantedSpec, SplitSpec
 from adapcla.metrics import Scores
 from adapcla.records import Attribute, Cohort
@@ -90,7 +91,7 @@ def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
     assert same.settings == one.settings
     other = stages.trained(tmp_path / "fit", "b", "adapcla", {**SMALL, "width": 32}, 1, train, valid)
     assert other.settings.architecture.width == 32
-    assert stages.stamp(tmp_path / "fit")["costs"]["parameters"] > 0
+    assert stamp(tmp_path / "fit")["costs"]["parameters"] > 0
 
 
 def test_a_torn_record_of_what_was_asked_is_begun_again(tmp_path):

@@ -166,8 +166,8 @@ def steering_verdicts(study: Study) -> list[Verdict]:
 
 #: Share of copies beyond chance that is as good as none.
 COPIES = 0.001
-#: Rows that stand for a reference: that a copy copies is no news.
-_NO_METHODS = ("train-copy", "real-test", "marginal")
+#: Rows that stand for a reference.
+_NO_METHODS = ("marginal",)
 
 
 def privacy_verdicts(study: Study) -> list[Verdict]:
