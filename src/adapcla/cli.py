@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -29,7 +29,6 @@ VERBS = (
     "methods",
     "train",
     "sample",
-    "control",
     "evaluate",
     "doctor",
 )
@@ -95,11 +94,15 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def settings(
-    quiet: bool = typer.Option(False, "--quiet", "-q", envvar="ADAPCLA_QUIET", help="No bars, no log lines."),
-    debug: bool = typer.Option(False, "--debug", envvar="ADAPCLA_DEBUG", help="Show the traceback of a failure."),
-    version: bool = typer.Option(
-        False, "--version", callback=show_version, is_eager=True, help="Print the version and end."
-    ),
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", envvar="ADAPCLA_QUIET", help="No bars, no log lines.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="ADAPCLA_DEBUG", help="Show the traceback of a failure.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
 ) -> None:
     """Settings that every verb knows."""
     if quiet:

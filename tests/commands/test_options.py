@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from adapcla.commands.options import assignments, emit
+from adapcla.commands.options import assignments, emit, listed, pairs, whole_numbers
 from adapcla.errors import UsageError
 
 
@@ -31,3 +31,14 @@ def test_of_several_processes_only_the_first_prints(
         monkeypatch.setenv("RANK", rank)
         emit({"rank": rank})
     assert capsys.readouterr().out == '{"rank": "0"}\n'
+
+
+def test_lists_numbers_and_pairs() -> None:
+    assert listed(" a,,b ") == ("a", "b") and listed("") == ()
+    for text in ("one", ",", "0,1", "-3"):
+        with pytest.raises(UsageError, match=r"--seeds .*whole numbers above 0"):
+            whole_numbers(text, "--seeds")
+    assert pairs(["a=b=c"], "--x", "NAME=PATH") == (("a", "b=c"),)
+    for item in ("a", "=b", "a="):
+        with pytest.raises(UsageError, match="--x: expected NAME=PATH"):
+            pairs([item], "--x", "NAME=PATH")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from adapcla import console
+from adapcla.commands.options import AsJson, CohortFolder, Seed, emit
 
 _FORMATS = (".png", ".svg")
 #: Categories of an attribute that the table shows; `--json` has them all.
@@ -22,10 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def describe(
-    cohort: Path = typer.Argument(..., help="A cohort folder."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
-    figure: Path | None = typer.Option(None, "--figure", help="Draw the long tail into this file, .png or .svg."),
-    seed: int = typer.Option(1, help="Seed of the random visits that next visits are compared with."),
+    cohort: CohortFolder,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the long tail into this file, .png or .svg.")
+    ] = None,
+    seed: Seed = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Say how large a cohort is, how long its tail, how alike its visits, and what was dropped on the way."""
     from adapcla.errors import UsageError
@@ -43,7 +45,7 @@ def describe(
         style.save(longtail(patients), figure)
         console.say(f"figure: {figure}")
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        emit(told)
     else:
         _show(cohort, told)
 

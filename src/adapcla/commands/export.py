@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from adapcla.commands.options import AsJson, CohortFolder, Out, Overwrite, emit
 from adapcla.console import say
 
 #: Formats that a source of another name reads back.
@@ -19,11 +19,11 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    cohort: Path = typer.Argument(help="Folder of the cohort."),
-    to: str = typer.Option(..., "--to", help="meds, omop, fhir, csv or halo."),
-    out: Path = typer.Option(..., "--out", help="Folder for the files."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace what is in the output folder."),
-    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+    cohort: CohortFolder,
+    to: Annotated[str, typer.Option("--to", help="meds, omop, fhir, csv or halo.")],
+    out: Out,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
     from adapcla.files import refuse_populated
@@ -37,7 +37,7 @@ def export(
     files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     result = {"out": str(out), "to": to, "patients": patients.n_patients, "visits": patients.n_visits, "files": files}
     if as_json:
-        typer.echo(json.dumps(result))
+        emit(result)
         return
     typer.echo(f"{out}: {patients.n_patients:,} patients, {patients.n_visits:,} visits in {len(files)} files")
     say(f"reads back with: adapcla import {_READER.get(to, to)} {out} --out DIR")

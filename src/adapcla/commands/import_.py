@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from adapcla.commands.options import AsJson, Out, Overwrite, emit, listed
 from adapcla.console import say
 
 
@@ -17,24 +17,36 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    source: str = typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table or halo."),
-    path: Path = typer.Argument(help="Folder or file to read."),
-    out: Path = typer.Option(..., "--out", help="Folder for the cohort."),
-    patient: str | None = typer.Option(None, help="Column of patient ids (table)."),
-    visit: str | None = typer.Option(None, help="Column of visit ids (table)."),
-    codes: str | None = typer.Option(None, help="Column of codes, or several with commas or * (table)."),
-    date: str | None = typer.Option(None, help="Column of visit dates (table)."),
-    day: str | None = typer.Option(None, help="Column of days since the first visit (table)."),
-    separator: str | None = typer.Option(None, help="What separates codes in a cell (table)."),
-    domains: str = typer.Option("dx", help="Kinds of code: dx, px, rx, with commas."),
-    level: str = typer.Option("full", help="full, category or ccs."),
-    icd: str = typer.Option("apart", help="apart, map9 or map10."),
-    attributes: str = typer.Option("", help="Columns that become static attributes, with commas (table)."),
-    labels: str | None = typer.Option(None, help="phenotypes, auto, or a CSV with columns code and label."),
-    system: str = typer.Option("", help="Name of the code system, where the data does not say it."),
-    max_visits: int | None = typer.Option(None, help="Keep at most the first N visits of a patient."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace what is in the output folder."),
-    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+    source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table or halo.")],
+    path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
+    out: Out,
+    patient: Annotated[str | None, typer.Option("--patient", help="Column of patient ids (table).")] = None,
+    visit: Annotated[str | None, typer.Option("--visit", help="Column of visit ids (table).")] = None,
+    codes: Annotated[
+        str | None, typer.Option("--codes", help="Column of codes, or several with commas or * (table).")
+    ] = None,
+    date: Annotated[str | None, typer.Option("--date", help="Column of visit dates (table).")] = None,
+    day: Annotated[str | None, typer.Option("--day", help="Column of days since the first visit (table).")] = None,
+    separator: Annotated[
+        str | None, typer.Option("--separator", help="What separates codes in a cell (table).")
+    ] = None,
+    domains: Annotated[str, typer.Option("--domains", help="Kinds of code: dx, px, rx, with commas.")] = "dx",
+    level: Annotated[str, typer.Option("--level", help="full, category or ccs.")] = "full",
+    icd: Annotated[str, typer.Option("--icd", help="apart, map9 or map10.")] = "apart",
+    attributes: Annotated[
+        str, typer.Option("--attributes", help="Columns that become static attributes, with commas (table).")
+    ] = "",
+    labels: Annotated[
+        str | None, typer.Option("--labels", help="phenotypes, auto, or a CSV with columns code and label.")
+    ] = None,
+    system: Annotated[
+        str, typer.Option("--system", help="Name of the code system, where the data does not say it.")
+    ] = "",
+    max_visits: Annotated[
+        int | None, typer.Option("--max-visits", help="Keep at most the first N visits of a patient.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read patients from a SOURCE at PATH into a cohort folder."""
     from adapcla.files import refuse_populated
@@ -45,7 +57,7 @@ def import_(
     cohort = read(
         source,
         path,
-        domains=_listed(domains),
+        domains=listed(domains),
         level=level,
         icd=icd,
         patient=patient,
@@ -53,7 +65,7 @@ def import_(
         codes=codes,
         date=date,
         day=day,
-        attributes=_listed(attributes),
+        attributes=listed(attributes),
         separator=separator,
         system=system,
         labels=labels,
@@ -76,19 +88,10 @@ def import_(
     )
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    """The parts of a list with commas.
-
-    >>> _listed("dx, px")
-    ('dx', 'px')
-    """
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
 def _report(result: dict[str, Any], as_json: bool) -> None:
     """Say where the cohort is and what it holds."""
     if as_json:
-        typer.echo(json.dumps(result))
+        emit(result)
         return
     counts = ", ".join(f"{result[name]:,} {name}" for name in ("patients", "visits", "codes"))
     typer.echo(f"{result['out']}: {counts}")

@@ -16,6 +16,7 @@ Out = Annotated[Path, typer.Option("--out", help="Folder to write; refused if it
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
+CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort folder.")]
 Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller judges: a look only.")]
 

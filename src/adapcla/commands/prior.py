@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from adapcla.commands.options import AsJson, CohortFolder, Overwrite, emit
 from adapcla.disclosure import SMALLEST_COUNT
 
 
@@ -23,11 +24,13 @@ def _prior() -> None:
 
 
 def export(
-    cohort: Path = typer.Argument(help="Cohort folder."),
-    out: Path = typer.Option(..., "--out", help="CSV file to write."),
-    min_cell: int = typer.Option(SMALLEST_COUNT, help="Leave out codes of fewer visits than this."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace the file."),
-    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+    cohort: CohortFolder,
+    out: Annotated[Path, typer.Option("--out", help="CSV file to write.")],
+    min_cell: Annotated[
+        int, typer.Option("--min-cell", help="Leave out codes of fewer visits than this.")
+    ] = SMALLEST_COUNT,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the share of visits that hold each code, small cells left out."""
     from adapcla.errors import ExistsError
@@ -40,6 +43,6 @@ def export(
     left_out = write_prevalence(prevalence, out, min_cell)
     n_codes = int(prevalence.known.sum()) - left_out
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "codes": n_codes, "left_out": left_out, "min_cell": min_cell}))
+        emit({"out": str(out), "codes": n_codes, "left_out": left_out, "min_cell": min_cell})
         return
     typer.echo(f"{out}: {n_codes:,} codes; {left_out:,} left out with fewer than {min_cell} visits")

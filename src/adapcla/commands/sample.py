@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
 from adapcla.console import say
-from adapcla.errors import UsageError
+
+if TYPE_CHECKING:
+    from adapcla.scaffold import Steering
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +43,13 @@ def sample(
     from adapcla.generators.shards import stream_sample
 
     generator = load(run)
-    rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, conditions(where or []))
+    rule = SampleRule(
+        temperature,
+        codes_per_visit,
+        max_visits,
+        min_codes,
+        pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F"),
+    )
     steering = generator.steering(toward, strength, missing, calibrate, seed)
     if steering is not None and steering.unknown:
         say(
@@ -50,20 +58,30 @@ def sample(
     card = stream_sample(
         generator.model, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
     )
-    counts = {name: card[name] for name in ("patients", "visits", "codes")}
+    result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
+    if steering is not None:
+        result |= _steered(out, steering)
     if as_json:
-        emit({"out": str(out), **counts})
+        emit(result)
     else:
         say(f"{out}: {card['patients']:,} synthetic patients, {card['visits']:,} visits")
 
 
-def conditions(items: list[str]) -> tuple[tuple[str, str], ...]:
-    """`name=category` pairs.
+def _steered(out: Path, steering: Steering) -> dict[str, Any]:
+    """How near the sample came to the prevalences that were asked for."""
+    from dataclasses import asdict
 
-    >>> conditions(["sex=F"])
-    (('sex', 'F'),)
-    """
-    pairs = [item.partition("=") for item in items]
-    if any(not equals or not name for name, equals, _ in pairs):
-        raise UsageError("--where: expected ATTRIBUTE=CATEGORY, such as sex=F")
-    return tuple((name, category) for name, _, category in pairs)
+    from adapcla.records import Cohort
+    from adapcla.scaffold.steering import achieved
+
+    cohort = Cohort.open(out)
+    came = achieved(steering.target, cohort.prevalence(), cohort.n_visits)
+    if came.n_judged:
+        say(f"{came.inside_sampling_error:.1%} of {came.n_judged} judged codes came out inside sampling error")
+    else:
+        say("no code of the target is frequent enough here to be judged")
+    return {
+        "achieved": asdict(came) if came.n_judged else None,
+        "unknown_codes": len(steering.unknown),
+        "unreachable_codes": len(steering.unreachable),
+    }

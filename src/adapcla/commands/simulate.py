@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
 from adapcla import console
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
 
 
 def register(app: typer.Typer) -> None:
@@ -17,17 +16,24 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    out: Path = typer.Option(..., "--out", help="Folder for the cohort."),
-    patients: int = typer.Option(12_000, help="Number of patients, up to 100 million."),
-    codes: int = typer.Option(3000, help="Number of codes, 40 to 100,000."),
-    seed: int = typer.Option(1, help="Seed of the patients."),
-    population: Literal["base", "shifted", "deep"] = typer.Option(
-        "base", help="As planted; with moved prevalences; with moved prevalences and another structure."
-    ),
-    tripwires: int = typer.Option(0, help="Patients with a marked combination of codes, to search leaks with."),
-    law_seed: int = typer.Option(7, "--law-seed", help="Seed of the law: another is another world on the same codes."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace what is in the folder."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
+    out: Out,
+    patients: Annotated[int, typer.Option("--patients", help="Number of patients, up to 100 million.")] = 12_000,
+    codes: Annotated[int, typer.Option("--codes", help="Number of codes, 40 to 100,000.")] = 3000,
+    seed: Seed = 1,
+    population: Annotated[
+        Literal["base", "shifted", "deep"],
+        typer.Option(
+            "--population", help="As planted; with moved prevalences; with moved prevalences and another structure."
+        ),
+    ] = "base",
+    tripwires: Annotated[
+        int, typer.Option("--tripwires", help="Patients with a marked combination of codes, to search leaks with.")
+    ] = 0,
+    law_seed: Annotated[
+        int, typer.Option("--law-seed", help="Seed of the law: another is another world on the same codes.")
+    ] = 7,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make up patients under a known law: long-tailed like hospital records, and nobody in them is real."""
     from adapcla import files
@@ -41,7 +47,7 @@ def simulate(
     cohort.save(out, overwrite=overwrite)
     if as_json:
         counts = {"patients": cohort.n_patients, "visits": cohort.n_visits, "codes": cohort.n_codes}
-        typer.echo(json.dumps({"out": str(out), **counts, "entries": cohort.n_entries, "population": population}))
+        emit({"out": str(out), **counts, "entries": cohort.n_entries, "population": population})
     else:
         console.say(
             f"{out}: {cohort.n_patients:,} made-up patients, {cohort.n_visits:,} visits, "
