@@ -3,10 +3,10 @@
 All blocks of a tile share the product with the history. First visits all have the same history, the empty one: what it
 says is computed once, not once a visit.
 
-Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread on a busy
-machine, width 256, 24 blocks with 64 units each): 1.4 and 1.6 for 700 visits of 3,000 and 7,000 codes, 1.6 and 1.9 for
-2,000 visits. The plain form holds several tensors of visits × codes: with `--memory`, the peak rises by 88 MB against
-34 for 700 visits of 7,000 codes and by 221 MB against 50 for 2,000.
+Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
+24 blocks with 64 units each, two runs on a busy machine): 1.0 to 1.1 and 1.2 for 700 visits of 3,000 and 7,000 codes,
+1.1 to 1.3 and 1.3 to 1.6 for 2,000 visits. With `--memory`, the peak rises by 81 MB against 35 for 700 visits of 7,000
+codes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Scratch, SparseTargets, Tile, bce_of_logits, slopes_, tiles
@@ -86,12 +87,12 @@ class BlockParts(NamedTuple):
 def block_bce_plain(
     parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float = 1.0
 ) -> Tensor:
-    """The summed loss, each visit with its own row and each block with its own product, left to autograd."""
-    history, inner, weight, lifted, bias = parts
-    n_shared = len(inner) - len(history) + 1
-    rows = torch.cat([history[:1].expand(n_shared, -1), history[1:]])
-    lift = [inner[:, k] @ part.t() for k, part in enumerate(lifted.split(sizes))]
-    logits = torch.addmm(bias, rows, weight.t()) + torch.cat(lift, dim=1)
+    """The summed loss as autograd differentiates it by itself; the shared row is multiplied once here too."""
+    row_of_visit = (torch.arange(len(parts.inner)) - len(parts.inner) + len(parts.history)).clamp_(min=0)
+    base = F.embedding(row_of_visit, torch.addmm(parts.bias, parts.history, parts.weight.t()))
+    # Parts of a split have cheap gradients; that of a slice is as wide as the whole.
+    blocks = zip(base.split(sizes, dim=1), parts.inner.unbind(1), parts.lifted.split(sizes), strict=True)
+    logits = torch.cat([torch.addmm(start, inner, lifted.t()) for start, inner, lifted in blocks], dim=1)
     return bce_of_logits(logits, targets, positive_weight)
 
 
