@@ -32,12 +32,12 @@ def describe(
     """Say how large a cohort is, how long its tail, how alike its visits, and what was dropped on the way."""
     from adapcla.errors import UsageError
     from adapcla.records import Cohort
-    from adapcla.records.description import describe as told_of
+    from adapcla.records.description import describe as description_of
 
     if figure is not None and figure.suffix.lower() not in _FORMATS:
         raise UsageError(f"--figure {figure}\nexpected: a file ending in {' or '.join(_FORMATS)}")
     patients = Cohort.open(cohort)
-    told = told_of(patients, seed)
+    description = description_of(patients, seed)
     if figure is not None:
         from adapcla.report import style
         from adapcla.report.figures.longtail import longtail
@@ -45,12 +45,12 @@ def describe(
         style.save(longtail(patients), figure)
         console.say(f"figure: {figure}")
     if as_json:
-        emit(told)
+        emit(description)
     else:
-        _show(cohort, told)
+        _show(cohort, description)
 
 
-def _show(folder: Path, told: dict[str, Any]) -> None:
+def _show(folder: Path, description: dict[str, Any]) -> None:
     """Print the description as tables for people."""
     from rich.console import Console
     from rich.table import Table
@@ -58,11 +58,11 @@ def _show(folder: Path, told: dict[str, Any]) -> None:
 
     screen = Console(highlight=False)
     # Headings are lines of their own: a title of a narrow table would be broken to its width.
-    screen.print(Text(f"{folder.name} ({told['source']})", style="italic"))
+    screen.print(Text(f"{folder.name} ({description['source']})", style="italic"))
     plain = Table(show_header=False, box=None)
     plain.add_column(style="bold")
     plain.add_column()
-    for name, value in _lines(told):
+    for name, value in _lines(description):
         plain.add_row(name, value)
     screen.print(plain)
     screen.print(Text("\nHow the codes are used", style="italic"))
@@ -70,7 +70,7 @@ def _show(folder: Path, told: dict[str, Any]) -> None:
     parts.add_column("stratum")
     for heading in ("codes", "% of codes", "% of entries", "visits a code"):
         parts.add_column(heading, justify="right")
-    for name, part in _parts(told):
+    for name, part in _parts(description):
         parts.add_row(
             name,
             f"{part['codes']:,}",
@@ -79,25 +79,25 @@ def _show(folder: Path, told: dict[str, Any]) -> None:
             "–" if part["lowest"] is None else f"{part['lowest']:,} to {part['highest']:,}",
         )
     screen.print(parts)
-    if told["dropped"]:
+    if description["dropped"]:
         screen.print(Text("\nDropped while reading", style="italic"))
         dropped = Table(show_header=False, box=None)
         dropped.add_column(style="bold")
         dropped.add_column(justify="right")
-        for reason, n in sorted(told["dropped"].items()):
+        for reason, n in sorted(description["dropped"].items()):
             dropped.add_row(str(reason), f"{n:,}" if isinstance(n, int) else str(n))
         screen.print(dropped)
 
 
-def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and values of the first table."""
-    tail, overlap = told["long_tail"], told["overlap"]
-    yield "patients", f"{told['patients']:,}"
-    yield "visits", f"{told['visits']:,}"
-    yield "codes", f"{told['codes']:,}" + (f", {tail['absent']:,} of them in no visit" if tail["absent"] else "")
-    visits = told["visits_per_patient"]
+    tail, overlap = description["long_tail"], description["overlap"]
+    yield "patients", f"{description['patients']:,}"
+    yield "visits", f"{description['visits']:,}"
+    yield "codes", f"{description['codes']:,}" + (f", {tail['absent']:,} of them in no visit" if tail["absent"] else "")
+    visits = description["visits_per_patient"]
     yield "visits a patient", f"{_spread(visits)}; {_percent(visits['one_visit'])} have one"
-    yield "codes a visit", _spread(told["codes_per_visit"])
+    yield "codes a visit", _spread(description["codes_per_visit"])
     yield (
         "long tail",
         f"half of all entries are of {tail['codes_with_half_of_entries']:,} codes; "
@@ -108,24 +108,24 @@ def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "next-visit overlap", f"{overlap['next_visit']:.3f} (somebody else's visit: {others}; Jaccard)"
     else:
         yield "next-visit overlap", f"not known: {overlap['reason']}"
-    if told["days"] is not None and told["days"]["between_visits"]["median"] is not None:
-        yield "days between visits", f"median {told['days']['between_visits']['median']:,.0f}"
-    for name, domain in told["domains"].items():
+    if description["days"] is not None and description["days"]["between_visits"]["median"] is not None:
+        yield "days between visits", f"median {description['days']['between_visits']['median']:,.0f}"
+    for name, domain in description["domains"].items():
         yield f"domain {name}", f"{domain['codes']:,} codes, {_percent(domain['share_of_entries'])} of entries"
-    for name, categories in told["attributes"].items():
+    for name, categories in description["attributes"].items():
         shown = list(categories.items())[:_MOST_CATEGORIES]
         more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""
         yield name, ", ".join(f"{category} {n:,}" for category, n in shown) + more
-    if told["labels"]:
-        yield "labels", f"{len(told['labels'])}"
-    if not told["dropped"]:
+    if description["labels"]:
+        yield "labels", f"{len(description['labels'])}"
+    if not description["dropped"]:
         yield "dropped", "nothing"
 
 
-def _parts(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parts(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of the second table; the band of one visit is there already, as the singletons."""
-    yield from told["strata"].items()
-    yield from ((f"in {band} visits", part) for band, part in told["bands"].items() if band != "1")
+    yield from description["strata"].items()
+    yield from ((f"in {band} visits", part) for band, part in description["bands"].items() if band != "1")
 
 
 def _spread(values: dict[str, Any]) -> str:

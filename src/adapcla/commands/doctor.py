@@ -25,14 +25,14 @@ def doctor(
     """Say what is installed, how much room there is, and whether training and sampling work here; needs no network."""
     from adapcla.experiment.doctor import examined, self_test
 
-    found = examined(folder)
+    report = examined(folder)
     # The bars of the tiny runs would say nothing that the table below does not.
     os.environ["ADAPCLA_QUIET"] = "1"
     checks = self_test() if test else []
     if as_json:
-        emit({**found, "checks": [check._asdict() for check in checks]})
+        emit({**report, "checks": [check._asdict() for check in checks]})
     else:
-        for name, value in found.items():
+        for name, value in report.items():
             for line in _lines(name, value):
                 typer.echo(line)
         for check in checks:
@@ -50,8 +50,8 @@ def _lines(name: str, value: object) -> list[str]:
     """
     words = {True: "yes", False: "no", None: "not installed"}
     if isinstance(value, dict):
-        told = ", ".join(f"{key} {words.get(item, item)}" for key, item in value.items())
-        return [f"{name}: {told}"]
+        items = ", ".join(f"{key} {words.get(item, item)}" for key, item in value.items())
+        return [f"{name}: {items}"]
     if isinstance(value, list):
         return [f"{name}: {item}" for item in value]
     return [f"{name}: {value}"]

@@ -29,7 +29,7 @@ def methods(as_json: AsJson = False) -> None:
 def _lines(row: dict[str, Any]) -> list[str]:
     """A row for people."""
     size = row["parameters"]
-    told = [
+    lines = [
         f"{row['name']}  [{row['paper']}]",
         f"  {row['summary']}",
         f"  starts from {row['starts_from']}; {size:,} parameters at {row['codes']:,} codes; {row['passes']:g} passes"
@@ -37,4 +37,4 @@ def _lines(row: dict[str, Any]) -> list[str]:
         else f"  starts from {row['starts_from']}; nothing is trained",
         f"  supports: {', '.join(row['supports']) or 'sampling only'}",
     ]
-    return told + ([f"  note: {row['note']}"] if row["note"] else [])
+    return lines + ([f"  note: {row['note']}"] if row["note"] else [])

@@ -28,9 +28,9 @@ def report(
 
     if out.exists() and not overwrite:
         raise ExistsError(f"{out} exists\nto do: name another --out, or add --overwrite")
-    found = [study for folder in folders for study in studies_in(folder)]
-    page = write_page(found, out)
+    studies = [study for folder in folders for study in studies_in(folder)]
+    page = write_page(studies, out)
     if as_json:
-        emit({"report": str(page), "experiments": [study.name for study in found]})
+        emit({"report": str(page), "experiments": [study.name for study in studies]})
     else:
         typer.echo(str(page))

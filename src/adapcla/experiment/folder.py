@@ -76,27 +76,27 @@ class RunFolder:
         return self.root / REPORT
 
 
-def stamp(place: Path) -> dict[str, Any]:
+def stamp(folder: Path) -> dict[str, Any]:
     """What is known of a finished stage; empty where it is not finished."""
     try:
-        return read_json(place / STAMP) if (place / STAMP).is_file() else {}
+        return read_json(folder / STAMP) if (folder / STAMP).is_file() else {}
     except InputError:
         # A torn stamp is no stamp: the stage is done again.
         return {}
 
 
-def is_done(place: Path, key: str) -> bool:
+def is_done(folder: Path, key: str) -> bool:
     """Whether the stage at this place was finished with the settings of this key."""
-    return stamp(place).get("key") == key
+    return stamp(folder).get("key") == key
 
 
 @contextmanager
-def making(place: Path, key: str, **facts: Any) -> Iterator[dict[str, Any]]:
+def making(folder: Path, key: str, **facts: Any) -> Iterator[dict[str, Any]]:
     """Stamp the stage as finished when the block ends well; the block may add facts to what it is given."""
-    (place / STAMP).unlink(missing_ok=True)
+    (folder / STAMP).unlink(missing_ok=True)
     begin = time.monotonic()
-    told = dict(facts)
-    yield told
-    place.mkdir(parents=True, exist_ok=True)
-    content = {"key": key, "seconds": round(time.monotonic() - begin, 2), **told}
-    write_json(place / STAMP, content)
+    gathered = dict(facts)
+    yield gathered
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"key": key, "seconds": round(time.monotonic() - begin, 2), **gathered}
+    write_json(folder / STAMP, content)

@@ -94,8 +94,8 @@ class Plan:
     def generator(self, row: str, seed: int) -> Generator:
         """A fitted row."""
         method, settings = self.rows[row]
-        place, key = self.folder.fit(row, seed), self.fit_key(row, seed)
-        return stages.trained(place, key, method, settings, seed, self.parts["train"], self.parts["valid"])
+        results, key = self.folder.fit(row, seed), self.fit_key(row, seed)
+        return stages.trained(results, key, method, settings, seed, self.parts["train"], self.parts["valid"])
 
     @property
     def n_patients(self) -> int:
@@ -107,13 +107,13 @@ class Plan:
         sizes = sizes_of(self.spec, stamp(self.folder.data))
         yield Step("prepare", self.spec.data.source, self.folder.data, self.data_key, 5.0, lambda: self.parts)
         for name in self.spec.targets:
-            place, key = self.folder.target(name), self.target_key(name)
-            yield Step("prepare", name, place, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
+            results, key = self.folder.target(name), self.target_key(name)
+            yield Step("prepare", name, results, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
         for name in REFERENCES if judged_alone(self.spec) else ():
             seconds = evaluation_seconds(self.spec.evaluate, sizes)
             key = stages.scores_key(self.data_key, self.spec.evaluate, name, self.spec.sample.patients)
-            place = self.folder.reference(name)
-            yield Step("evaluate", name, place, key, seconds, partial(self._score_reference, name, place, key))
+            results = self.folder.reference(name)
+            yield Step("evaluate", name, results, key, seconds, partial(self._score_reference, name, results, key))
         for row in self.rows:
             for seed in self.spec.fit.seeds:
                 yield from self._row_steps(row, seed, sizes)
@@ -160,13 +160,13 @@ class Plan:
 
     def _sample(self, row: str, seed: int, draw: int) -> None:
         """Patients of a fit."""
-        place, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
-        stages.sampled(place, key, self.generator(row, seed), self.n_patients, draw)
+        results, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
+        stages.sampled(results, key, self.generator(row, seed), self.n_patients, draw)
 
-    def _score_reference(self, name: str, place: Path, key: str) -> None:
+    def _score_reference(self, name: str, results: Path, key: str) -> None:
         """The scores of a reference in the place of a synthetic cohort."""
-        made = REFERENCES[name](self.parts["train"], self.n_patients, self.spec.evaluate.seed)
-        stages.scored(place, key, name, made, self.parts, self.spec.evaluate, cache=self.folder.cache)
+        cohort = REFERENCES[name](self.parts["train"], self.n_patients, self.spec.evaluate.seed)
+        stages.scored(results, key, name, cohort, self.parts, self.spec.evaluate, cache=self.folder.cache)
 
     def _score(self, row: str, seed: int, draw: int) -> None:
         """The scores of a sample."""
@@ -186,46 +186,46 @@ class Plan:
         """Sample towards a target by each mode, and judge against the target's own patients."""
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
         for mode in target.modes:
-            place = self.folder.steered(row, seed, name, mode) / "scores"
-            key = stages.scores_key(self.steered_key(row, seed, name, mode), self._asked_of_steered, "target")
+            results = self.folder.steered(row, seed, name, mode) / "scores"
+            key = stages.scores_key(self.steered_key(row, seed, name, mode), self._evaluated_of_steered, "target")
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)
-            cost += evaluation_seconds(self._asked_of_steered, sizes)
+            cost += evaluation_seconds(self._evaluated_of_steered, sizes)
             work = partial(self._steer, row, seed, name, mode, key)
             # Modes differ by twelve times in what they cost.
             what = f"{row} seed {seed} to {name}, {mode}"
-            yield Step("steer", what, place, key, cost, work, f"{row} {mode}", (row, seed))
+            yield Step("steer", what, results, key, cost, work, f"{row} {mode}", (row, seed))
 
     @property
-    def _asked_of_steered(self) -> EvaluateSpec:
+    def _evaluated_of_steered(self) -> EvaluateSpec:
         """What is judged of a steered sample: the suites that speak of populations."""
-        asked = self.spec.evaluate
-        suites = tuple(suite for suite in asked.suites if suite in ("tail", "fidelity", "utility"))
-        return asked.model_copy(update={"suites": suites})
+        judged = self.spec.evaluate
+        suites = tuple(suite for suite in judged.suites if suite in ("tail", "fidelity", "utility"))
+        return judged.model_copy(update={"suites": suites})
 
     def _steer(self, row: str, seed: int, name: str, mode: str, of_scores: str) -> None:
         """Patients towards a target, and their scores against the target's own patients."""
         target, parts = self.spec.targets[name], self.target_parts(name)
-        place, wanted = self.folder.steered(row, seed, name, mode), parts["train"].prevalence()
+        results, prevalence = self.folder.steered(row, seed, name, mode), parts["train"].prevalence()
         key = self.steered_key(row, seed, name, mode)
-        if is_done(place / "sample", key):
-            made = Cohort.open(place / "sample")
+        if is_done(results / "sample", key):
+            cohort = Cohort.open(results / "sample")
         else:
             generator = self.generator(row, seed)
-            steering = self._steering(generator, target, wanted, mode, seed)
-            made = stages.sampled(place / "sample", key, generator, self.n_patients, 1, steering)
-        asked, cache = self._asked_of_steered, self.folder.cache
-        stages.scored(place / "scores", of_scores, row, made, parts, asked, target=wanted, cache=cache)
+            steering = self._steering(generator, target, prevalence, mode, seed)
+            cohort = stages.sampled(results / "sample", key, generator, self.n_patients, 1, steering)
+        judged, cache = self._evaluated_of_steered, self.folder.cache
+        stages.scored(results / "scores", of_scores, row, cohort, parts, judged, target=prevalence, cache=cache)
 
     def _steering(
-        self, generator: Generator, target: TargetSpec, wanted: Prevalence, mode: str, seed: int
+        self, generator: Generator, target: TargetSpec, prevalence: Prevalence, mode: str, seed: int
     ) -> Steering | None:
         """The shift of a mode; None where nothing is steered."""
         from adapcla.generators.steering import closed_loop, steer
 
         if mode == "none":
             return None
-        told = wanted.suppressed(target.min_cell) if target.min_cell else wanted
-        steering = steer(generator.model, _below_one(told), target.strength)
+        shared = prevalence.suppressed(target.min_cell) if target.min_cell else prevalence
+        steering = steer(generator.model, _below_one(shared), target.strength)
         if mode == "paper":
             return steering
         return closed_loop(generator.model, steering, seed, pilot=min(20_000, 4 * self.n_patients))

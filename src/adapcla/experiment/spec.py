@@ -229,7 +229,7 @@ def read_spec(path: str | Path, changes: dict[str, Any] | None = None) -> Spec:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        shipped = ", ".join(sorted(found.stem for found in file.parent.glob("*.toml"))) or "none"
+        shipped = ", ".join(sorted(toml.stem for toml in file.parent.glob("*.toml"))) or "none"
         raise UsageError(
             f"{file}: {error.strerror or 'not readable'}\nto do: name a TOML; beside it are: {shipped}"
         ) from None
@@ -238,7 +238,7 @@ def read_spec(path: str | Path, changes: dict[str, Any] | None = None) -> Spec:
     return spec_from(content, changes, str(file))
 
 
-def spec_from(content: dict[str, Any], changes: dict[str, Any] | None = None, place: str = "specification") -> Spec:
+def spec_from(content: dict[str, Any], changes: dict[str, Any] | None = None, source: str = "specification") -> Spec:
     """The specification that a nested dictionary stands for; a key that is not known is named with the nearest one.
 
     >>> spec_from({"name": "a"}, {"fit.seeds": [1, 2]}).fit.seeds
@@ -254,7 +254,7 @@ def spec_from(content: dict[str, Any], changes: dict[str, Any] | None = None, pl
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{place}: {_told(error)}") from None
+        raise UsageError(f"{source}: {_first_fault(error)}") from None
 
 
 def _put(content: dict[str, Any], names: list[str], value: Any) -> None:
@@ -266,21 +266,21 @@ def _put(content: dict[str, Any], names: list[str], value: Any) -> None:
     content[names[-1]] = value
 
 
-def _told(error: ValidationError) -> str:
+def _first_fault(error: ValidationError) -> str:
     """The first thing that is wrong, by the key that a person wrote."""
     first = error.errors()[0]
-    place = [str(part) for part in first["loc"]]
+    keys = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(place[-1], _fields_at(place[:-1]), n=1, cutoff=0.4)
-        hint = f"; did you mean {'.'.join([*place[:-1], near[0]])!r}?" if near else ""
-        return f"no setting is called {'.'.join(place)!r}{hint}"
-    return f"{'.'.join(place) or 'specification'}: {first['msg'].removeprefix('Value error, ')}"
+        near = difflib.get_close_matches(keys[-1], _fields_at(keys[:-1]), n=1, cutoff=0.4)
+        hint = f"; did you mean {'.'.join([*keys[:-1], near[0]])!r}?" if near else ""
+        return f"no setting is called {'.'.join(keys)!r}{hint}"
+    return f"{'.'.join(keys) or 'specification'}: {first['msg'].removeprefix('Value error, ')}"
 
 
-def _fields_at(place: list[str]) -> list[str]:
+def _fields_at(keys: list[str]) -> list[str]:
     """The names that are allowed at a place of the specification."""
     model: Any = Spec
-    names = list(place)
+    names = list(keys)
     while names:
         field = model.model_fields.get(names.pop(0))
         if field is None:
@@ -297,12 +297,12 @@ def _fields_at(place: list[str]) -> list[str]:
 
 def data_path(data: DataSpec) -> Path:
     """The file or folder of a data specification; an error that says what to set where it is absent."""
-    place = data_folder() / Path(data.path).expanduser()
-    if not place.exists():
+    path = data_folder() / Path(data.path).expanduser()
+    if not path.exists():
         raise InputError(
             "no data there",
-            path=place,
+            path=path,
             expected=f"what `adapcla import {data.source}` reads",
             remedy="add --set data.path=/where/it/is, or set ADAPCLA_DATA to the folder of data (docs/data.md)",
         )
-    return place
+    return path

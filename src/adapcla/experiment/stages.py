@@ -44,8 +44,8 @@ def data_key(data: DataSpec, split: SplitSpec) -> str:
     content, of_split = data.model_dump(mode="json"), split.model_dump(exclude_none=True)
     if data.source == "planted":
         return key_of({name: content[name] for name in ("planted", "where", "min_patients", "patients")}, of_split)
-    place = data_path(data)
-    inputs = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    folder = data_path(data)
+    inputs = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     seen = [[path.name, path.stat().st_size, _mark(path)] for path in inputs]
     return key_of(content, seen, of_split)
 
@@ -56,21 +56,21 @@ def _mark(path: Path) -> str | int:
     return path.stat().st_mtime_ns if large else files.sha256_of(path)
 
 
-def prepared(data: DataSpec, split: SplitSpec, place: Path, key: str) -> dict[str, Cohort]:
+def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str) -> dict[str, Cohort]:
     """The parts of the cohort by name, read, cut and divided unless that is done already."""
-    if not is_done(place, key):
-        with making(place, key) as facts:
+    if not is_done(folder, key):
+        with making(folder, key) as facts:
             whole = read_data(data)
             if split.within is not None:
                 whole = divided(whole, split.within)["train"]
             parts = divided(whole, split.seed, split.control)
             from adapcla.records.description import describe
 
-            save_parts(parts, place, overwrite=True)
+            save_parts(parts, folder, overwrite=True)
             facts["description"] = describe(whole)
             facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
-            say(f"prepared {place}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
-    return open_parts(place)
+            say(f"prepared {folder}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
+    return open_parts(folder)
 
 
 def read_data(data: DataSpec) -> Cohort:
@@ -103,8 +103,8 @@ def _only(cohort: Cohort, name: str, categories: list[str]) -> Cohort:
     absent = [category for category in categories if category not in attribute.categories]
     if absent:
         raise UsageError(f"data.where.{name}: no {absent[0]!r}; expected some of {', '.join(attribute.categories)}")
-    wanted = [attribute.categories.index(category) for category in categories]
-    return cohort.subset(np.flatnonzero(np.isin(np.asarray(attribute.values), wanted)))
+    positions = [attribute.categories.index(category) for category in categories]
+    return cohort.subset(np.flatnonzero(np.isin(np.asarray(attribute.values), positions)))
 
 
 # ---- train and sample ---------------------------------------------------------------------------------------
@@ -114,90 +114,92 @@ def fit_key(of_data: str, method: str, settings: dict[str, Any], seed: int) -> s
 
 
 def trained(
-    place: Path, key: str, method: str, settings: dict[str, Any], seed: int, train: Cohort, valid: Cohort
+    folder: Path, key: str, method: str, settings: dict[str, Any], seed: int, train: Cohort, valid: Cohort
 ) -> Generator:
     """The fitted row, trained (or taken up where it was stopped) unless that is done already."""
     generator = generator_for(method, **{**settings, "seed": seed})
-    if is_done(place, key):
-        return load(place)
-    with making(place, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
-        say(f"train {place}")
+    if is_done(folder, key):
+        return load(folder)
+    with making(folder, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
+        say(f"train {folder}")
         forget_peak_memory()
-        stale = _begun_otherwise(place, generator, train, valid)
-        train_run(generator, train, valid, place, resume=not stale, overwrite=stale)
-        found = files.read_json(place / OUTCOME)
-        facts["costs"] = {name: found.get(name) for name in COSTS}
-    return load(place)
+        stale = _begun_otherwise(folder, generator, train, valid)
+        train_run(generator, train, valid, folder, resume=not stale, overwrite=stale)
+        outcome = files.read_json(folder / OUTCOME)
+        facts["costs"] = {name: outcome.get(name) for name in COSTS}
+    return load(folder)
 
 
-def _begun_otherwise(place: Path, generator: Generator, train: Cohort, valid: Cohort) -> bool:
+def _begun_otherwise(folder: Path, generator: Generator, train: Cohort, valid: Cohort) -> bool:
     """Whether the folder holds something that this fit cannot go on with."""
-    if not (place / ASKED).is_file():
-        return place.exists()
+    if not (folder / ASKED).is_file():
+        return folder.exists()
     try:
-        before = files.read_json(place / ASKED)
+        before = files.read_json(folder / ASKED)
     except InputError:
         return True
     now = {"fingerprint": generator.settings.fingerprint(), "train": train.fingerprint, "valid": valid.fingerprint}
     return any(before.get(name) != value for name, value in now.items())
 
 
-def sampled(place: Path, key: str, generator: Generator, n: int, seed: int, steering: Steering | None = None) -> Cohort:
+def sampled(
+    folder: Path, key: str, generator: Generator, n: int, seed: int, steering: Steering | None = None
+) -> Cohort:
     """Patients of a fit in a cohort folder, drawn unless that is done already."""
-    if not is_done(place, key):
-        with making(place, key, seed=seed):
-            fresh = not place.exists()
-            write_sample(generator.model, n, seed, place, steering=steering, resume=fresh, overwrite=not fresh)
-    return Cohort.open(place)
+    if not is_done(folder, key):
+        with making(folder, key, seed=seed):
+            fresh = not folder.exists()
+            write_sample(generator.model, n, seed, folder, steering=steering, resume=fresh, overwrite=not fresh)
+    return Cohort.open(folder)
 
 
-def copied(place: Path, key: str, path: Path) -> Cohort:
+def copied(folder: Path, key: str, path: Path) -> Cohort:
     """Patients that were made elsewhere, kept beside the rest so that the folder stays whole."""
-    if not is_done(place, key):
-        with making(place, key):
-            Cohort.open(path).save(place, overwrite=True)
-    return Cohort.open(place)
+    if not is_done(folder, key):
+        with making(folder, key):
+            Cohort.open(path).save(folder, overwrite=True)
+    return Cohort.open(folder)
 
 
 # ---- evaluate -----------------------------------------------------------------------------------------------
-def scores_key(of_sample: str, asked: EvaluateSpec, *more: Any) -> str:
+def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
     """What scores depend on."""
-    return key_of(of_sample, asked.model_dump(mode="json"), __version__, *more)
+    return key_of(of_sample, spec.model_dump(mode="json"), __version__, *more)
 
 
 def scored(
-    place: Path,
+    folder: Path,
     key: str,
     name: str,
     synthetic: Cohort,
     parts: dict[str, Cohort],
-    asked: EvaluateSpec,
+    spec: EvaluateSpec,
     target: Prevalence | None = None,
     generator: Generator | None = None,
     cache: Path | None = None,
 ) -> Scores:
     """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
-    if is_done(place, key):
-        return Scores.open(place)
-    with making(place, key):
-        say(f"evaluate {name}: {place}")
+    if is_done(folder, key):
+        return Scores.open(folder)
+    with making(folder, key):
+        say(f"evaluate {name}: {folder}")
         kept: dict[str, Any] = {}
         scores = evaluate(
             parts["train"],
             parts["test"],
             synthetic,
-            suites=asked.suites,
+            suites=spec.suites,
             control=parts.get("control"),
             target=target,
             method=name,
-            seed=asked.seed,
-            quick=asked.quick,
+            seed=spec.seed,
+            quick=spec.quick,
             cache=cache,
-            evidence=_likelihoods(generator, parts) if "privacy" in asked.suites else None,
-            observe=lambda comparison: kept.update(curves_of(comparison, asked.suites)),
+            evidence=_likelihoods(generator, parts) if "privacy" in spec.suites else None,
+            observe=lambda comparison: kept.update(curves_of(comparison, spec.suites)),
         )
-        scores.save(place, overwrite=True)
-        files.write_json(place / CURVES, kept)
+        scores.save(folder, overwrite=True)
+        files.write_json(folder / CURVES, kept)
     return scores
 
 

@@ -46,15 +46,15 @@ class Study:
     @classmethod
     def open(cls, folder: str | Path) -> Study:
         """The experiment in a folder."""
-        place = Path(folder)
-        if not (place / ABOUT).is_file():
+        root = Path(folder)
+        if not (root / ABOUT).is_file():
             raise InputError(
                 f"no {ABOUT} there",
-                path=place,
+                path=root,
                 expected="the folder of a finished experiment",
                 remedy="run it first: adapcla run experiments/NAME.toml --out DIR",
             )
-        return cls(place, read_json(place / ABOUT))
+        return cls(root, read_json(root / ABOUT))
 
     # ---- what was asked -------------------------------------------------------------------------------------
     @property
@@ -190,10 +190,10 @@ class Study:
             keep = keep & (pl.col("row") == row)
         for name, value in where.items():
             keep = keep & (pl.col(name) == value)
-        found = table.filter(keep).select(who.alias("x"), "low", "high", "fit").drop_nulls("x")
-        if found.is_empty():
+        numbers = table.filter(keep).select(who.alias("x"), "low", "high", "fit").drop_nulls("x")
+        if numbers.is_empty():
             return self._judged_alone(who.meta.output_name(), metric, stratum)
-        return summarised(found, references=who.meta.output_name() != "value")
+        return summarised(numbers, references=who.meta.output_name() != "value")
 
     def by_fit(self, row: str, metric: str, stratum: str = "all", **where: str) -> dict[int, float]:
         """A number of a row for each fit seed, as the mean over its samples."""
@@ -203,8 +203,8 @@ class Study:
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
         for name, value in where.items():
             keep = keep & (pl.col(name) == value)
-        found = table.filter(keep).drop_nulls("value").group_by("fit", maintain_order=True).agg(pl.col("value").mean())
-        return dict(zip(found["fit"].to_list(), found["value"].to_list(), strict=True))
+        means = table.filter(keep).drop_nulls("value").group_by("fit", maintain_order=True).agg(pl.col("value").mean())
+        return dict(zip(means["fit"].to_list(), means["value"].to_list(), strict=True))
 
     def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
         """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
@@ -222,9 +222,9 @@ class Study:
         """Which way is better."""
         for table in (self.scores, self.steered):
             if not table.is_empty():
-                found = table.filter(pl.col("metric") == metric)["goal"]
-                if len(found):
-                    return str(found[0])
+                goals = table.filter(pl.col("metric") == metric)["goal"]
+                if len(goals):
+                    return str(goals[0])
         return "none"
 
     def reason(self, row: str, metric: str, stratum: str = "all") -> str:
@@ -232,39 +232,39 @@ class Study:
         if self.scores.is_empty():
             return ""
         keep = (pl.col("row") == row) & (pl.col("metric") == metric) & (pl.col("stratum") == stratum)
-        found = self.scores.filter(keep)["reason"]
-        return str(found[0]) if len(found) else ""
+        reasons = self.scores.filter(keep)["reason"]
+        return str(reasons[0]) if len(reasons) else ""
 
 
 def studies_in(folder: str | Path) -> list[Study]:
     """The experiment in a folder, or those in its folders, by name."""
-    place = Path(folder)
-    if not (place / ABOUT).is_file():
-        inside = sorted(path.parent for path in place.glob(f"*/{ABOUT}"))
+    root = Path(folder)
+    if not (root / ABOUT).is_file():
+        inside = sorted(path.parent for path in root.glob(f"*/{ABOUT}"))
         if inside:
             return [Study.open(path) for path in inside]
-    return [Study.open(place)]
+    return [Study.open(root)]
 
 
-def summarised(found: pl.DataFrame, references: bool = False) -> Measured:
+def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:
     """The mean; between fits of several seeds a Student interval, else the score's own interval.
 
     >>> one = pl.DataFrame({"x": [0.5], "low": [0.4], "high": [0.6], "fit": [1]})
     >>> summarised(one)
     Measured(value=0.5, low=0.4, high=0.6, n=1)
     >>> three = pl.DataFrame({"x": [0.4, 0.5, 0.6], "low": [0.3] * 3, "high": [0.7] * 3, "fit": [1, 2, 3]})
-    >>> found = summarised(three)
-    >>> found.value, found.n, round(found.low, 3)
+    >>> mean = summarised(three)
+    >>> mean.value, mean.n, round(mean.low, 3)
     (0.5, 3, 0.252)
     """
-    means = found.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
+    means = scores.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
     value, n = float(means.mean()), len(means)
     if references:
         return Measured(round(value, 12), None, None, n)
     if n > 1:
         half = student_half(means.tolist())
         return Measured(round(value, 12), value - half, value + half, n)
-    return Measured(value, found["low"].mean(), found["high"].mean(), n)  # type: ignore[arg-type]
+    return Measured(value, scores["low"].mean(), scores["high"].mean(), n)  # type: ignore[arg-type]
 
 
 def student_half(values: Sequence[float]) -> float:

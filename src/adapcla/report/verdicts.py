@@ -29,8 +29,8 @@ class Verdict(NamedTuple):
 def difference(one: Measured, two: Measured, goal: str) -> Measured:
     """How much better `one` is, with an interval from both.
 
-    >>> found = difference(Measured(0.5, 0.4, 0.6, 1), Measured(0.2, 0.1, 0.3, 1), "up")
-    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
+    >>> judged = difference(Measured(0.5, 0.4, 0.6, 1), Measured(0.2, 0.1, 0.3, 1), "up")
+    >>> round(judged.value, 3), round(judged.low, 3), round(judged.high, 3)
     (0.3, 0.159, 0.441)
     """
     sign = -1.0 if goal == "down" else 1.0
@@ -47,8 +47,8 @@ def paired(one: dict[int, float], two: dict[int, float], goal: str) -> Measured 
 
     The same seed gives the same patients in the same order, so that its luck is on both sides.
 
-    >>> found = paired({1: 0.5, 2: 0.7, 3: 0.6}, {1: 0.4, 2: 0.6, 3: 0.5}, "up")
-    >>> round(found.value, 3), round(found.high - found.low, 3), found.n
+    >>> judged = paired({1: 0.5, 2: 0.7, 3: 0.6}, {1: 0.4, 2: 0.6, 3: 0.5}, "up")
+    >>> round(judged.value, 3), round(judged.high - judged.low, 3), judged.n
     (0.1, 0.0, 3)
     """
     fits = sorted(one.keys() & two.keys())
@@ -188,8 +188,8 @@ def privacy_verdicts(study: Study) -> list[Verdict]:
 
 def verdicts(study: Study) -> list[Verdict]:
     """Everything that a study can say of the claims, in order."""
-    found = [verdict(study, claim) for claim in CLAIMS]
-    return [*(one for one in found if one is not None), *steering_verdicts(study), *privacy_verdicts(study)]
+    judged = [verdict(study, claim) for claim in CLAIMS]
+    return [*(one for one in judged if one is not None), *steering_verdicts(study), *privacy_verdicts(study)]
 
 
 def not_assessed(study: Study) -> list[str]:
