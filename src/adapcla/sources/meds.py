@@ -23,6 +23,9 @@ SYSTEM_DOMAINS = {
     "procedure": ("ICD9PROC", "ICD10PCS", "CPT4", "CPT", "HCPCS", "OPCS4", "OPS"),
     "drug": ("RXNORM", "NDC", "ATC", "DRUG", "RX", "CVX"),
 }
+#: Events that an export of this project adds to the codes of a cohort.
+ADMISSION, DISCHARGE, BIRTH, DEATH = "ADMISSION", "DISCHARGE", "MEDS_BIRTH", "MEDS_DEATH"
+EVENTS = (ADMISSION, DISCHARGE, BIRTH, DEATH)
 _ADMITTED, _DISCHARGED = "HOSPITAL_ADMISSION", "HOSPITAL_DISCHARGE"
 # Both grammars met in the wild, as SQL over `code`: KIND//ICD//9//CODE and SYSTEM/CODE.
 _SYSTEM = """CASE
@@ -92,11 +95,11 @@ def _load_own(bench: Workbench, table: Table, book: Codebook) -> None:
     bench.load("events", table, {**_columns(table), "visit": table.column("visit_id")})
     bench.run(
         """CREATE VIEW visits AS SELECT patient, visit, time AS date, '' AS day, '' AS sequence FROM events
-           WHERE time <> ''"""
+           WHERE visit <> ''"""
     )
     bench.run(
-        """CREATE VIEW entries AS SELECT patient, visit, code, '' AS system, 'diagnosis' AS domain FROM events
-           WHERE time <> ''"""
+        f"""CREATE VIEW entries AS SELECT patient, visit, code, '' AS system, 'diagnosis' AS domain FROM events
+            WHERE time <> '' AND code NOT IN {EVENTS}"""
     )
     book.make_people(bench, "SELECT patient, code AS key FROM events WHERE time = ''")
 

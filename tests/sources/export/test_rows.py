@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from tests.sources.cohorts import cohorts
 
 from adapcla.errors import InputError
-from adapcla.records import Cohort
+from adapcla.records import Attribute, Cohort
 from adapcla.sources.codebook import Codebook
-from adapcla.sources.export.rows import LAST_DAY, blocks, dates, facts
+from adapcla.sources.export.rows import LAST_DAY, age_in, birth_years, blocks, dates, deaths, facts, times
 
 
 @settings(max_examples=30)
@@ -48,3 +48,33 @@ def test_facts_are_known_attributes_and_set_labels_by_patient(tiny_full: Cohort)
         (2, "LABEL//first"),
         (2, "LABEL//second"),
     ]
+
+
+@settings(max_examples=30)
+@given(cohorts())
+def test_visits_of_a_patient_never_overlap_and_stay_on_their_day(cohort: Cohort) -> None:
+    begin, end = times(cohort)
+    assert (begin < end).all()
+    assert (begin.astype("datetime64[D]") == dates(cohort)).all() and (
+        end.astype("datetime64[D]") == dates(cohort)
+    ).all()
+    same = cohort.patient_of_visit[1:] == cohort.patient_of_visit[:-1]
+    assert (end[:-1][same] < begin[1:][same]).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "age"),
+    [("0-9", 5), ("100", 100), (">=85", 85), ("1940", None), ("69-60", None), ("1, 2, 3", None), ("", None)],
+)
+def test_ages_are_read_from_bands_and_numbers_alone(words: str, age: int | None) -> None:
+    assert age_in(words) == age
+
+
+def test_without_attributes_no_birth_or_death_is_known(tiny: Cohort) -> None:
+    assert not birth_years(tiny).any() and not deaths(tiny).any()
+
+
+def test_unknown_values_give_no_birth_or_death() -> None:
+    unknown = {name: Attribute(np.array([-1], dtype=np.int16), ("1",)) for name in ("age", "died")}
+    cohort = Cohort.of([[["A"]]], attributes=unknown)
+    assert not birth_years(cohort).any() and not deaths(cohort).any()

@@ -9,6 +9,7 @@ import numpy as np
 
 from adapcla.records import Cohort
 from adapcla.sources.codebook import LONG, PATIENTS, WIDE
+from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import Block, blocks
 from adapcla.sources.export.sheets import Sheets, plain_cell
 
@@ -16,7 +17,7 @@ from adapcla.sources.export.sheets import Sheets, plain_cell
 FIRST_PATIENT = 9_000_000_000_000
 
 
-def write(cohort: Cohort, folder: Path) -> None:
+def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write long.csv, visits.csv, patients.csv and vocabulary.csv."""
     with Sheets(folder) as sheets:
         for block in blocks(cohort):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adapcla.errors import InputError
 from adapcla.records import Code, Cohort, Kind
 from adapcla.sources.codebook import Codebook
+from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts
 from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UNKNOWN_ORIGIN
 
@@ -35,7 +36,7 @@ _SHAPES = {
 }
 
 
-def write(cohort: Cohort, folder: Path) -> None:
+def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write one NDJSON file a kind of resource; made-up patients carry the tag HTEST, those of unknown origin ours."""
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
     kind = cohort.origin.kind

@@ -8,11 +8,12 @@ import numpy as np
 
 from adapcla.records import Cohort
 from adapcla.sources.codebook import Codebook
+from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import facts
 from adapcla.sources.halo import write_pickles
 
 
-def write(cohort: Cohort, folder: Path) -> None:
+def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write HALO's files; attributes go along as facts, labels as HALO's own label arrays."""
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
     patient, key = facts(cohort)

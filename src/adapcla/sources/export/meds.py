@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from adapcla.errors import InputError
 from adapcla.files import write_json
-from adapcla.records import Cohort
+from adapcla.records import Cohort, Kind
 from adapcla.records.split import parts
+from adapcla.sources import codes
 from adapcla.sources.codebook import NAMES, Codebook
-from adapcla.sources.export.rows import Block, blocks, facts
+from adapcla.sources.export.options import ExportOptions
+from adapcla.sources.export.rows import Block, birth_years, blocks, deaths, facts, times
+from adapcla.sources.meds import ADMISSION, BIRTH, DEATH, DISCHARGE, EVENTS
 from adapcla.version import __version__
 
 if TYPE_CHECKING:
@@ -20,70 +25,115 @@ if TYPE_CHECKING:
 
 #: Subject ids of ours start here, where no hospital's do.
 FIRST_SUBJECT = 9_000_000_000_000
+#: The splits of MEDS, and the split that each part of a cohort is.
+SPLITS = ("train", "tuning", "held_out")
+_SPLIT_OF_PART = {"train": "train", "valid": "tuning", "test": "held_out", "control": "held_out"}
+_DESCRIPTIONS = {
+    ADMISSION: "A visit begins",
+    DISCHARGE: "A visit ends",
+    BIRTH: "Birth, by the age at the first visit",
+    DEATH: "Death, at the end of the last visit",
+}
+#: What the times of a dataset mean, for dataset.json.
+_TIMES = {
+    "calendar": "every subject's first visit is on 2000-01-01, the others as many days later as they were",
+    "visit": "the length of visits is not known: they begin at midnight and end at noon of their day; visits of one "
+    "day share it in their order; codes are known when the visit ends",
+    BIRTH: "derived: 1 January of 2000 less the age at the first visit (the middle of its band, or an open bound)",
+    DEATH: "derived: the cohort knows who died, not when; written at the end of the last visit",
+}
+_NO_DAYS = "the cohort has no days: visits stand on consecutive days, and the distances between them mean nothing"
 
 
-def write(cohort: Cohort, folder: Path) -> None:
+def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write a MEDS dataset; a column `visit_id` keeps the visits, which MEDS itself does not know."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
     from meds.schema import DataSchema
 
-    (folder / "data").mkdir()
-    (folder / "metadata").mkdir()
+    if taken := [name for name in EVENTS if name in cohort.vocabulary.index]:
+        raise InputError(
+            f"a code called {taken[0]}",
+            expected="codes other than the events that MEDS needs",
+            remedy="rename the code, or export to another format",
+        )
+    for name in ("metadata", *(f"data/{split}" for split in SPLITS)):
+        (folder / name).mkdir(parents=True)
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
+    split = _split(cohort, options)
     for number, block in enumerate(blocks(cohort)):
         table = DataSchema.align(_events(block, keys))
         DataSchema.validate(table)
-        pq.write_table(table, folder / "data" / f"{number:04d}.parquet", compression="zstd")
-    _write_metadata(cohort, folder, keys)
+        split_of_row = split[np.asarray(table["subject_id"]) - FIRST_SUBJECT]
+        for position in np.unique(split_of_row):
+            path = folder / "data" / SPLITS[position] / f"{number:04d}.parquet"
+            pq.write_table(table.filter(pa.array(split_of_row == position)), path, compression="zstd")
+    _write_metadata(cohort, folder, keys, split)
+
+
+def _split(cohort: Cohort, options: ExportOptions) -> NDArray[np.int64]:
+    """The position in `SPLITS` of each patient's: as asked for, by the part that the cohort is, or drawn."""
+    name: str | None = options.split
+    if name is None and cohort.origin.parts:
+        name = _SPLIT_OF_PART[cohort.origin.parts[-1].name]
+    elif name is None and cohort.origin.kind is Kind.SYNTHETIC:
+        name = "train"
+    if name is not None:
+        return np.full(cohort.n_patients, SPLITS.index(name), dtype=np.int64)
+    where = parts(cohort.n_patients)
+    drawn = np.zeros(cohort.n_patients, dtype=np.int64)
+    drawn[where.valid], drawn[where.test] = 1, 2
+    return drawn
 
 
 def _events(block: Block, keys: list[str]) -> pa.Table:
-    """Facts without a time, then every code at the time of its visit, subject by subject."""
+    """Facts without a time, then birth, visits with their codes, and death, subject by subject."""
     import pyarrow as pa
 
     cohort = block.cohort
+    names = [*cohort.vocabulary.tokens, *keys, *EVENTS]
+    event = {name: len(names) - len(EVENTS) + number for number, name in enumerate(EVENTS)}
+    begin, end = times(cohort)
     fact_patient, fact_key = facts(cohort)
-    visit = block.cohort.visit_of_entry
-    patient = np.concatenate([fact_patient, cohort.patient_of_visit[visit]])
-    # Stable: facts stand before entries, entries keep the order of visits.
-    order = np.argsort(patient, kind="stable")
-    is_fact = (np.arange(len(patient)) < len(fact_patient))[order]
-    number = np.concatenate([fact_key + cohort.n_codes, np.asarray(cohort.codes, dtype=np.int64)])[order]
-    visit_id = np.concatenate([np.zeros(len(fact_patient), dtype=np.int64), block.visits[visit]])[order]
-    time = np.concatenate([np.repeat(block.dates[:1], len(fact_patient)), block.dates[visit]])[order]
-    names = pa.array([*cohort.vocabulary.tokens, *keys], pa.string())
+    born = birth_years(cohort)
+    known, dead = np.flatnonzero(born), np.flatnonzero(deaths(cohort))
+    visits, visit = np.arange(cohort.n_visits), cohort.visit_of_entry
+    of_visit = cohort.patient_of_visit
+    # Of each kind of event: patient, time, code, and the visit (-1: none). Facts have no time, which sorts first.
+    pieces: list[tuple[Any, Any, Any, Any]] = [
+        (fact_patient, np.datetime64("NaT", "us"), fact_key + cohort.n_codes, -1),
+        (known, (born[known] - 1970).astype("datetime64[Y]").astype("datetime64[us]"), event[BIRTH], -1),
+        (of_visit, begin, event[ADMISSION], visits),
+        (of_visit[visit], end[visit], np.asarray(cohort.codes, dtype=np.int64), visit),
+        (of_visit, end, event[DISCHARGE], visits),
+        (dead, end[block.last_visit[dead]], event[DEATH], -1),
+    ]
+    patient, time, number, stay = (
+        np.concatenate([np.broadcast_to(piece[column], len(piece[0])) for piece in pieces]) for column in range(4)
+    )
+    # Stable: what happens at one time stands in the order of the pieces.
+    order = np.lexsort((time.view(np.int64), patient))
+    time, stay = time[order], stay[order]
     return pa.table(
         {
             "subject_id": pa.array(patient[order] + block.first_patient + FIRST_SUBJECT, pa.int64()),
-            "time": pa.array(time.astype("datetime64[us]"), pa.timestamp("us"), mask=is_fact),
-            "code": names.take(pa.array(number)),
-            "visit_id": pa.array(visit_id, pa.int64(), mask=is_fact),
+            "time": pa.array(time, pa.timestamp("us"), mask=np.isnat(time)),
+            "code": pa.array(names, pa.string()).take(pa.array(number[order])),
+            "numeric_value": pa.nulls(len(order), pa.float32()),
+            "visit_id": pa.array(stay + block.first_visit, pa.int64(), mask=stay < 0),
         }
     )
 
 
-def _write_metadata(cohort: Cohort, folder: Path, keys: list[str]) -> None:
+def _write_metadata(cohort: Cohort, folder: Path, keys: list[str], split: NDArray[np.int64]) -> None:
     """Write the list of codes, the split of subjects and what the dataset is."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from meds import schema
 
-    listed = cohort.vocabulary.codes
-    codes = pa.table(
-        {
-            "code": pa.array([*cohort.vocabulary.tokens, *keys], pa.string()),
-            "description": pa.array([*(code.description or None for code in listed), *[None] * len(keys)], pa.string()),
-            "parent_codes": pa.nulls(len(listed) + len(keys), pa.list_(pa.string())),
-            "domain": pa.array([*(code.domain for code in listed), *["other"] * len(keys)], pa.string()),
-        }
-    )
-    pq.write_table(schema.CodeMetadataSchema.align(codes), folder / schema.code_metadata_filepath)
-    where = parts(cohort.n_patients)
-    part = np.zeros(cohort.n_patients, dtype=np.int64)
-    part[where.valid], part[where.test] = 1, 2
-    split = pa.array([schema.train_split, schema.tuning_split, schema.held_out_split]).take(pa.array(part))
+    pq.write_table(schema.CodeMetadataSchema.align(_code_table(cohort, keys)), folder / schema.code_metadata_filepath)
     subjects = np.arange(cohort.n_patients, dtype=np.int64) + FIRST_SUBJECT
-    splits = pa.table({"subject_id": pa.array(subjects), "split": split})
+    splits = pa.table({"subject_id": pa.array(subjects), "split": pa.array(SPLITS).take(pa.array(split))})
     pq.write_table(schema.SubjectSplitSchema.align(splits), folder / schema.subject_splits_filepath)
     dataset = {
         "dataset_name": NAMES[cohort.origin.kind],
@@ -92,6 +142,32 @@ def _write_metadata(cohort: Cohort, folder: Path, keys: list[str]) -> None:
         "etl_version": __version__,
         "meds_version": version("meds"),
         "other_extension_columns": ["visit_id"],
+        "times": {**_TIMES, "calendar": _NO_DAYS} if cohort.days is None else _TIMES,
     }
     schema.DatasetMetadataSchema.validate(dataset)
     write_json(folder / schema.dataset_metadata_filepath, dataset)
+
+
+def _code_table(cohort: Cohort, keys: list[str]) -> pa.Table:
+    """Every code with its description and parents; facts, events, and the parents themselves are listed too."""
+    import pyarrow as pa
+
+    listed = cohort.vocabulary
+    parents = codes.categories(listed)
+    rows = [
+        (code.token, code.description, None if parent is None else [parent.token], code.domain)
+        for code, parent in zip(listed.codes, parents, strict=True)
+    ]
+    rows += [(key, key.replace("//", ": "), None, "other") for key in keys]
+    rows += [(name, _DESCRIPTIONS[name], None, "other") for name in EVENTS]
+    above = {parent.token: parent for parent in parents if parent is not None and parent.token not in listed.index}
+    rows += [(token, parent.description, None, parent.domain) for token, parent in sorted(above.items())]
+    code, description, parent_codes, domain = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "code": pa.array(code, pa.string()),
+            "description": pa.array([text or None for text in description], pa.string()),
+            "parent_codes": pa.array(parent_codes, pa.list_(pa.string())),
+            "domain": pa.array(domain, pa.string()),
+        }
+    )

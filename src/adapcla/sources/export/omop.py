@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adapcla.records import Cohort, Kind
 from adapcla.sources.codebook import NAMES, Codebook
+from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import FIRST_DAY, Block, blocks, domain_of_code, facts
 from adapcla.sources.export.sheets import Sheets, plain_cell
 from adapcla.version import __version__
@@ -38,7 +39,7 @@ DESCRIPTIONS = {
 _DOMAIN_IDS = {"diagnosis": "Condition", "procedure": "Procedure", "drug": "Drug", "other": "Observation"}
 
 
-def write(cohort: Cohort, folder: Path) -> None:
+def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write person, visit_occurrence, the tables of codes, concept, vocabulary and cdm_source."""
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
     domains = domain_of_code(cohort.vocabulary)

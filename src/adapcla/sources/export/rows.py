@@ -1,7 +1,8 @@
-"""The rows that every export writes: blocks of patients, a calendar, and facts about patients."""
+"""The rows that every export writes: blocks of patients, a calendar, births, deaths, and facts about patients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,10 @@ FIRST_DAY = np.datetime64("2000-01-01", "D")
 LAST_DAY = 2_900_000
 #: Patients that are turned into rows at once; bounds memory.
 BLOCK = 20_000
+#: Attributes that hold an age at the first visit, or whether a patient died, and the words that say so.
+_AGES, _DEATHS, _YES = ("age_band", "age"), ("died", "death", "deceased"), ("1", "yes", "y", "true", "t")
+_OLDEST = 120
+_DAY = np.timedelta64(1, "D").astype("timedelta64[us]")
 
 
 class Block(NamedTuple):
@@ -47,6 +52,11 @@ class Block(NamedTuple):
         """The date of each visit."""
         return dates(self.cohort)
 
+    @property
+    def last_visit(self) -> NDArray[np.int64]:
+        """The position of each patient's last visit in the block."""
+        return np.asarray(self.cohort.patient_starts[1:], dtype=np.int64) - 1
+
 
 def blocks(cohort: Cohort, size: int = BLOCK) -> Iterator[Block]:
     """The cohort in blocks of at most `size` patients.
@@ -73,6 +83,70 @@ def dates(cohort: Cohort) -> NDArray[np.datetime64]:
             remedy="export to csv or halo, which keep days as numbers",
         )
     return FIRST_DAY + days.astype("timedelta64[D]")
+
+
+def times(cohort: Cohort) -> tuple[NDArray[np.datetime64], NDArray[np.datetime64]]:
+    """When each visit begins and ends: at midnight and at noon of its day; visits of one day share it in their order.
+
+    >>> begin, end = times(Cohort.of([[["A"], ["B"]]], days=np.array([0, 0], dtype=np.int32)))
+    >>> [str(time)[11:16] for pair in zip(begin, end) for time in pair]
+    ['00:00', '06:00', '12:00', '18:00']
+    """
+    day = dates(cohort)
+    first = np.ones(len(day), dtype=bool)
+    first[1:] = (np.diff(day) != np.timedelta64(0, "D")) | (np.diff(cohort.patient_of_visit) != 0)
+    starts = np.flatnonzero(first)
+    sizes = np.diff(np.append(starts, len(day)))
+    rank, n = np.arange(len(day)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
+    midnight = day.astype("datetime64[us]")
+    return midnight + _DAY * (2 * rank) // (2 * n), midnight + _DAY * (2 * rank + 1) // (2 * n)
+
+
+def age_in(words: str) -> int | None:
+    """The age that a category speaks of, in years: the middle of a band, the bound of an open one, None if it has none.
+
+    >>> [age_in(words) for words in ("60-69", "[60-70)", "90+", "<18", "47", "unclear")]
+    [65, 65, 90, 9, 47, None]
+    """
+    numbers = [int(number) for number in re.findall(r"(?<![0-9])[0-9]{1,3}(?![0-9])", words)]
+    if not 1 <= len(numbers) <= 2 or max(numbers) > _OLDEST:
+        return None
+    if len(numbers) == 1:
+        return numbers[0] // 2 if words.startswith("<") else numbers[0]
+    low, high = numbers
+    return low + (high - low + 1) // 2 if low <= high else None
+
+
+def birth_years(cohort: Cohort) -> NDArray[np.int64]:
+    """The year of birth of each patient, from the age at the first visit and the calendar; 0 where it is unknown.
+
+    >>> from adapcla.records import Attribute
+    >>> age = {"age_band": Attribute(np.array([0, -1], dtype=np.int16), ("60-69",))}
+    >>> birth_years(Cohort.of([[["A"]], [["A"]]], attributes=age)).tolist()
+    [1935, 0]
+    """
+    name = next((name for name in _AGES if name in cohort.attributes), None)
+    if name is None:
+        return np.zeros(cohort.n_patients, dtype=np.int64)
+    first_year = int(FIRST_DAY.astype("datetime64[Y]").astype(int)) + 1970
+    ages = [age_in(words) for words in cohort.attributes[name].categories]
+    years = np.array([*(0 if age is None else first_year - age for age in ages), 0], dtype=np.int64)
+    return years[cohort.attributes[name].values]
+
+
+def deaths(cohort: Cohort) -> NDArray[np.bool_]:
+    """Which patients an attribute says to have died; nobody where there is none.
+
+    >>> from adapcla.records import Attribute
+    >>> died = {"died": Attribute(np.array([1, 0], dtype=np.int16), ("no", "yes"))}
+    >>> deaths(Cohort.of([[["A"]], [["A"]]], attributes=died)).tolist()
+    [True, False]
+    """
+    name = next((name for name in _DEATHS if name in cohort.attributes), None)
+    if name is None:
+        return np.zeros(cohort.n_patients, dtype=bool)
+    said = np.array([*(words.strip().lower() in _YES for words in cohort.attributes[name].categories), False])
+    return said[cohort.attributes[name].values]
 
 
 def facts(cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
