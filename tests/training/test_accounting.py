@@ -54,9 +54,9 @@ def test_parts_add_up_to_at_most_what_was_asked_for() -> None:
     assert account.counting.epsilon <= 0.6 and 2.95 < account.epsilon <= 3.0
     assert account.delta == pytest.approx(1e-4)
     assert (account.training.rate, account.training.steps) == (0.25, 16)
-    told = account.told()
-    assert told["epsilon"] >= account.epsilon
-    assert told["epsilon"] == pytest.approx(sum(part["epsilon"] for part in told["parts"].values()), abs=2e-4)
+    statement = account.statement()
+    assert statement["epsilon"] >= account.epsilon
+    assert statement["epsilon"] == pytest.approx(sum(part["epsilon"] for part in statement["parts"].values()), abs=2e-4)
 
 
 @needs_opacus
@@ -88,4 +88,4 @@ def test_without_opacus_the_error_says_what_to_install(monkeypatch: pytest.Monke
 @needs_opacus
 def test_an_account_of_training_alone_has_one_part() -> None:
     account = Account(100, None, Spent(1.0, 0.5, 3, 1e-3))
-    assert set(account.told()["parts"]) == {"training"}
+    assert set(account.statement()["parts"]) == {"training"}

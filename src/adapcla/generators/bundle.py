@@ -79,16 +79,16 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "environment": environment(),
     }
     needed = sum(value.nbytes for value in weights.values())
-    with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as place:
-        (place / WEIGHTS).write_bytes(tensors_as_bytes(weights))
-        (place / CONFIG).write_bytes(json_bytes(config))
-        write_vocabulary(place / VOCABULARY, model.prevalence.vocabulary.codes)
-        np.save(place / PRIOR, prevalence.share, allow_pickle=False)
-        (place / CARD).write_text(model_card(model, shareable), encoding="utf-8")
-        write_manifest(place)
+    with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as unfinished:
+        (unfinished / WEIGHTS).write_bytes(tensors_as_bytes(weights))
+        (unfinished / CONFIG).write_bytes(json_bytes(config))
+        write_vocabulary(unfinished / VOCABULARY, model.prevalence.vocabulary.codes)
+        np.save(unfinished / PRIOR, prevalence.share, allow_pickle=False)
+        (unfinished / CARD).write_text(model_card(model, shareable), encoding="utf-8")
+        write_manifest(unfinished)
         if private:
             spent = {name: model.facts["privacy"][name] for name in ("epsilon", "delta", "unit", "parts")}
-            (place / MANIFEST).write_bytes(json_bytes({**read_json(place / MANIFEST), "privacy": spent}))
+            (unfinished / MANIFEST).write_bytes(json_bytes({**read_json(unfinished / MANIFEST), "privacy": spent}))
     return folder
 
 
@@ -116,9 +116,9 @@ def environment() -> dict[str, Any]:
 
 def read(folder: Path) -> Model:
     """The fitted model in a folder, after every hash and shape was checked; nothing in it is executed."""
-    place = folder / "model" if (folder / "model").is_dir() else folder
-    verify_manifest(place)
-    config = read_json(place / CONFIG)
+    folder = folder / "model" if (folder / "model").is_dir() else folder
+    verify_manifest(folder)
+    config = read_json(folder / CONFIG)
     try:
         settings = settings_from(Settings(), config["settings"])
         names = config["attributes"]
@@ -136,22 +136,22 @@ def read(folder: Path) -> Model:
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError) as error:
         raise InputError(
             f"a setting is missing or wrong ({type(error).__name__}: {error})",
-            path=place / CONFIG,
+            path=folder / CONFIG,
             remedy="make it again",
         ) from None
-    vocabulary = Vocabulary(read_vocabulary(place / VOCABULARY))
-    share = _prior(place / PRIOR)
+    vocabulary = Vocabulary(read_vocabulary(folder / VOCABULARY))
+    share = _prior(folder / PRIOR)
     if not len(vocabulary) == len(share) == shape.n_codes:
         raise InputError(
             f"{len(vocabulary)} codes, {len(share)} prevalences, a network of {shape.n_codes}",
-            path=place,
+            path=folder,
             expected="three equal numbers",
             remedy="make the model again",
         )
     prevalence = Prevalence(vocabulary, share, n_visits)
-    _demand_fit(settings, shape, prevalence, place / WEIGHTS)
+    _demand_fit(settings, shape, prevalence, folder / WEIGHTS)
     network = settings.network(shape, prevalence)
-    _fill(network, place / WEIGHTS)
+    _fill(network, folder / WEIGHTS)
     return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts)
 
 
@@ -178,22 +178,22 @@ def _demand_fit(settings: Settings, shape: Shape, prevalence: Prevalence, path: 
     """Raise unless the file holds the weights of these settings, by names and shapes, before anything is allocated."""
     try:
         with safe_open(path, framework="pt") as stream:
-            found = {name: tuple(stream.get_slice(name).get_shape()) for name in stream.keys()}  # noqa: SIM118
+            shapes = {name: tuple(stream.get_slice(name).get_shape()) for name in stream.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
     # A network of more layers than there are tensors need not be built to know that it does not fit.
     expected: dict[str, tuple[int, ...]] = {}
-    if settings.architecture.depth <= len(found):
+    if settings.architecture.depth <= len(shapes):
         try:
             with torch.device("meta"):
                 network = settings.network(shape, prevalence)
             expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
         except Exception:  # whatever a network says about sizes that make no network
             expected = {}
-    if expected != found:
-        wrong = sorted(set(expected.items()) ^ set(found.items()))[0]
+    if expected != shapes:
+        wrong = sorted(set(expected.items()) ^ set(shapes.items()))[0]
         raise InputError(
             f"weights do not fit the settings, first at {wrong[0]!r}", path=path, remedy="make the model again"
         )

@@ -96,12 +96,12 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
-            made = sample(model, pilot, _PILOT_SEED + number)
-            got = np.bincount(band[inside], made.visit_counts[inside] / made.n_visits, minlength=n_bands)
-            judged = goal * made.n_visits >= _ENOUGH
-            ratio = np.where(judged, got / np.maximum(goal, 1e-12), 1.0)
-            expected = train.visit_counts / train.n_visits * made.n_visits
-            believed = believed_ratio(made.visit_counts, expected, ratio[band])
+            drawn = sample(model, pilot, _PILOT_SEED + number)
+            share = np.bincount(band[inside], drawn.visit_counts[inside] / drawn.n_visits, minlength=n_bands)
+            judged = goal * drawn.n_visits >= _ENOUGH
+            ratio = np.where(judged, share / np.maximum(goal, 1e-12), 1.0)
+            expected = train.visit_counts / train.n_visits * drawn.n_visits
+            believed = believed_ratio(drawn.visit_counts, expected, ratio[band])
             move = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(move).float()[network.code_of_rank])

@@ -70,8 +70,8 @@ def fit(
     *earlier, last = stages(settings)
     weights, spent, seconds = None, {}, 0.0
     for stage in earlier:
-        place = None if folder is None else folder / FIRST_STAGE
-        model, outcome = _trained(stage, train, valid, place, resume, (), weights)
+        stage_folder = None if folder is None else folder / FIRST_STAGE
+        model, outcome = _trained(stage, train, valid, stage_folder, resume, (), weights)
         weights, spent = model.network.state_dict(), {name: model.facts[name] for name in _COSTS}
         seconds += outcome.seconds
     model, outcome = _trained(last, train, valid, folder, resume, observers, weights)

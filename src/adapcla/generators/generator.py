@@ -74,8 +74,9 @@ class Generator:
         observers: Sequence[Observer] = (),
     ) -> Generator:
         """The generator, fitted; with a folder, training leaves checkpoints and a journal there and can be resumed."""
-        place = None if folder is None else Path(folder)
-        self.model_, self.outcome_ = fit(self.settings, train, valid, place, resume, observers)
+        self.model_, self.outcome_ = fit(
+            self.settings, train, valid, None if folder is None else Path(folder), resume, observers
+        )
         return self
 
     def sample(

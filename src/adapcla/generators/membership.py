@@ -35,12 +35,12 @@ def evidence(
         )
     require_apart(model.origin.ancestors(), {"control": control})
     members, controls = train.on(model.vocabulary), control.on(model.vocabulary)
-    found: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
+    evidence_arrays: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
         "member_log_likelihood": model.log_likelihood(members),
         "control_log_likelihood": model.log_likelihood(controls),
     }
     if not references:
-        return found
+        return evidence_arrays
     pool = members.followed_by(controls)
     scores = np.empty((pool.n_patients, references))
     included = np.zeros((pool.n_patients, references), dtype=bool)
@@ -55,5 +55,5 @@ def evidence(
             included[half[watching:], number] = True
             bar.advance(1)
     n = members.n_patients
-    found |= {"member_references": scores[:n], "control_references": scores[n:]}
-    return found | {"member_included": included[:n], "control_included": included[n:]}
+    evidence_arrays |= {"member_references": scores[:n], "control_references": scores[n:]}
+    return evidence_arrays | {"member_included": included[:n], "control_included": included[n:]}

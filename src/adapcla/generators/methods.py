@@ -42,12 +42,12 @@ class Method:
 def _methods() -> dict[str, Method]:
     """Every row by name: the visit networks first, then the other families that are trained, then those that count."""
 
-    def place(family: Family) -> tuple[bool, bool, str]:
+    def position(family: Family) -> tuple[bool, bool, str]:
         return family.name != "visits", family.objective is None, family.name
 
     return {
         row.name: Method(row, settings_from(Settings(), {"method": row.name, "family": family.name, **row.settings}))
-        for family in sorted(FAMILIES.values(), key=place)
+        for family in sorted(FAMILIES.values(), key=position)
         for row in family.rows
     }
 

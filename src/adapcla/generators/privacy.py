@@ -105,14 +105,14 @@ class Protection:
     def facts(self, exact: dict[str, Any]) -> dict[str, Any]:
         """The facts of a fit without those that are exact numbers about patients, and with what was spent."""
         kept = {name: value for name, value in exact.items() if name not in _EXACT}
-        return kept | {"validation loss a visit": None, "privacy": self.told()}
+        return kept | {"validation loss a visit": None, "privacy": self.statement()}
 
-    def told(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
         """What the card says."""
         privacy = self.settings.privacy
         assert privacy is not None
         return {
-            **self.account.told(),
+            **self.account.statement(),
             "unit": "one patient, added or removed",
             "gradient bound": privacy.clip,
             "prior": "public table" if self.prior is not None else "counted with noise",
@@ -132,7 +132,7 @@ class Protection:
         lists = (
             "the lists of attribute categories" if self.prior is not None else "the lists of codes and of categories"
         )
-        found = [
+        lines = [
             f"{lists}, taken as public",
             "the number of patients, taken as public",
             "settings that somebody chose after looking at these patients",
@@ -141,8 +141,8 @@ class Protection:
             "floating-point rounding, running time, and a noise generator that is not cryptographic",
         ]
         if self.settings.privacy is not None and self.settings.privacy.noise_seed is not None:
-            found.insert(0, "EVERYTHING: the noise can be drawn again from the seed in the settings; for tests alone")
-        return found
+            lines.insert(0, "EVERYTHING: the noise can be drawn again from the seed in the settings; for tests alone")
+        return lines
 
 
 def public_prior(path: str) -> Prevalence:
@@ -153,12 +153,12 @@ def public_prior(path: str) -> Prevalence:
         raise UsageError(f"--prior {path}: no such file")
     if Path(path).is_dir():
         raise UsageError(f"--prior {path}: a cohort holds patients; expected a table of public prevalences")
-    found = read_prevalence(Path(path))
-    known = found.share[found.known & (found.share > 0)]
+    public = read_prevalence(Path(path))
+    known = public.share[public.known & (public.share > 0)]
     if not len(known):
         raise UsageError(f"--prior {path}: no code with a prevalence above 0")
-    share = np.where(found.known & (found.share > 0), found.share, known.min() / 2)
-    return Prevalence(found.vocabulary, share, found.n_visits)
+    share = np.where(public.known & (public.share > 0), public.share, known.min() / 2)
+    return Prevalence(public.vocabulary, share, public.n_visits)
 
 
 def _on_public(cohort: Cohort, prior: Prevalence) -> Cohort:

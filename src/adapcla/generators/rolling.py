@@ -64,22 +64,22 @@ def roll(
     """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
     alive = np.arange(len(patients))
     kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    for place in visits:
-        noise = Noise(key, patients[alive], place * 64)
-        if place > 0:
+    for number in visits:
+        noise = Noise(key, patients[alive], number * 64)
+        if number > 0:
             stays = np.flatnonzero(network.goes_on(state, noise))
             alive, state, noise = alive[stays], network.keep(state, stays), noise.keep(stays)
         if not len(alive):
             break
         gap = network.draw_gap(state, noise)
-        who, codes = _visit(network, state, rule, noise, min_codes if place > 0 else max(1, min_codes))
+        who, codes = _visit(network, state, rule, noise, min_codes if number > 0 else max(1, min_codes))
         stays = np.unique(who)
         if len(stays) < len(alive):  # an empty visit ends the record
             alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
             who = np.searchsorted(stays, who)
         if not len(alive):
             break
-        kept.append((alive, place, alive[who], codes, gap))
+        kept.append((alive, number, alive[who], codes, gap))
         state = network.absorb(state, (who, codes), gap)
     return _flat(kept, len(patients), attributes)
 
@@ -113,11 +113,11 @@ def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
         empty = np.zeros(0, dtype=np.int64)
         return Rolled(empty.astype(np.int32), empty, np.zeros(n, dtype=np.int64), empty, attributes)
     patient = np.concatenate([who for _, _, who, _, _ in kept])
-    place = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
+    visit_number = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
     code = np.concatenate([codes for _, _, _, codes, _ in kept])
-    order = np.lexsort((code, place, patient))
-    patient, place, code = patient[order], place[order], code[order]
-    new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(place) != 0)]
+    order = np.lexsort((code, visit_number, patient))
+    patient, visit_number, code = patient[order], visit_number[order], code[order]
+    new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(visit_number) != 0)]
     sizes = np.diff(np.r_[np.flatnonzero(new_visit), len(code)])
     owner = np.concatenate([alive for alive, _, _, _, _ in kept])
     when = np.concatenate([np.full(len(alive), at) for alive, at, _, _, _ in kept])

@@ -31,7 +31,7 @@ def train_run(
     shareable: bool = False,
 ) -> Generator:
     """The fitted generator, after training in a run folder that survives being killed at any moment."""
-    place, group = Path(folder), processes()
+    run_folder, group = Path(folder), processes()
     asked = {
         "settings": generator.settings.model_dump(),
         "fingerprint": generator.settings.fingerprint(),
@@ -39,79 +39,79 @@ def train_run(
         "valid": valid.fingerprint,
         "shareable": shareable,
     }
-    killed_at_once = resume and not (place / ASKED).exists() and _only_hidden(place)
-    resume = resume and (place / ASKED).exists()
+    killed_at_once = resume and not (run_folder / ASKED).exists() and _only_hidden(run_folder)
+    resume = resume and (run_folder / ASKED).exists()
     if group.main and not resume and not killed_at_once:
-        refuse_populated(place, overwrite)
-    with folder_lock(place):
+        refuse_populated(run_folder, overwrite)
+    with folder_lock(run_folder):
         if group.main:
-            _prepare(place, asked, resume)
+            _prepare(run_folder, asked, resume)
         # The others look at the folder when it is as the first has left it.
         group.wait()
-        if resume and (place / MODEL).is_dir():
-            say(f"{place} is complete already")
+        if resume and (run_folder / MODEL).is_dir():
+            say(f"{run_folder} is complete already")
             if group.main:
-                _tidy(place)
-            return load(place)
-        generator.fit(train, valid, folder=place, resume=resume)
+                _tidy(run_folder)
+            return load(run_folder)
+        generator.fit(train, valid, folder=run_folder, resume=resume)
         if group.main:
-            write_json(place / OUTCOME, outcome(generator))
+            write_json(run_folder / OUTCOME, outcome(generator))
             # The model comes last: a run that has one is complete.
-            generator.save(place / MODEL, overwrite=True, shareable=shareable)
-            _tidy(place)
+            generator.save(run_folder / MODEL, overwrite=True, shareable=shareable)
+            _tidy(run_folder)
         group.wait()
     return generator
 
 
-def _prepare(place: Path, asked: dict[str, Any], resume: bool) -> None:
+def _prepare(run_folder: Path, asked: dict[str, Any], resume: bool) -> None:
     """Leave the folder as training needs it: emptied, or that of the same run."""
     if resume:
-        _same(read_json(place / ASKED), asked, place)
+        _same(read_json(run_folder / ASKED), asked, run_folder)
     else:
-        _emptied(place)
-        write_json(place / ASKED, asked)
+        _emptied(run_folder)
+        write_json(run_folder / ASKED, asked)
     for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL, SECRET):
-        remove_leftovers(place / name)
-    _warn_other_environment(place)
+        remove_leftovers(run_folder / name)
+    _warn_other_environment(run_folder)
 
 
-def _only_hidden(place: Path) -> bool:
+def _only_hidden(run_folder: Path) -> bool:
     """Whether a folder holds no more than the lock and the unfinished files of a run that had just begun."""
-    return place.is_dir() and all(path.name.startswith(".") for path in place.iterdir())
+    return run_folder.is_dir() and all(path.name.startswith(".") for path in run_folder.iterdir())
 
 
-def _tidy(place: Path) -> None:
+def _tidy(run_folder: Path) -> None:
     """Remove what only an unfinished run needs."""
-    Checkpoints(place).clear()
-    Checkpoints(place / FIRST_STAGE).clear()
-    (place / SECRET).unlink(missing_ok=True)
+    Checkpoints(run_folder).clear()
+    Checkpoints(run_folder / FIRST_STAGE).clear()
+    (run_folder / SECRET).unlink(missing_ok=True)
 
 
 def outcome(generator: Generator) -> dict[str, Any]:
     """What the run cost and came to."""
-    found = generator.outcome_
-    if found is None:
+    outcome = generator.outcome_
+    if outcome is None:
         raise UsageError("this generator was not trained here")
     return {
         **generator.model.facts,
-        "seconds": round(found.seconds, 1),
+        "seconds": round(outcome.seconds, 1),
         "peak memory MB": peak_memory_mb(),
     }
 
 
-def _same(before: dict[str, Any], now: dict[str, Any], place: Path) -> None:
+def _same(before: dict[str, Any], now: dict[str, Any], run_folder: Path) -> None:
     """Raise if a run would go on with other settings or data than it began with."""
     for name in ("fingerprint", "train", "valid", "shareable"):
         if before.get(name) != now[name]:
             what = {"fingerprint": "settings", "train": "training data", "valid": "validation data"}.get(name, name)
             raise ExistsError(
-                f"{place} was begun with other {what}\nto do: repeat the first command, or name another --out"
+                f"{run_folder} was begun with other {what}\nto do: repeat the first command, or name another --out"
             )
 
 
-def _warn_other_environment(place: Path) -> None:
+def _warn_other_environment(run_folder: Path) -> None:
     """Record where a run is made, and say when it goes on somewhere else: bytes may then differ."""
-    path = place / ENVIRONMENT
+    path = run_folder / ENVIRONMENT
     here = environment()
     if path.exists():
         before = read_json(path)
@@ -122,13 +122,13 @@ def _warn_other_environment(place: Path) -> None:
         write_json(path, here)
 
 
-def _emptied(place: Path) -> None:
+def _emptied(run_folder: Path) -> None:
     """Clear what an earlier run left, file by file: only what runs make."""
     import shutil
 
     # The secret goes too: the same noise on other patients would give both away.
     for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET):
-        (place / name).unlink(missing_ok=True)
-    Checkpoints(place).clear()
+        (run_folder / name).unlink(missing_ok=True)
+    Checkpoints(run_folder).clear()
     for name in (MODEL, FIRST_STAGE):
-        shutil.rmtree(place / name, ignore_errors=True)
+        shutil.rmtree(run_folder / name, ignore_errors=True)

@@ -54,16 +54,16 @@ def stream_sample(
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """The card of `n` patients that were written to a cohort folder and not opened: memory does not grow with them."""
-    place, rule, group = Path(folder), rule or SampleRule(), processes()
+    target, rule, group = Path(folder), rule or SampleRule(), processes()
     card = sample_card(model, n, seed, rule, steering)
     key = _key(model, card, steering, rule)
-    unfinished = place.with_name(f".{place.name}.unfinished")
-    done = resume and _is_sample(place, key)
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    done = resume and _is_sample(target, key)
     if group.main and not done:
-        files.refuse_populated(place, overwrite)
+        files.refuse_populated(target, overwrite)
     with files.folder_lock(unfinished):
         if group.main and not done:
-            _prepare(place, unfinished, key if resume else "")
+            _prepare(target, unfinished, key if resume else "")
         # The others begin when the folder is as the first has left it, and wait again until it is complete.
         group.wait()
         if not done:
@@ -71,22 +71,22 @@ def stream_sample(
             group.wait()
             if group.main:
                 shards = sorted((unfinished / key).glob("*.npz"))
-                _assemble(model, shards, place, {**card, "key": key}, overwrite)
+                _assemble(model, shards, target, {**card, "key": key}, overwrite)
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
-    return files.read_json(place / store.CARD)
+    return files.read_json(target / store.CARD)
 
 
-def _is_sample(place: Path, key: str) -> bool:
+def _is_sample(target: Path, key: str) -> bool:
     """Whether this sample is there already, complete and undamaged."""
-    there = (place / files.MANIFEST).exists() and files.read_json(place / store.CARD).get("key") == key
-    return there and bool(files.verify_manifest(place))
+    there = (target / files.MANIFEST).exists() and files.read_json(target / store.CARD).get("key") == key
+    return there and bool(files.verify_manifest(target))
 
 
-def _prepare(place: Path, unfinished: Path, key: str) -> None:
+def _prepare(target: Path, unfinished: Path, key: str) -> None:
     """Keep the shards of this key alone, and nothing that a killed process left."""
-    files.remove_leftovers(place)
+    files.remove_leftovers(target)
     for path in unfinished.iterdir():
         if path.is_dir() and path.name != key:
             shutil.rmtree(path)
@@ -129,7 +129,7 @@ def _unpacked(path: Path) -> Rolled:
         return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__})
 
 
-def _assemble(model: Model, shards: list[Path], place: Path, card: dict[str, Any], overwrite: bool) -> None:
+def _assemble(model: Model, shards: list[Path], target: Path, card: dict[str, Any], overwrite: bool) -> None:
     """One cohort folder from the shards, an array at a time, a shard at a time."""
     sizes: dict[str, int] = {}
     types: dict[str, np.dtype[Any]] = {}
@@ -137,7 +137,7 @@ def _assemble(model: Model, shards: list[Path], place: Path, card: dict[str, Any
         for name, array in piece.items():
             sizes[name] = sizes.get(name, 0) + len(array)
             types[name] = array.dtype
-    with files.full_disk_explained(place, 8 * sum(sizes.values())), files.fresh_folder(place, overwrite) as folder:
+    with files.full_disk_explained(target, 8 * sum(sizes.values())), files.fresh_folder(target, overwrite) as folder:
         at = _concatenated(_pieces(model, shards), folder, sizes, types)
         card = {
             **card,

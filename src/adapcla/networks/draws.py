@@ -63,8 +63,8 @@ def bernoulli_codes(
     arrivals = _arrivals(totals[rows], noise, channel)
     patients, marks = np.nonzero(arrivals < totals[rows][:, None])
     if row_of_patient is None:
-        found = torch.searchsorted(line, torch.from_numpy(arrivals), right=True).numpy()
-        codes = found[patients, marks]
+        marked = torch.searchsorted(line, torch.from_numpy(arrivals), right=True).numpy()
+        codes = marked[patients, marks]
     else:
         codes = _located(line, rows[patients], arrivals[patients, marks])
     key = np.unique(patients * logits.shape[1] + codes)  # a code hit twice is one code

@@ -64,10 +64,10 @@ class TokenCache:
 
     def make_room(self, n_tokens: int) -> None:
         """Let every patient have `n_tokens` more."""
-        wanted = int(self.lengths.max()) + n_tokens
+        n_needed = int(self.lengths.max()) + n_tokens
         have = self.keys[0].shape[1]
-        if wanted > have:
-            more = max(wanted - have, have // 2)
+        if n_needed > have:
+            more = max(n_needed - have, have // 2)
             for kept in (self.keys, self.values):
                 kept[:] = [F.pad(tensor, (0, 0, 0, 0, 0, more)) for tensor in kept]
 

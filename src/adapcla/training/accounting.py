@@ -53,7 +53,7 @@ class Account:
         """δ of everything."""
         return self.training.delta + (self.counting.delta if self.counting else 0.0)
 
-    def told(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
         """The parts and the whole, for cards."""
         parts = {"training": self.training} | ({"counting": self.counting} if self.counting else {})
         return {
@@ -108,7 +108,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, way: Way = 
         # The search begins with huge noise, where Opacus says that its orders end.
         warnings.simplefilter("ignore")
         try:
-            found = get_noise_multiplier(
+            multiplier = get_noise_multiplier(
                 target_epsilon=epsilon,
                 target_delta=delta,
                 sample_rate=rate,
@@ -121,7 +121,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, way: Way = 
                 f"no amount of noise keeps ε = {epsilon:g} at δ = {delta:g}\n"
                 "to do: ask for a larger ε or δ, or fewer passes"
             ) from None
-    return float(found)
+    return float(multiplier)
 
 
 @cache

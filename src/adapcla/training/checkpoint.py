@@ -40,10 +40,10 @@ class Checkpoints:
         crash_point("pointer")
         write_json(self.folder / _POINTER, {"generations": entries})
         crash_point("prune")
-        wanted = {_POINTER, *(entry["file"] for entry in entries)}
+        needed = {_POINTER, *(entry["file"] for entry in entries)}
         # Older generations, and what was half written when a process was killed.
         for old in self.folder.iterdir():
-            if old.name not in wanted:
+            if old.name not in needed:
                 old.unlink()
 
     def _entries(self) -> list[dict[str, Any]]:

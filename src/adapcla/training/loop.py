@@ -136,14 +136,14 @@ class Loop:
         rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
         speed = rate * self.step / max(self._seconds(), 1e-9)
         # The loss of single batches is no private number: it is neither shown nor written then.
-        told = {"loss": loss} if self.private is None else {}
+        public = {"loss": loss} if self.private is None else {}
         shown = f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s"
-        bar.advance(1, shown if told else f"private α {alpha:.2f}")
+        bar.advance(1, shown if public else f"private α {alpha:.2f}")
         if self.step % max(1, self.n_steps // 200) == 0:
             self.journal.write(
                 kind="step",
                 step=self.step,
-                **told,
+                **public,
                 alpha=alpha,
                 gradient=norm,
                 seconds=round(self._seconds(), 2),
@@ -288,10 +288,10 @@ class Loop:
         self.checkpoints.save(self.step, {name: value.cpu() for name, value in tensors.items()}, state)
 
     def _restore(self) -> None:
-        found = self.checkpoints.latest() if self.checkpoints else None
-        if found is None:
+        checkpoint = self.checkpoints.latest() if self.checkpoints else None
+        if checkpoint is None:
             return
-        tensors, state = found
+        tensors, state = checkpoint
         before = state.get("processes", self.processes.count)
         if before != self.processes.count and self.processes.main:
             say(

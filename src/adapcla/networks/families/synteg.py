@@ -177,7 +177,7 @@ class SyntegNetwork(VisitNetwork):
         rows[batch.visit_of_entry, self.rank_of_code[batch.codes]] = 1.0
         return rows
 
-    def made_logits(self, conditions: Tensor, noise: Tensor) -> Tensor:
+    def written_logits(self, conditions: Tensor, noise: Tensor) -> Tensor:
         """Logits (visits, codes) that the generator gives, in rank order."""
         out: Tensor = self.generator(torch.cat([noise, conditions], dim=1))
         return out
@@ -194,7 +194,7 @@ class SyntegNetwork(VisitNetwork):
 
     @torch.no_grad()
     def discrepancy(self, batch: Batch) -> float:
-        """How far made visits are from real ones, together with the states they follow; 0 for a perfect generator.
+        """How far written visits are from real ones, together with the states they follow; 0 for a perfect generator.
 
         The squared maximum mean discrepancy under a kernel of the overlap of visits times that of states, in
         thousandths, times the number of visits. A likelihood would not do: it is best for a generator that ignores
@@ -203,13 +203,13 @@ class SyntegNetwork(VisitNetwork):
         conditions, real = self.conditions(batch), self.real_visits(batch)
         fixed = torch.Generator().manual_seed(0)
         noise = torch.randn(len(real), self.settings.noise, generator=fixed)
-        made = torch.bernoulli(torch.sigmoid(self.made_logits(conditions, noise)), generator=fixed)
+        written = torch.bernoulli(torch.sigmoid(self.written_logits(conditions, noise)), generator=fixed)
         states = _kernel(conditions, conditions)
-        among_real, among_made = states * _kernel(real, real), states * _kernel(made, made)
-        across = states * _kernel(real, made)
+        among_real, among_written = states * _kernel(real, real), states * _kernel(written, written)
+        across = states * _kernel(real, written)
         n = max(len(real), 2)
-        inside = sum(float((k.sum() - k.diagonal().sum()) / (n * (n - 1))) for k in (among_real, among_made))
-        # A made visit and the real one after the same history are a pair too; leaving them out keeps it unbiased.
+        inside = sum(float((k.sum() - k.diagonal().sum()) / (n * (n - 1))) for k in (among_real, among_written))
+        # A written visit and the real one after the same history are a pair too; leaving them out keeps it unbiased.
         between = float((across.sum() - across.diagonal().sum()) / (n * (n - 1)))
         return 1000 * len(real) * (inside - 2 * between)
 
@@ -224,7 +224,7 @@ class SyntegNetwork(VisitNetwork):
         if rule.bias is not None or rule.counts is not None:
             raise UsageError("synteg has no log-odds of codes, so that it can be neither steered nor matched")
         conditions = state.states if state.row_of_patient is None else state.states[state.row_of_patient]
-        logits = self.made_logits(conditions, normal(noise, self.settings.noise, channel=6))
+        logits = self.written_logits(conditions, normal(noise, self.settings.noise, channel=6))
         who, ranks = decoded(rule.applied(logits), self.settings.decode, noise)
         codes = self.code_of_rank.numpy()[ranks]
         order = np.lexsort((codes, who))
@@ -301,36 +301,36 @@ class Adversarial(Objective):
         self.modules.train()
         return conditions
 
-    def _made(self, conditions: Tensor) -> Tensor:
+    def _written(self, conditions: Tensor) -> Tensor:
         """Drawn visits of zeros and ones, whose gradient is that of their chances.
 
         The critic so sees what is sampled later; soft visits would be told from real ones by their softness alone.
         """
         noise = torch.randn(len(conditions), self.network.settings.noise)
-        chance = torch.sigmoid(self.network.made_logits(conditions, noise))
+        chance = torch.sigmoid(self.network.written_logits(conditions, noise))
         return torch.bernoulli(chance.detach()) + chance - chance.detach()
 
     def _critic(self, batch: Batch) -> Tensor:
         conditions, real = self._conditions(batch), self.network.real_visits(batch)
         with torch.no_grad():
-            made = self._made(conditions)
+            written = self._written(conditions)
         share = torch.rand(len(real), 1)
-        between = (share * real + (1 - share) * made).requires_grad_()
+        between = (share * real + (1 - share) * written).requires_grad_()
         slope = torch.autograd.grad(self.network.judged(between, conditions).sum(), between, create_graph=True)[0]
         penalty = ((slope.norm(dim=1) - 1) ** 2).sum()
-        distance = (self.network.judged(real, conditions) - self.network.judged(made, conditions)).sum()
+        distance = (self.network.judged(real, conditions) - self.network.judged(written, conditions)).sum()
         self._notes["distance"] = float(distance.detach()) / len(real)
         return self.network.settings.penalty * penalty - distance
 
     def _generator(self, batch: Batch) -> Tensor:
         conditions = self._conditions(batch)
-        made = self._made(conditions)
-        self._watch(made.detach(), self.network.real_visits(batch))
-        return -self.network.judged(made, conditions).sum()
+        written = self._written(conditions)
+        self._watch(written.detach(), self.network.real_visits(batch))
+        return -self.network.judged(written, conditions).sum()
 
-    def _watch(self, made: Tensor, real: Tensor) -> None:
-        """Notice when made visits have become all alike, or empty, or full; the chosen weights are from before."""
-        spread, size = _spread(made) / max(_spread(real), 1e-9), float(made.sum() / real.sum())
+    def _watch(self, written: Tensor, real: Tensor) -> None:
+        """Notice when written visits have become all alike, or empty, or full; the chosen weights are from before."""
+        spread, size = _spread(written) / max(_spread(real), 1e-9), float(written.sum() / real.sum())
         bad = spread < _LEAST_SPREAD or not 1 / _SIZE_FACTOR < size < _SIZE_FACTOR
         self._bad_turns = self._bad_turns + 1 if bad else 0
         self._notes |= {"spread": spread, "size": size, "collapsed": float(self._bad_turns >= _PATIENCE)}
@@ -346,7 +346,7 @@ class Adversarial(Objective):
 
     @torch.no_grad()
     def validation(self, batch: Batch) -> tuple[float, int]:
-        """The encoder's loss in its stage; then how far made visits are from real ones after the same histories."""
+        """The encoder's loss in its stage; then how far written visits are from real ones after the same histories."""
         judge = self.network.encoder_nll if self.stage == "encoder" else self.network.discrepancy
         return judge(batch), batch.n_visits
 
