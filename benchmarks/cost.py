@@ -29,6 +29,7 @@ from scipy import stats
 from speed import prepared
 
 from adapcla.machine import peak_memory_mb
+from adapcla.metrics.intervals import mean_half
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
@@ -120,7 +121,7 @@ def measured(name: str, repeats: int, sizes: list[int]) -> dict[str, Any]:
     slopes = [np.polyfit(np.log(x[far]), np.log(costs[far, r]), 1)[0] for r in range(repeats)]
     middle = np.median(costs, axis=1)
     line = stats.linregress(x, middle)
-    half = float(stats.t.ppf(0.975, repeats - 1) * np.std(slopes, ddof=1) / math.sqrt(repeats))
+    half = mean_half(slopes)
     return {
         "sizes": [int(s) for s in x],
         "cost": [float(f"{c:.4g}") for c in middle],

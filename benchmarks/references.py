@@ -19,7 +19,7 @@ from pathlib import Path
 from adapcla.files import write_bytes
 from adapcla.metrics import Comparison, Score
 from adapcla.metrics.contract import ARROWS
-from adapcla.metrics.references import halves, marginal, train_copy
+from adapcla.metrics.references import Reference, halves
 from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort
 from adapcla.sources import read
@@ -27,8 +27,7 @@ from adapcla.sources.open_data import CHECKSUMS, data_folder
 from adapcla.sources.planted import simulate
 from adapcla.tables import Table, number
 
-SUBJECTS = ("real test", "train copy", "marginal")
-Found = dict[tuple[str, str, str], Score]
+Found = dict[tuple[Reference, str, str], Score]
 
 
 def reference_scores(cohort: Cohort, suites: list[str], seed: int = 1) -> tuple[dict[str, int], Found]:
@@ -37,10 +36,9 @@ def reference_scores(cohort: Cohort, suites: list[str], seed: int = 1) -> tuple[
     reference, ceiling = halves(test)
     n = ceiling.n_patients
     base = Comparison.of(train, reference, ceiling, seed=seed)
-    cohorts = (base.synthetic, train_copy(base.train, n, seed), marginal(base.train, n, seed))
     found: Found = {}
-    for subject, made in zip(SUBJECTS, cohorts, strict=True):
-        comparison = base.instead(made, intervals=True)
+    for subject in Reference:
+        comparison = base.instead(subject.cohort(base.train, base.synthetic, n, seed), intervals=True)
         for metric in metrics_of(suites):
             for stratum, score in metric.compute(comparison).items():
                 found[subject, metric.key, stratum] = score
@@ -62,12 +60,12 @@ def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]
         lines += [f"## {name}", "", "; ".join(f"{n:,} {what}" for what, n in sizes.items()) + ".", ""]
         rows = []
         for metric in metrics_of(suites):
-            cells = [cell(found.get((subject, metric.key, "all"))) for subject in SUBJECTS]
+            cells = [cell(found.get((subject, metric.key, "all"))) for subject in Reference]
             # Attacks that need a model have nothing to say here.
             if set(cells) == {"–"}:
                 continue
             rows.append([f"`{metric.key}` {ARROWS[metric.goal]}", *cells])
-        lines.append(Table(["metric", *SUBJECTS], rows).markdown())
+        lines.append(Table(["metric", *(reference.label for reference in Reference)], rows).markdown())
     return "\n".join(lines)
 
 
@@ -115,7 +113,7 @@ def main() -> int:
         asked.out.mkdir(parents=True, exist_ok=True)
         write_bytes(asked.out / "references.md", (PREFACE + markdown(results, suites)).encode())
     found = {
-        name: {s: found[s, "tail_pair_seen", "all"].value for s in SUBJECTS} for name, (_, found) in results.items()
+        name: {s: found[s, "tail_pair_seen", "all"].value for s in Reference} for name, (_, found) in results.items()
     }
     print(json.dumps({"tail_pair_seen": found, "seconds": round(time.perf_counter() - begin, 1)}))
     return 0

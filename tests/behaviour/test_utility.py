@@ -5,7 +5,7 @@ import pytest
 
 from adapcla.metrics import Comparison
 from adapcla.metrics.references import marginal
-from adapcla.metrics.utility import tstr_next_auprc, tstr_next_auroc
+from adapcla.metrics.table import metric_of
 from adapcla.sources import planted
 
 pytestmark = pytest.mark.behaviour
@@ -17,7 +17,8 @@ def test_real_patients_teach_the_next_visit_and_independent_codes_are_at_chance(
     real, floor = (
         Comparison.of(train, test, synthetic, quick=True) for synthetic in (train, marginal(train, 2_500, seed=1))
     )
-    assert tstr_next_auroc(real)["all"].low > 0.5
-    assert tstr_next_auroc(floor)["all"].value == pytest.approx(0.5, abs=0.05)
-    for score in (tstr_next_auroc, tstr_next_auprc):
+    area, precision = metric_of("tstr_next_auroc").compute, metric_of("tstr_next_auprc").compute
+    assert area(real)["all"].low > 0.5
+    assert area(floor)["all"].value == pytest.approx(0.5, abs=0.05)
+    for score in (area, precision):
         assert score(real)["all"].low > score(floor)["all"].high

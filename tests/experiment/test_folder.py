@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.experiment.folder import STAMP, RunFolder, is_done, making, stamp
+from adapcla.metrics import Reference
 
 
 def test_places_do_not_meet():
@@ -16,7 +17,7 @@ def test_places_do_not_meet():
         folder.sample("m", 1, 1),
         folder.scores("m", 1, 1),
         folder.steered("m", 1, "t", "paper"),
-        folder.reference("marginal"),
+        folder.reference(Reference.MARGINAL),
         folder.analysis,
         folder.cache,
         folder.report,

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from adapcla.errors import InputError
+from adapcla.metrics import Reference
 from adapcla.report.study import Study, studies_in, summarised
 
 
@@ -22,7 +23,7 @@ def test_numbers_of_rows_references_and_steered_samples(finished_run):
     assert study.rows == ["adapcla", "adapcla-no-scaffold"] and study.quick
     mine = study.measured("adapcla", "pair_seen")
     assert mine is not None and mine.low <= mine.value <= mine.high and mine.n == 1
-    copy = study.measured("train copy", "pair_seen")
+    copy = study.measured(Reference.TRAIN_COPY, "pair_seen")
     assert copy is not None and copy.value == 1.0
     gap = study.measured("adapcla", "control_mae", target="shifted", mode="paper")
     assert gap is not None and 0 < gap.value < 1
@@ -31,7 +32,7 @@ def test_numbers_of_rows_references_and_steered_samples(finished_run):
 
 
 def test_a_slow_reference_that_a_quick_look_leaves_out_was_judged_by_itself(finished_run):
-    copy = Study.open(finished_run).measured("train copy", "tstr_auprc")
+    copy = Study.open(finished_run).measured(Reference.TRAIN_COPY, "tstr_auprc")
     assert copy is not None and 0 < copy.value <= 1
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from adapcla.metrics import Reference
 from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import (
@@ -57,7 +58,7 @@ def test_where_real_patients_are_to_be_matched_the_nearer_row_gains(finished_run
     claim = Claim("nearer", "adapcla", "adapcla-no-scaffold", "next_visit_jaccard")
     found = verdict(study, claim)
     one, two, real = (
-        study.measured(row, claim.metric).value for row in ("adapcla", "adapcla-no-scaffold", "real test")
+        study.measured(row, claim.metric).value for row in ("adapcla", "adapcla-no-scaffold", Reference.REAL_TEST)
     )
     assert float(found.ours) == pytest.approx(abs(two - real) - abs(one - real), abs=6e-4)
     assert "(real " in found.why

@@ -11,6 +11,7 @@ from typing import Any
 
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
+from adapcla.metrics import Reference
 
 STAMP = "stage.json"
 STUDY = "study.json"
@@ -52,9 +53,9 @@ class RunFolder:
         """Patients drawn towards a target, and beside them their scores."""
         return self.fit(row, seed) / "toward" / target / mode
 
-    def reference(self, name: str) -> Path:
+    def reference(self, reference: Reference) -> Path:
         """Scores of a reference that a quick look leaves out."""
-        return self.root / "references" / name
+        return self.root / "references" / reference.value
 
     def external(self, name: str) -> Path:
         """Patients that were made elsewhere, and beside them their scores."""

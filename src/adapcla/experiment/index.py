@@ -11,11 +11,11 @@ from adapcla.experiment.rows import Row
 from adapcla.experiment.spec import Spec
 from adapcla.files import FORMAT_VERSION
 from adapcla.generators.bundle import environment
-from adapcla.metrics.references import marginal, train_copy
+from adapcla.metrics import Reference
 from adapcla.version import __version__
 
 #: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
-REFERENCES = {"train_copy": train_copy, "marginal": marginal}
+REFERENCES = (Reference.TRAIN_COPY, Reference.MARGINAL)
 
 
 def study_index(
@@ -54,7 +54,7 @@ def study_index(
         "data": below(folder.data),
         "targets": {name: below(folder.target(name)) for name in spec.targets},
         "analysis": below(folder.analysis) if spec.analyse.parts else None,
-        "references": {name: below(folder.reference(name)) for name in REFERENCES if judged_alone(spec)},
+        "references": {one.value: below(folder.reference(one)) for one in REFERENCES if judged_alone(spec)},
         "fits": [fit for fit in fits if (fit["row"], fit["seed"]) not in failed],
         "failed": [{"row": row, "seed": seed, "why": why} for (row, seed), why in failed.items()],
         "environment": environment(),

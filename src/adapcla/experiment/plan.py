@@ -28,6 +28,7 @@ from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
 from adapcla.experiment.step import Step
 from adapcla.generators.generator import Generator
 from adapcla.generators.methods import generator_for
+from adapcla.metrics import Reference
 from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold import Steering
 from adapcla.version import __version__
@@ -109,11 +110,12 @@ class Plan:
         for name in self.spec.targets:
             results, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, results, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
-        for name in REFERENCES if judged_alone(self.spec) else ():
+        for reference in REFERENCES if judged_alone(self.spec) else ():
             seconds = evaluation_seconds(self.spec.evaluate, sizes)
-            key = stages.scores_key(self.data_key, self.spec.evaluate, name, self.spec.sample.patients)
-            results = self.folder.reference(name)
-            yield Step("evaluate", name, results, key, seconds, partial(self._score_reference, name, results, key))
+            key = stages.scores_key(self.data_key, self.spec.evaluate, reference.value, self.spec.sample.patients)
+            results = self.folder.reference(reference)
+            score = partial(self._score_reference, reference, results, key)
+            yield Step("evaluate", reference.value, results, key, seconds, score)
         for row in self.rows:
             for seed in self.spec.fit.seeds:
                 yield from self._row_steps(row, seed, sizes)
@@ -163,10 +165,11 @@ class Plan:
         results, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
         stages.sampled(results, key, self.generator(row, seed), self.n_patients, draw)
 
-    def _score_reference(self, name: str, results: Path, key: str) -> None:
+    def _score_reference(self, reference: Reference, results: Path, key: str) -> None:
         """The scores of a reference in the place of a synthetic cohort."""
-        cohort = REFERENCES[name](self.parts["train"], self.n_patients, self.spec.evaluate.seed)
-        stages.scored(results, key, name, cohort, self.parts, self.spec.evaluate, cache=self.folder.cache)
+        train, test = self.parts["train"], self.parts["test"]
+        cohort = reference.cohort(train, test, self.n_patients, self.spec.evaluate.seed)
+        stages.scored(results, key, reference.value, cohort, self.parts, self.spec.evaluate, cache=self.folder.cache)
 
     def _score(self, row: str, seed: int, draw: int) -> None:
         """The scores of a sample."""

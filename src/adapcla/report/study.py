@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +11,11 @@ import polars as pl
 
 from adapcla.errors import InputError
 from adapcla.files import read_json
-from adapcla.metrics import Scores
+from adapcla.metrics import Reference, Scores
+from adapcla.metrics.intervals import mean_half
 from adapcla.records import Cohort
 
 ABOUT = "study.json"
-#: Columns of the table of scores that hold the references, with how a row of them is called.
-REFERENCES = {"real_test": "real test", "train_copy": "train copy", "marginal": "marginal"}
 
 
 class Measured(NamedTuple):
@@ -179,21 +176,21 @@ class Study:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 
     # ---- single numbers -------------------------------------------------------------------------------------
-    def measured(self, row: str, metric: str, stratum: str = "all", **where: str) -> Measured | None:
-        """A number of a row with its interval, from the plain samples or, with target and mode, the steered ones."""
+    def measured(self, row: str | Reference, metric: str, stratum: str = "all", **where: str) -> Measured | None:
+        """A number of a row or reference, from the plain samples or, with target and mode, the steered ones."""
         table = self.steered if where else self.scores
         if table.is_empty():
             return None
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & pl.col("value").is_not_null()
-        who = pl.col(next((name for name, title in REFERENCES.items() if title == row), "value"))
-        if who.meta.output_name() == "value":
+        column = row.value if isinstance(row, Reference) else "value"
+        if not isinstance(row, Reference):
             keep = keep & (pl.col("row") == row)
         for name, value in where.items():
             keep = keep & (pl.col(name) == value)
-        numbers = table.filter(keep).select(who.alias("x"), "low", "high", "fit").drop_nulls("x")
+        numbers = table.filter(keep).select(pl.col(column).alias("x"), "low", "high", "fit").drop_nulls("x")
         if numbers.is_empty():
-            return self._judged_alone(who.meta.output_name(), metric, stratum)
-        return summarised(numbers, references=who.meta.output_name() != "value")
+            return self._judged_alone(column, metric, stratum)
+        return summarised(numbers, references=isinstance(row, Reference))
 
     def by_fit(self, row: str, metric: str, stratum: str = "all", **where: str) -> dict[int, float]:
         """A number of a row for each fit seed, as the mean over its samples."""
@@ -262,18 +259,6 @@ def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:
     if references:
         return Measured(round(value, 12), None, None, n)
     if n > 1:
-        half = student_half(means.tolist())
+        half = mean_half(means)
         return Measured(round(value, 12), value - half, value + half, n)
     return Measured(value, scores["low"].mean(), scores["high"].mean(), n)  # type: ignore[arg-type]
-
-
-def student_half(values: Sequence[float]) -> float:
-    """Half of Student's 95 % interval of a mean.
-
-    >>> round(student_half([0.4, 0.5, 0.6]), 3)
-    0.248
-    """
-    from scipy import stats
-
-    n = len(values)
-    return float(stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5)

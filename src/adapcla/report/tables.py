@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from adapcla import tables
 from adapcla.files import write_bytes
+from adapcla.metrics import Reference
 from adapcla.metrics.contract import ARROWS
 from adapcla.report.paper_numbers import paper_number
-from adapcla.report.study import REFERENCES, Measured, Study
+from adapcla.report.study import Measured, Study
 from adapcla.tables import Cell
 
 #: Lines from which a table is folded away on the page.
@@ -260,7 +261,7 @@ def score_table(study: Study, asked: ScoreTable, rows: Sequence[str] | None = No
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
     lines = _with_best(lines, [study.goal(c.metric) for c in columns])
-    lines += [_line(study, title, columns, "reference") for title in REFERENCES.values()]
+    lines += [_reference_line(study, reference, columns) for reference in Reference]
     for row in rows or study.rows:
         told = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
         if any(number is not None for number in told):
@@ -278,14 +279,19 @@ def _has(study: Study, column: Column) -> bool:
     return not table.filter((table["metric"] == column.metric) & (table["stratum"] == column.stratum)).is_empty()
 
 
-def _line(study: Study, row: str, columns: Sequence[Column], kind: str = "method") -> Line:
+def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
     """The line of a row."""
     cells = []
     for c in columns:
-        found = study.measured(row, c.metric, c.stratum)
-        reason = study.reason(row, c.metric, c.stratum) if kind == "method" and found is None else ""
-        cells.append(cell_of(found, reason))
-    return Line((Cell(row), *cells), kind)
+        measured = study.measured(row, c.metric, c.stratum)
+        cells.append(cell_of(measured, study.reason(row, c.metric, c.stratum) if measured is None else ""))
+    return Line((Cell(row), *cells), "method")
+
+
+def _reference_line(study: Study, reference: Reference, columns: Sequence[Column]) -> Line:
+    """The line of a reference."""
+    cells = (cell_of(study.measured(reference, c.metric, c.stratum), "") for c in columns)
+    return Line((Cell(reference.label), *cells), "reference")
 
 
 def _with_best(lines: list[Line], goals: Sequence[str]) -> list[Line]:

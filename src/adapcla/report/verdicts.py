@@ -6,9 +6,11 @@ import math
 import statistics
 from typing import NamedTuple
 
+from adapcla.metrics import Reference
+from adapcla.metrics.intervals import mean_half
 from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.paper_numbers import told_difference
-from adapcla.report.study import Measured, Study, student_half
+from adapcla.report.study import Measured, Study
 from adapcla.report.tables import Line, Table, shown
 from adapcla.tables import Cell
 
@@ -56,7 +58,7 @@ def paired(one: dict[int, float], two: dict[int, float], goal: str) -> Measured 
         return None
     sign = -1.0 if goal == "down" else 1.0
     gains = [sign * (one[fit] - two[fit]) for fit in fits]
-    value, half = statistics.mean(gains), student_half(gains)
+    value, half = statistics.mean(gains), mean_half(gains)
     return Measured(value, value - half, value + half, len(fits))
 
 
@@ -106,7 +108,7 @@ def gain(one: Side, two: Side, goal: str, real: Measured | None = None) -> Measu
 
 def to_match(study: Study, metric: str, stratum: str = "all") -> Measured | None:
     """The number of real patients, for a metric that should match it; None for others."""
-    return study.measured("real test", metric, stratum) if study.goal(metric) == "match" else None
+    return study.measured(Reference.REAL_TEST, metric, stratum) if study.goal(metric) == "match" else None
 
 
 def verdict(study: Study, claim: Claim) -> Verdict | None:

@@ -12,6 +12,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from adapcla.files import read_json
+from adapcla.metrics import Reference
 from adapcla.records import Cohort
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.control import requested_against_achieved
@@ -134,7 +135,7 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     """Pictures of utility, reliability and privacy, as far as these were judged."""
     bars = {row: [_cell(study, row, metric) for metric, _ in _BARS] for row in rows}
     if any(cell is not None for cells in bars.values() for cell in cells):
-        best = [_cell(study, "train copy", metric) for metric, _ in _BARS]
+        best = [_cell(study, Reference.TRAIN_COPY, metric) for metric, _ in _BARS]
         drawn, caption = utility.downstream_bars(
             bars, [h for _, h in _BARS], [None if b is None else b[0] for b in best]
         )
@@ -148,7 +149,8 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     if attacked:
         drawn, caption = privacy.roc_curves(attacked)
         yield Picture("roc", "privacy", "Membership attacks", caption, drawn)
-    copies = {row: [_cell(study, row, metric) for metric, _ in _COPIES] for row in [*rows, "train copy"]}
+    copies = {row: [_cell(study, row, metric) for metric, _ in _COPIES] for row in rows}
+    copies[Reference.TRAIN_COPY.label] = [_cell(study, Reference.TRAIN_COPY, metric) for metric, _ in _COPIES]
     if any(cell is not None for cells in copies.values() for cell in cells):
         drawn, caption = privacy.copy_excess(copies, [heading for _, heading in _COPIES])
         yield Picture("copies", "privacy", "Copies beyond chance", caption, drawn)
@@ -162,7 +164,7 @@ def _memory_pictures(study: Study) -> Iterator[Picture]:
     }
     points = {row: (gap, tail) for row, (gap, tail) in pairs.items() if gap is not None and tail is not None}
     if points:
-        real = study.measured("real test", "tail_pair_seen_heldout", "matched")
+        real = study.measured(Reference.REAL_TEST, "tail_pair_seen_heldout", "matched")
         drawn, caption = privacy.memory_against_tail(points, real)
         yield Picture("memory", "privacy", "Memory against the tail", caption, drawn)
 
@@ -236,7 +238,7 @@ def some(cohort: Cohort) -> Cohort:
     return cohort if cohort.n_patients <= MOST_PATIENTS else cohort.subset(np.arange(MOST_PATIENTS))
 
 
-def _cell(study: Study, row: str, metric: str) -> tuple[float, float | None, float | None] | None:
+def _cell(study: Study, row: str | Reference, metric: str) -> tuple[float, float | None, float | None] | None:
     """A number with its interval."""
     found = study.measured(row, metric)
     return None if found is None else (found.value, found.low, found.high)
