@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -23,6 +25,22 @@ def test_the_first_stage_is_static_and_otherwise_the_same() -> None:
     assert (first.schedule, first.bias_at_inference, first.first_stage) == ("constant", True, "")
     assert (first.tempering, first.positive_weight) == (second.tempering, second.positive_weight) == (0.2, 1.5)
     assert stages(Settings()) == (Settings(),)
+
+
+def test_a_plain_first_stage_has_no_scaffold_and_is_otherwise_the_same() -> None:
+    first, second = stages(METHODS["release-weight"].settings)
+    assert (first.schedule, first.bias_at_inference, first.first_stage) == ("none", False, "")
+    assert first == settings_from(second, {"first_stage": ""})
+
+
+def test_the_parts_of_the_release_are_added_one_at_a_time() -> None:
+    """Stages, then the weight, then the scaffold: neighbours differ in that alone, and all have HALO's head."""
+    steps = [METHODS[name].settings for name in ("halo", "release-stages", "release-weight", "adapcla-release")]
+    dumps = [{**step.model_dump(), "last_weights": step.last_weights} for step in steps]
+    changes = [{name for name in one if one[name] != two[name]} - {"method"} for one, two in pairwise(dumps)]
+    assert changes == [{"first_stage", "last_weights"}, {"positive_weight"}, {"first_stage", "schedule", "tempering"}]
+    assert {step.architecture.head for step in steps} == {"halo"}  # type: ignore[attr-defined]
+    assert steps[-1].tempering == 0.2 and steps[-1].positive_weight == 1.5
 
 
 def test_the_second_stage_begins_with_the_weights_of_the_first(parts: Split, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -34,6 +34,15 @@ def test_the_fingerprint_knows_what_changes_the_weights() -> None:
     assert base.fingerprint() == settings_from(base, {"checkpoint_seconds": 1}).fingerprint()
 
 
+def test_what_is_off_is_not_written_and_can_be_turned_on_and_off() -> None:
+    """Fingerprints of all other settings stay as they were."""
+    kept = settings_from(Settings(), {"last_weights": True})
+    assert "last_weights" not in Settings().model_dump() and kept.model_dump()["last_weights"] is True
+    assert kept.fingerprint() != Settings().fingerprint() == settings_from(kept, {"last_weights": False}).fingerprint()
+    assert settings_from(Settings(), kept.model_dump()) == kept
+    assert Settings().fingerprint() == "94c9aba685b918d6"
+
+
 def test_another_family_brings_its_own_settings() -> None:
     eva = settings_from(Settings(), {"family": "eva", "latent": 8, "width": 32})
     assert (eva.architecture.family, eva.architecture.latent, eva.architecture.width) == ("eva", 8, 32)

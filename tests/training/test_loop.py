@@ -35,7 +35,7 @@ def _weights(generator: object) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("method", ["adapcla", "tailwise"])
+@pytest.mark.parametrize("method", ["adapcla", "tailwise", "release-stages"])
 def test_a_stopped_and_resumed_run_ends_in_the_same_bytes(
     method: str, world: tuple[Cohort, Cohort], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +61,26 @@ def test_a_stopped_and_resumed_run_ends_in_the_same_bytes(
     lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     steps = [line["step"] for line in lines if line["kind"] == "validation"]
     assert steps == sorted(set(steps))
+
+
+def test_the_last_weights_are_kept_when_they_are_asked_for(world: tuple[Cohort, Cohort]) -> None:
+    """At this rate validation is best long before the end and would stop the run."""
+    hasty = {**_SMALL, "passes": 12, "learning_rate": 0.05, "patience": 1, "schedule": "none"}
+
+    class Ending(_Looker):
+        def look(self, modules: nn.Module, moment: Moment) -> None:
+            super().look(modules, moment)
+            self.weights = {name: value.clone() for name, value in modules.state_dict().items()}
+
+    ending = Ending()
+    last = generator_for("adapcla", last_weights=True, **hasty).fit(*world, observers=[ending])
+    best = generator_for("adapcla", **hasty).fit(*world)
+    assert best.outcome_ is not None and best.outcome_.stopped_early
+    assert last.outcome_ is not None and last.outcome_.best_step == last.outcome_.steps == last.outcome_.n_steps
+    assert last.outcome_.best_loss > best.outcome_.best_loss
+    for name, value in last.model.network.state_dict().items():
+        if name != "going_on.bias":  # refitted after training
+            assert torch.equal(value, ending.weights[name]), name
 
 
 def test_another_seed_gives_other_weights(world: tuple[Cohort, Cohort]) -> None:

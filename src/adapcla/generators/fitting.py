@@ -36,6 +36,7 @@ from adapcla.training.loop import Loop, Observer, Outcome
 FIRST_STAGE = "first-stage"
 #: What each named first stage changes in the settings of the whole fit.
 FIRST_STAGES: dict[str, dict[str, Any]] = {
+    "plain": {"schedule": "none", "first_stage": ""},
     "static": {"method": "static-pcla", "schedule": "constant", "bias_at_inference": True, "first_stage": ""},
 }
 _COSTS = ("steps", "passes")
@@ -109,6 +110,7 @@ def _trained(
         folder,
         observers,
         None if guard is None else guard.step(),
+        settings.last_weights,
     )
     if folder is None:
         outcome = loop.run()

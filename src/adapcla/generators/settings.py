@@ -28,6 +28,10 @@ else:
     AnyArchitecture = Annotated[_union, Field(discriminator="family")]
 
 
+#: Settings that are written only when they are on, with what they are when they are off.
+_WHEN_OFF: dict[str, Any] = {"last_weights": False, "privacy": None}
+
+
 class Settings(BaseModel):
     """The settings of one fit."""
 
@@ -47,7 +51,12 @@ class Settings(BaseModel):
         False, description="Choose the weights with the scaffold, sample without: a control."
     )
     starts_from: str = Field("", description="Run whose weights training starts from; empty for a fresh start.")
-    first_stage: Literal["", "static"] = Field("", description="Train a Static-PCLA first and start from its weights.")
+    first_stage: Literal["", "plain", "static"] = Field(
+        "", description="Train without a scaffold (plain) or with one that stays (static) first, and go on from there."
+    )
+    last_weights: bool = Field(
+        False, description="Train to the end and keep the last weights, not those of the best validation loss."
+    )
     calibration_rounds: int = Field(
         0, ge=0, description="Rounds that fold the training prevalence into the output bias."
     )
@@ -61,11 +70,9 @@ class Settings(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
-        """The fields; a fit without privacy is written as it was before there was any, to the byte."""
+        """The fields; what is off is left out, so that a fit is written as before the setting existed, to the byte."""
         content: dict[str, Any] = handler(self)
-        if content.get("privacy") is None:
-            content.pop("privacy", None)
-        return content
+        return {name: value for name, value in content.items() if name not in _WHEN_OFF or value != _WHEN_OFF[name]}
 
     @property
     def family(self) -> Family:
@@ -97,7 +104,7 @@ def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:
     64
     """
     # What is off is not written, but can be asked for.
-    content = {"privacy": None, **base.model_dump(), "architecture": dict(base.architecture)}
+    content = {**_WHEN_OFF, **base.model_dump(), "architecture": dict(base.architecture)}
     family = _family_name(changes)
     if family is not None and family != content["architecture"]["family"]:
         content["architecture"] = dict(FAMILIES[family].architecture())  # type: ignore[call-arg]

@@ -69,9 +69,12 @@ class Loop:
         folder: Path | None = None,
         observers: Sequence[Observer] = (),
         private: PrivateStep | None = None,
+        last_weights: bool = False,
     ) -> None:
         #: How the gradient of a step is made when patients are protected; None sums it plainly.
         self.private = private
+        #: Whether no weights are chosen by validation: patients that are protected must not be looked at for that.
+        self.last_weights = last_weights or private is not None
         self.objective, self.train, self.valid, self.budget, self.seed = objective, train, valid, budget, seed
         self.observers = observers
         self.n_steps = budget.steps(train.cohort.n_patients)
@@ -108,7 +111,7 @@ class Loop:
 
     # ---- running ----------------------------------------------------------------------------------------
     def run(self, resume: bool = False) -> Outcome:
-        """Train to the end of the budget, or until validation says stop; the best weights are in the modules."""
+        """Train to the end of the budget, or until validation says stop; modules then hold the best or last weights."""
         if resume:
             self._restore()
         # Nobody may write the next checkpoint while another still reads this one.
@@ -244,8 +247,8 @@ class Loop:
         settled = self.objective.settled(moment)
         # Weights that still lean on a scaffold are no candidates: they are not what will be sampled from.
         better = settled and loss < self.best_loss
-        if self.private is not None:
-            # Validation patients are looked at for the journal alone: the last weights are kept, none are chosen.
+        if self.last_weights:
+            # Validation patients are looked at for the journal alone.
             self.best_loss, self.best_step, better = loss, self.step, False
         elif better:
             self.best_loss, self.best_step, self.bad_looks = loss, self.step, 0

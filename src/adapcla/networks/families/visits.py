@@ -155,6 +155,9 @@ def _head(
 _PAPER = "AdaPCLA (Cui et al.)"
 _HALO = "HALO (Theodorou, Xiao and Sun, 2023)"
 _PAPER_SIZE = {"width": 768, "layers": 12, "heads": 12, "context": 48, "learning_rate": 1e-4, "batch_size": 48}
+#: What the release and the rows of its parts share.
+_RELEASE = {"head": "halo", "last_weights": True}
+_TWICE = "twice the passes: a full budget for each stage, whose last weights are kept; nothing is chosen by validation"
 _OURS_AND_ABLATIONS = (
     Row("adapcla", "The paper's method: independent head, annealed scaffold (base), no bias when sampling.", _PAPER),
     Row(
@@ -204,12 +207,36 @@ _OURS_AND_ABLATIONS = (
         {"tempering": -1.0},
     ),
     Row(
-        "adapcla-release",
-        "As the public release ran: scaffold times 0.2, present codes weigh 1.5, started from a static model.",
+        "adapcla-halo",
+        "The paper's ablation, whose backbone is HALO: HALO's head, annealed scaffold (base), no bias when sampling.",
         _PAPER,
-        {"tempering": 0.2, "positive_weight": 1.5, "first_stage": "static"},
+        {"head": "halo"},
+    ),
+    Row(
+        "adapcla-release",
+        "As the public release ran: HALO's head, scaffold times 0.2, present codes weigh 1.5, from a static model.",
+        _PAPER,
+        {**_RELEASE, "positive_weight": 1.5, "tempering": 0.2, "first_stage": "static"},
         starts_from="a static-pcla with the same settings, which this row trains first",
-        note="twice the passes: a full budget for each stage",
+        note=_TWICE,
+    ),
+    Row(
+        "release-stages",
+        "A part of adapcla-release: its two stages and last weights, without scaffold and without extra weight.",
+        _PAPER,
+        {**_RELEASE, "schedule": "none", "first_stage": "plain"},
+        starts_from="a halo with the same settings, which this row trains first",
+        usual=False,
+        note=_TWICE,
+    ),
+    Row(
+        "release-weight",
+        "The next part of adapcla-release: two stages in which present codes weigh 1.5, without scaffold.",
+        _PAPER,
+        {**_RELEASE, "positive_weight": 1.5, "schedule": "none", "first_stage": "plain"},
+        starts_from="a halo with the same settings, which this row trains first",
+        usual=False,
+        note=_TWICE,
     ),
 )
 _BASELINES = (
