@@ -103,12 +103,12 @@ class Comparison:
             union = train.vocabulary
         else:
             union = Vocabulary.of(code for vocabulary in vocabularies for code in vocabulary.codes)
-        placed = [cohort.on(union) for cohort in cohorts]
+        on_union = [cohort.on(union) for cohort in cohorts]
         return cls(
-            placed[0],
-            placed[1],
-            placed[2],
-            placed[3] if control is not None else None,
+            on_union[0],
+            on_union[1],
+            on_union[2],
+            on_union[3] if control is not None else None,
             seed,
             quick,
             None if target is None else target.on(union),

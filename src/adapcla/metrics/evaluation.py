@@ -45,7 +45,7 @@ class _Bench:
 
     @cached_property
     def profile(self) -> Profile:
-        """Codes and tail codes a visit that both the synthetic and the real cohort have."""
+        """Codes and tail codes per visit that both the synthetic and the real cohort have."""
         synthetic, real = (self._cohort(subject, MATCHED) for subject in (SYNTHETIC, Reference.REAL_TEST))
         return Profile.of(synthetic, real, self.base.strata.tail, self.base.seed)
 

@@ -92,7 +92,7 @@ def _poisson_table() -> NDArray[np.uint8]:
 
 
 def resampled(n_patients: int, seed: int, draws: int, block: int = 0) -> NDArray[np.uint8]:
-    """How often each patient counts in each bootstrap draw: Poisson(1), one row a patient.
+    """How often each patient counts in each bootstrap draw: Poisson(1), one row per patient.
 
     >>> resampled(1000, seed=1, draws=20).shape
     (1000, 20)
@@ -102,7 +102,7 @@ def resampled(n_patients: int, seed: int, draws: int, block: int = 0) -> NDArray
 
 
 def bootstrap_sums(columns: NDArray[Any], seed: int, draws: int = DRAWS) -> NDArray[np.float64]:
-    """Column sums under resampled patients, one row a draw.
+    """Column sums under resampled patients, one row per draw.
 
     >>> bootstrap_sums(np.ones((1000, 1)), seed=1, draws=50).mean().round(-2)
     np.float64(1000.0)

@@ -1,8 +1,8 @@
-"""Cohorts made alike in codes a visit and tail codes a visit, so that a score cannot be won by writing less.
+"""Cohorts made alike in codes per visit and tail codes per visit, so that a score cannot be won by writing less.
 
 A generator that writes few and common codes gets a high share of seen pairs. So both sides, real and synthetic, are
 thinned to what both have: first tail codes are dropped at random, from the side with more, until both have the same
-number a visit; then visits are ranked by size on each side and cut to the smaller of the two sizes at that rank,
+number per visit; then visits are ranked by size on each side and cut to the smaller of the two sizes at that rank,
 other codes first, tail codes last. Nothing is ever added, and a visit that loses all its codes is dropped.
 """
 
@@ -18,7 +18,7 @@ from adapcla.seeds import generator
 
 
 def tail_per_visit(cohort: Cohort, tail: NDArray[np.bool_]) -> float:
-    """Mean number of tail codes a visit.
+    """Mean number of tail codes per visit.
 
     >>> tail_per_visit(Cohort.of([[["A", "B"], ["B"]]]), np.array([True, False]))
     0.5
@@ -44,7 +44,7 @@ def with_fewer_tail_codes(cohort: Cohort, tail: NDArray[np.bool_], rate: float, 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What two cohorts have in common: tail codes a visit, and the smaller visit size at each rank.
+    """What two cohorts have in common: tail codes per visit, and the smaller visit size at each rank.
 
     >>> wide, narrow = Cohort.of([[["A", "B", "C"]]] * 4), Cohort.of([[["A", "B"]]] * 4, ["A", "B", "C"])
     >>> profile = Profile.of(wide, narrow, np.array([False, False, True]), seed=1)
@@ -75,12 +75,12 @@ class Profile:
         draw = generator(self.seed, "thinned visits")
         by_size = np.lexsort((draw.random(n), cohort.codes_per_visit))
         rank = (np.arange(n) + 0.5) / n
-        wanted = np.minimum(*(sizes[(rank * len(sizes)).astype(np.int64)] for sizes in self.sizes))
+        sizes_by_rank = np.minimum(*(sizes[(rank * len(sizes)).astype(np.int64)] for sizes in self.sizes))
         target = np.empty(n, dtype=np.int64)
-        target[by_size] = wanted
+        target[by_size] = sizes_by_rank
         # Tail codes come first in each visit, in random order, then the others: the first `target` stay.
         order = np.lexsort((draw.random(cohort.n_entries), ~self.tail[cohort.codes], cohort.visit_of_entry))
-        place = np.arange(cohort.n_entries) - np.repeat(cohort.visit_starts[:-1], cohort.codes_per_visit)
+        position = np.arange(cohort.n_entries) - np.repeat(cohort.visit_starts[:-1], cohort.codes_per_visit)
         keep = np.zeros(cohort.n_entries, dtype=bool)
-        keep[order[place < np.repeat(target, cohort.codes_per_visit)]] = True
+        keep[order[position < np.repeat(target, cohort.codes_per_visit)]] = True
         return cohort.keep_entries(keep)

@@ -106,7 +106,7 @@ def balanced(
     (4, [0, 4])
     """
     pool = np.arange(len(truth)) if among is None else among
-    sides = [random.permutation(pool[truth[pool] == wanted]) for wanted in (1, 0)]
+    sides = [random.permutation(pool[truth[pool] == value]) for value in (1, 0)]
     half = min(n // 2, len(sides[0]), len(sides[1]))
     return np.stack([side[:half] for side in sides], axis=1).reshape(-1)
 
@@ -159,7 +159,7 @@ class BalancedSizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BalancedTrial:
-    """The paper's data sets: one classifier a label, for the labels that can be learned and judged."""
+    """The paper's data sets: one classifier per label, for the labels that can be learned and judged."""
 
     trial: Trial | None
     #: The label of each classifier of the trial.
@@ -171,7 +171,7 @@ class BalancedTrial:
 
 
 def balanced_trial(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, scale: float = 1.0) -> BalancedTrial:
-    """Balanced 5,000/500 synthetic and 1,000 test patients a label, or as many as there are in the same shares.
+    """Balanced 5,000/500 synthetic and 1,000 test patients per label, or as many as there are in the same shares.
 
     The test patients depend on the real test cohort and the seed alone, so every method is judged on the same ones.
     """
@@ -193,18 +193,16 @@ def balanced_trial(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, 
             untaught[label] = tested, theirs[tested, label]
             continue
         learned.append(label)
-        for place, piece in zip(rows, (*drawn, tested), strict=True):
-            place.append(piece)
+        for part, drawn_rows in zip(rows, (*drawn, tested), strict=True):
+            part.append(drawn_rows)
     if not learned:
         return BalancedTrial(None, (), reasons, untaught)
     inputs, judges = recent(synthetic), recent(test)
-    made = [
-        Tasks(
-            cohort, tuple(place), tuple(truth[row, label][:, None] for row, label in zip(place, learned, strict=True))
-        )
-        for cohort, truth, place in zip((inputs, inputs, judges), (ours, ours, theirs), rows, strict=True)
+    tasks = [
+        Tasks(cohort, tuple(part), tuple(truth[row, label][:, None] for row, label in zip(part, learned, strict=True)))
+        for cohort, truth, part in zip((inputs, inputs, judges), (ours, ours, theirs), rows, strict=True)
     ]
-    return BalancedTrial(Trial(*made), tuple(learned), reasons, untaught)
+    return BalancedTrial(Trial(*tasks), tuple(learned), reasons, untaught)
 
 
 def _balanced_parts(

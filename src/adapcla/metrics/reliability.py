@@ -148,8 +148,8 @@ def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.u
         return Score(value, said.size)
     edges = bin_edges(said.ravel(), equal_mass=equal_mass)
     n_bins, (n_patients, n_labels) = len(edges) - 1, said.shape
-    place = bin_of(said, edges) + np.arange(n_patients)[:, None] * n_bins
-    excess = np.bincount(place.ravel(), (truth - said).ravel(), n_patients * n_bins).reshape(n_patients, n_bins)
+    cell = bin_of(said, edges) + np.arange(n_patients)[:, None] * n_bins
+    excess = np.bincount(cell.ravel(), (truth - said).ravel(), n_patients * n_bins).reshape(n_patients, n_bins)
     columns = np.hstack([excess, np.full((n_patients, 1), float(n_labels))])
     sums = bootstrap_sums(columns, comparison.seed, QUICK_DRAWS if comparison.quick else DRAWS)
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)

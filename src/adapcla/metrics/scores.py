@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The stratum of scores at matched numbers of patients, against half of the test patients.
 MATCHED = "matched"
-#: The same after codes and tail codes a visit were matched too.
+#: The same after codes and tail codes per visit were matched too.
 MATCHED_CODES = "matched_codes"
 TABLE, CSV, SUMMARY, MARKDOWN, LATEX = "scores.parquet", "scores.csv", "summary.json", "scores.md", "scores.tex"
 
@@ -164,7 +164,7 @@ class Scores:
         return cls(str(summary.get("method", "")), int(summary.get("seed", 1)), rows, card)
 
     def markdown(self) -> str:
-        """The headline scores as Markdown tables, one a suite."""
+        """The headline scores as Markdown tables, one per suite."""
         lines = [f"# Scores of {self.method} (seed {self.seed})", ""]
         lines += [f"{APART}: {self.card[APART]}", ""] if APART in self.card else []
         for suite, rows in self._headlines().items():
@@ -172,7 +172,7 @@ class Scores:
         return "\n".join(lines)
 
     def latex(self) -> str:
-        """The headline scores as LaTeX tables (package booktabs), one a suite."""
+        """The headline scores as LaTeX tables (package booktabs), one per suite."""
         tables = {suite: _table(rows).latex(n_left=2) for suite, rows in self._headlines().items()}
         return "\n".join(f"% suite: {suite}\n{table}" for suite, table in tables.items())
 

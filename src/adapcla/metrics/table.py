@@ -1,4 +1,4 @@
-"""Every metric and every suite: two tables, one row a key.
+"""Every metric and every suite: two tables, one row per key.
 
 A row names the function that computes the metric; `partial` fixes what several rows share a function for. The order of
 the rows is the order of the scores.

@@ -99,7 +99,7 @@ def next_visit_judgements(comparison: Comparison) -> list[Judgement] | Missing:
 
 
 def balanced_judgements(comparison: Comparison) -> list[Judgement] | Missing:
-    """Predictions of one classifier a label on its balanced test patients; or why there are none.
+    """Predictions of one classifier per label on its balanced test patients; or why there are none.
 
     A label that the test patients can judge and the synthetic ones cannot teach is answered "no" for everybody:
     leaving it out would reward a generator that never writes it.
@@ -112,7 +112,7 @@ def balanced_judgements(comparison: Comparison) -> list[Judgement] | Missing:
 
 
 def label_table(judgements: Iterable[Judgement], names: tuple[str, ...]) -> list[dict[str, object]]:
-    """One row a label: its name, n, accuracy, F1, AUPRC and AUROC, or None and the reason."""
+    """One row per label: its name, n, accuracy, F1, AUPRC and AUROC, or None and the reason."""
     out: list[dict[str, object]] = []
     for each in judgements:
         ones = np.ones((len(each.rows), 1), dtype=np.int64)

@@ -27,7 +27,7 @@ def test_nearest_is_the_least_of_all_distances(a: list, b: list, block: int, sam
     plain = _plain(x, y, same)
     found = nearest(sparse.csr_matrix(x), sparse.csr_matrix(y), same=same, block=block)
     assert np.array_equal(found.distance, plain.min(axis=1))
-    assert np.array_equal(plain[np.arange(len(x)), found.place], plain.min(axis=1))
+    assert np.array_equal(plain[np.arange(len(x)), found.row], plain.min(axis=1))
 
 
 @given(ROWS, ROWS, st.integers(0, 4), st.booleans())

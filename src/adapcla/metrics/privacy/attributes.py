@@ -45,8 +45,8 @@ def read_off(
     A patient none of whose known codes is ever generated cannot be attacked and counts 0.
 
     >>> known = sparse.csr_matrix(np.array([[1, 1, 0]], dtype=np.float32))
-    >>> made = sparse.csr_matrix(np.array([[1, 1, 1], [0, 0, 1]], dtype=np.float32))
-    >>> read_off(known, np.array([2]), made).tolist()
+    >>> synthetic = sparse.csr_matrix(np.array([[1, 1, 1], [0, 0, 1]], dtype=np.float32))
+    >>> read_off(known, np.array([2]), synthetic).tolist()
     [1.0]
     """
     out = np.zeros(known.shape[0])

@@ -102,10 +102,10 @@ def holds_pair(cohort: Cohort, pairs: OwnedPairs) -> NDArray[np.bool_]:
     >>> holds_pair(Cohort.of([[["A", "B"]], [["A"], ["B"]], [["A", "C"]]]), pairs).tolist()
     [True, False, False]
     """
-    wanted = pair_set(pairs, cohort.n_codes)
+    owned = pair_set(pairs, cohort.n_codes)
     out = np.zeros(cohort.n_patients, dtype=bool)
     for block in visit_pairs(cohort):
-        out[block.patient[wanted.holds(block.first, block.second)]] = True
+        out[block.patient[owned.holds(block.first, block.second)]] = True
     return out
 
 

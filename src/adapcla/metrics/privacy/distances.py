@@ -82,18 +82,18 @@ class Nearest(NamedTuple):
     """The distance to the nearest patient and that patient's position, the first of equally near ones."""
 
     distance: NDArray[np.float32]
-    place: NDArray[np.int64]
+    row: NDArray[np.int64]
 
 
 def nearest(x: sparse.csr_matrix, y: sparse.csr_matrix, *, same: bool = False, block: int = BLOCK) -> Nearest:
-    """For each row of x the Hamming distance to the nearest row of y (to another row, with `same`), and its place.
+    """For each row of x the Hamming distance to the nearest row of y (another row, with `same`), and which it is.
 
     >>> x = sparse.csr_matrix(np.array([[1, 1, 0], [0, 0, 1]], dtype=np.float32))
     >>> y = sparse.csr_matrix(np.array([[1, 0, 0], [1, 1, 1]], dtype=np.float32))
     >>> nearest(x, y).distance.tolist(), nearest(x, x, same=True).distance.tolist()
     ([1.0, 2.0], [3.0, 3.0])
     """
-    distance, place = _apart(y, x.shape[0], same)
+    distance, row = _apart(y, x.shape[0], same)
     for part in overlaps(x, y, same=same, block=block):
         lengths = np.diff(part.indptr)
         filled = np.flatnonzero(lengths)
@@ -104,21 +104,21 @@ def nearest(x: sparse.csr_matrix, y: sparse.csr_matrix, *, same: bool = False, b
         first = np.minimum.reduceat(np.where(ties, part.columns, y.shape[0]), part.indptr[filled])
         rows = part.rows.start + filled
         better = least < distance[rows]
-        distance[rows[better]], place[rows[better]] = least[better], first[better]
-    return Nearest(distance + np.diff(x.indptr).astype(np.float32), place)
+        distance[rows[better]], row[rows[better]] = least[better], first[better]
+    return Nearest(distance + np.diff(x.indptr).astype(np.float32), row)
 
 
 def _apart(y: sparse.csr_matrix, n_rows: int, same: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The size and place of the smallest row (of the smallest other row): the nearest where nothing is shared."""
+    """The size and position of the smallest row (of the smallest other row): the nearest where nothing is shared."""
     sizes = np.diff(y.indptr).astype(np.float32)
     if len(sizes) < 1 + same:
         return np.full(n_rows, np.inf, dtype=np.float32), np.full(n_rows, -1, dtype=np.int64)
     least = int(np.argmin(sizes))
-    size, place = np.full(n_rows, sizes[least], dtype=np.float32), np.full(n_rows, least, dtype=np.int64)
+    size, row = np.full(n_rows, sizes[least], dtype=np.float32), np.full(n_rows, least, dtype=np.int64)
     if same:
         sizes[least] = np.inf
-        size[least], place[least] = sizes.min(), int(np.argmin(sizes))
-    return size, place
+        size[least], row[least] = sizes.min(), int(np.argmin(sizes))
+    return size, row
 
 
 def neighbours_within(

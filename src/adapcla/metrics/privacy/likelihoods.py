@@ -1,10 +1,10 @@
 """Membership attacks on a model: likelihood per code, calibrated by reference models, and LiRA.
 
-Metrics know no generator, so its maker hands the log-likelihoods over in `Comparison.evidence`, one row a patient of
+Metrics know no generator, so its maker hands the log-likelihoods over in `Comparison.evidence`, one row per patient of
 the training cohort ("member_") and of the control cohort ("control_"), in the cohorts' order:
 
 - `member_log_likelihood`, `control_log_likelihood`: under the model that made the synthetic patients; shape (n,)
-- `member_references`, `control_references`: under the reference models, one column a model; shape (n, models)
+- `member_references`, `control_references`: under the reference models, one column per model; shape (n, models)
 - `member_included`, `control_included`: whether the reference model was trained on the patient; optional,
   shape (n, models)
 """
@@ -79,7 +79,7 @@ def _rows(given: dict[str, NDArray[np.float64]], name: str, n: int) -> NDArray[n
     if len(values) != n or not np.isfinite(values).all():
         raise InputError(
             f"evidence {name!r} with {len(values)} rows, {int((~np.isfinite(values)).sum())} values not finite",
-            expected=f"{n} rows of finite numbers, one a patient in the cohort's order",
+            expected=f"{n} rows of finite numbers, one per patient in the cohort's order",
             remedy="compute the likelihoods again for exactly these patients",
         )
     return values

@@ -13,8 +13,8 @@ from adapcla.metrics.privacy.strata import FEWEST, Groups, assessed
 def singled_out(predicates: OwnedPairs, real: OwnedPairs, n_patients: int, n_codes: int) -> tuple[float, float]:
     """The share of predicates that exactly one real patient fulfils, and its standard error, real patients as units.
 
-    >>> made = OwnedPairs(np.array([0, 0]), np.array([1, 2]), np.array([0, 0]))
-    >>> singled_out(made, OwnedPairs(np.array([0]), np.array([2]), np.array([0])), 1, 3)
+    >>> predicates = OwnedPairs(np.array([0, 0]), np.array([1, 2]), np.array([0, 0]))
+    >>> singled_out(predicates, OwnedPairs(np.array([0]), np.array([2]), np.array([0])), 1, 3)
     (0.5, 0.0)
     """
     asked = pair_set(predicates, n_codes).holds(real.first, real.second).astype(np.float64)
