@@ -74,15 +74,15 @@ class _Tally:
     sums: list[Array] = field(default_factory=list)
     bins: Array = field(default_factory=lambda: np.zeros((len(BINS) - 1, 3)))
 
-    def add(self, chance: Array, present: Array, seen: NDArray[np.bool_], place: NDArray[np.int64]) -> None:
-        """Count a block of patients; `place` is the rank of each code by its chance."""
+    def add(self, chance: Array, present: Array, seen: NDArray[np.bool_], rank: NDArray[np.int64]) -> None:
+        """Count a block of patients; `rank` is the rank of each code by its chance."""
         allowed = self.group.codes[None, :] & ~seen if self.group.new else np.broadcast_to(self.group.codes, seen.shape)
         p, y = np.where(allowed, chance, 0.0), np.where(allowed, present, 0.0)
         within = np.argsort(np.argsort(np.where(allowed, -chance, np.inf), axis=1, kind="stable"), axis=1)
         safe = np.clip(p, 1e-6, 1 - 1e-6)
         loss = np.where(allowed, -np.where(y > 0, np.log(safe), np.log1p(-safe)), 0.0)
         columns = [(p * y).sum(1), p.sum(1), y.sum(1), allowed.sum(1), ((p - y) ** 2).sum(1), loss.sum(1)]
-        columns += [(y * (place < top)).sum(1) for top in TOPS]
+        columns += [(y * (rank < top)).sum(1) for top in TOPS]
         columns += [(y * (within < top)).sum(1) for top in TOPS]
         self.sums.append(np.stack(columns, axis=1))
         where = np.clip(np.searchsorted(BINS, p[allowed], side="right") - 1, 0, len(BINS) - 2)
@@ -155,7 +155,7 @@ def next_visit_tables(
 
 def _count(tallies: Sequence[_Tally], chance: Array, following: sparse.csr_matrix, seen: sparse.csr_matrix) -> None:
     """Add a block of patients to every tally."""
-    place = np.argsort(np.argsort(-chance, axis=1, kind="stable"), axis=1)
+    rank = np.argsort(np.argsort(-chance, axis=1, kind="stable"), axis=1)
     present, known = following.toarray().astype(np.float64), seen.toarray() > 0
     for tally in tallies:
-        tally.add(chance, present, known, place)
+        tally.add(chance, present, known, rank)

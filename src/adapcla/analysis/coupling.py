@@ -132,7 +132,7 @@ def correlation_table(
                 part = table.filter((pl.col("group") == group) & (pl.col("context") < n))
                 if kind is not None:
                     part = part.filter(pl.col("kind") == kind)
-                found = spearman(part[x].to_numpy(), part[y].to_numpy(), seed, part["context"].to_numpy())
+                correlation = spearman(part[x].to_numpy(), part[y].to_numpy(), seed, part["context"].to_numpy())
                 spread = _spread(part[x].to_numpy())
                 rows.append(
                     {
@@ -141,9 +141,9 @@ def correlation_table(
                         "x": x,
                         "y": y,
                         "kind": kind or "all",
-                        **found._asdict(),
+                        **correlation._asdict(),
                         "spread_of_x": spread,
-                        "verdict": verdict(found),
+                        "verdict": verdict(correlation),
                     }
                 )
     return pl.DataFrame(rows)
@@ -154,7 +154,7 @@ def _spread(values: NDArray[np.float64]) -> float:
     return float(values.std() / abs(values.mean())) if len(values) and values.mean() != 0 else float("nan")
 
 
-def verdict(found: Correlation) -> str:
+def verdict(correlation: Correlation) -> str:
     """A correlation in words that claim no more than it shows: p and the interval over contexts must agree.
 
     >>> verdict(Correlation(0.3, 0.11, -0.1, 0.6, 30)), verdict(Correlation(0.5, 0.001, 0.3, 0.6, 100))
@@ -162,10 +162,10 @@ def verdict(found: Correlation) -> str:
     >>> verdict(Correlation(1.0, 0.0, 1.0, 1.0, 4)), verdict(spearman(np.ones(30), np.arange(30.0)))
     ('too few to say', 'cannot be asked')
     """
-    if found.n < FEWEST:
+    if correlation.n < FEWEST:
         return "too few to say"
-    if np.isnan(found.rho):
+    if np.isnan(correlation.rho):
         return "cannot be asked"
-    if found.p >= SIGNIFICANT or found.low <= 0 <= found.high:
+    if correlation.p >= SIGNIFICANT or correlation.low <= 0 <= correlation.high:
         return "not shown"
-    return "as the theory says" if found.rho > 0 else "contrary to the theory"
+    return "as the theory says" if correlation.rho > 0 else "contrary to the theory"

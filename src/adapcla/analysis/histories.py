@@ -60,10 +60,10 @@ def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.
     >>> true_next_visit(Cohort.of([[["A"]]])) is None
     True
     """
-    asked = histories.card.get("arguments", {})
-    if histories.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(asked):
+    arguments = histories.card.get("arguments", {})
+    if histories.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(arguments):
         return None
-    law = planted.law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
+    law = planted.law(arguments["codes"], arguments["population"], arguments["law_seed"] + other_world)
     if law.vocabulary != histories.vocabulary:
         return None
     return law.next_visit(law.after_visits(histories).rows(histories.last_visits))

@@ -187,17 +187,17 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
         return -setting.horizon * setting.kernel * _curvature(setting.optimum + error)[None, :]
 
     edges = corners(plan)
-    wanted = np.unique(np.concatenate([np.linspace(0, 1, points), edges]))
+    grid = np.unique(np.concatenate([np.linspace(0, 1, points), edges]))
     times, errors = [0.0], [setting.first_error(plan)]
     for low, high in itertools.pairwise(edges.tolist()):
-        inside = wanted[(wanted > low) & (wanted <= high)]
+        inside = grid[(grid > low) & (grid <= high)]
         # On a straight stretch the slope is that of the stretch, also at its two ends.
         straight = slope(plan, (low + high) / 2) if isinstance(plan, Ramp) else np.nan
-        found = solve_ivp(
+        solution = solve_ivp(
             push, (low, high), errors[-1], "LSODA", inside, jac=jacobian, args=(straight,), rtol=1e-8, atol=1e-10
         )
         times += inside.tolist()
-        errors += list(found.y.T)
+        errors += list(solution.y.T)
     error = np.stack(errors)
     near = np.minimum(_curvature(setting.optimum), _curvature(setting.optimum + error).min(axis=0))
     return Flow(

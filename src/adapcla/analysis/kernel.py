@@ -109,9 +109,9 @@ def label_kernels(
     Gradients are held for a chunk of codes at a time; a wider kernel is filled block by block.
     """
     function = NextLogits(network, batch, np.asarray(codes, dtype=np.int64))
-    wanted = {group: set(parameters_of(function, group)) for group in groups}
+    names_of_group = {group: set(parameters_of(function, group)) for group in groups}
     fixed = parameters_of(function)
-    parameters = {name: fixed[name] for name in fixed if any(name in names for names in wanted.values())}
+    parameters = {name: fixed[name] for name in fixed if any(name in names for names in names_of_group.values())}
     logits, pull = vjp(lambda weights: functional_call(function, {**fixed, **weights}, ()), parameters)[:2]
     size = max(1, sum(p.numel() for p in parameters.values()))
     step = max(1, HELD // (2 * size))
@@ -122,7 +122,7 @@ def label_kernels(
         one = _pulled(pull, rows, logits)
         for columns in chunks[i:]:
             two = one if columns is rows else _pulled(pull, columns, logits)
-            for group, names in wanted.items():
+            for group, names in names_of_group.items():
                 block = sum((one[name] @ two[name].t()).double().numpy() for name in sorted(names))
                 out[group][rows.start : rows.stop, columns.start : columns.stop] = block
                 out[group][columns.start : columns.stop, rows.start : rows.stop] = np.transpose(block)

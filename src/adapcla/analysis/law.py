@@ -65,6 +65,8 @@ def law_table(train: Cohort, histories: Cohort, methods: Mapping[str, Predictor]
             for world, truth in truths.items():
                 if truth is None:
                     raise UsageError("the law of these patients is not known\nto do: analyse patients of `simulate`")
-                found = agreements(learned[:, mask], truth[:, mask])
-                rows.append({"method": method, "stratum": stratum, "codes": int(mask.sum()), "world": world, **found})
+                agreement = agreements(learned[:, mask], truth[:, mask])
+                rows.append(
+                    {"method": method, "stratum": stratum, "codes": int(mask.sum()), "world": world, **agreement}
+                )
     return pl.DataFrame(rows)

@@ -29,18 +29,18 @@ REAL = "real (training)"
 HELD_OUT = "real (held out)"
 
 
-def shared_neighbours(real: sparse.csr_matrix, made: sparse.csr_matrix, top: int = TOP) -> NDArray[np.float64]:
+def shared_neighbours(real: sparse.csr_matrix, generated: sparse.csr_matrix, top: int = TOP) -> NDArray[np.float64]:
     """For each code the share of its real top neighbours that are top neighbours in the other; NaN without any.
 
     >>> real = sparse.csr_matrix(np.array([[0, 2, 1], [2, 0, 0], [1, 0, 0]]))
-    >>> made = sparse.csr_matrix(np.array([[0, 0, 3], [0, 0, 0], [3, 0, 0]]))
-    >>> shared_neighbours(real, made).tolist()
+    >>> generated = sparse.csr_matrix(np.array([[0, 0, 3], [0, 0, 0], [3, 0, 0]]))
+    >>> shared_neighbours(real, generated).tolist()
     [0.5, 0.0, 1.0]
     """
     n = real.shape[0]
-    wanted, found = top_neighbours(real, top), top_neighbours(made, top)
-    both = np.intersect1d(wanted, found, assume_unique=True)
-    size = np.bincount(wanted // n, minlength=n)
+    real_top, generated_top = top_neighbours(real, top), top_neighbours(generated, top)
+    both = np.intersect1d(real_top, generated_top, assume_unique=True)
+    size = np.bincount(real_top // n, minlength=n)
     return np.where(size > 0, np.bincount(both // n, minlength=n) / np.maximum(size, 1), np.nan)
 
 
@@ -53,25 +53,27 @@ def overlap_table(
     by the number of visits of the code in the reference.
     """
     strata = train.strata()
-    made = {HELD_OUT: held_out.on(train.vocabulary), **{n: c.on(train.vocabulary) for n, c in samples.items()}}
-    counts = {name: cooccurrence(cohort) for name, cohort in {REAL: train, **made}.items()}
+    cohorts = {HELD_OUT: held_out.on(train.vocabulary), **{n: c.on(train.vocabulary) for n, c in samples.items()}}
+    counts = {name: cooccurrence(cohort) for name, cohort in {REAL: train, **cohorts}.items()}
     rows = []
-    for reference, cohort in ((REAL, train), (HELD_OUT, made[HELD_OUT])):
-        for name in made:
+    for reference, cohort in ((REAL, train), (HELD_OUT, cohorts[HELD_OUT])):
+        for name in cohorts:
             if name == reference:
                 continue
             share = shared_neighbours(counts[reference], counts[name], top)
             judged = strata.tail & ~np.isnan(share)
             weight = cohort.visit_counts[judged].astype(np.float64)
-            told = estimate(share[judged], seed=seed)
+            interval = estimate(share[judged], seed=seed)
             rows.append(
                 {
                     "reference": reference,
                     "method": name,
                     "top": top,
-                    **told._asdict(),
+                    **interval._asdict(),
                     "weighted": float(np.average(share[judged], weights=weight)) if weight.sum() else float("nan"),
-                    "never_written": float((made[name].visit_counts[judged] == 0).mean()) if judged.any() else np.nan,
+                    "never_written": float((cohorts[name].visit_counts[judged] == 0).mean())
+                    if judged.any()
+                    else np.nan,
                 }
             )
     return pl.DataFrame(rows)
@@ -203,12 +205,16 @@ def _before(train: Cohort, code: int) -> pl.DataFrame:
 
 
 def _pair_rows(
-    made: dict[str, sparse.csr_matrix], train: sparse.csr_matrix, held_out: sparse.csr_matrix, code: int, names: Cohort
+    generated: dict[str, sparse.csr_matrix],
+    train: sparse.csr_matrix,
+    held_out: sparse.csr_matrix,
+    code: int,
+    names: Cohort,
 ) -> pl.DataFrame:
     """How many generated pairs with this code training has, only held-out patients have, or nobody has."""
     seen, fresh = PairSet.of(train), PairSet.of(held_out)
     rows = []
-    for name, counts in made.items():
+    for name, counts in generated.items():
         row = counts[[code]].tocsr()
         here = np.full(len(row.indices), code)
         known, new = seen.holds(here, row.indices), fresh.holds(here, row.indices)
@@ -218,8 +224,8 @@ def _pair_rows(
             ("never seen", ~known & ~new),
         ):
             best = row.indices[mask][np.argsort(-row.data[mask], kind="stable")][:3]
-            told = ", ".join(names.vocabulary.tokens[other] for other in best)
-            rows.append({"source": name, "pairs": label, "visits": int(row.data[mask].sum()), "such as": told})
+            examples = ", ".join(names.vocabulary.tokens[other] for other in best)
+            rows.append({"source": name, "pairs": label, "visits": int(row.data[mask].sum()), "such as": examples})
     return pl.DataFrame(rows)
 
 
@@ -239,10 +245,13 @@ def _similarities(
     """Mean cosine of the code's gradient with its real neighbours', over the first held-out histories."""
     require_one_shot(run.settings)
     records = seen_records(run.settings, cases.histories)
-    wanted = np.concatenate([[code], real])
+    codes = np.concatenate([[code], real])
     some = range(min(contexts, cases.histories.n_patients))
-    found = [label_kernels(run.model.network, records.batch(np.array([i])), wanted) for i in some]
-    rows = {group: np.mean([kernels[group].cosine[0, 1:] for kernels in found], axis=0) for group in found[0]}
+    kernels_of_history = [label_kernels(run.model.network, records.batch(np.array([i])), codes) for i in some]
+    rows = {
+        group: np.mean([kernels[group].cosine[0, 1:] for kernels in kernels_of_history], axis=0)
+        for group in kernels_of_history[0]
+    }
     return pl.DataFrame(
         [
             {**_named(train, int(other)), **{group: float(values[i]) for group, values in rows.items()}}

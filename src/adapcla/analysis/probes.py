@@ -156,12 +156,12 @@ def probe_set(
     partial: list[tuple[int, list[Probe]]] = []
     for row in order[:MOST_LOOKED_AT].tolist():
         codes = np.unique(np.asarray(seen[[row]].indices, dtype=np.int64))
-        found = list(_probes_at(counts, int(cut.patients[row]), codes, per_context))
-        kinds = {probe.kind for probe in found}
+        probes_there = list(_probes_at(counts, int(cut.patients[row]), codes, per_context))
+        kinds = {probe.kind for probe in probes_there}
         if len(kinds) == len(ProbeKind):
-            whole.append((row, found))
+            whole.append((row, probes_there))
         elif {ProbeKind.RELATED_RARE, ProbeKind.UNRELATED_RARE} <= kinds:
-            partial.append((row, found))
+            partial.append((row, probes_there))
         if len(whole) == n_contexts:
             break
     chosen = (whole + partial)[:n_contexts]
@@ -171,7 +171,9 @@ def probe_set(
             expected=f"tail codes that stand with a code of the history in {SUPPORT} held-out visits",
             remedy="give more held-out patients",
         )
-    probes = [probe._replace(context=number) for number, (_, found) in enumerate(chosen) for probe in found]
+    probes = [
+        probe._replace(context=number) for number, (_, probes_there) in enumerate(chosen) for probe in probes_there
+    ]
     rows = np.array([row for row, _ in chosen], dtype=np.int64)
     return ProbeSet(tuple(probes), counts.strata, len(rows), cut.histories.subset(rows))
 
@@ -204,11 +206,11 @@ def _largest(values: NDArray[np.float64], allowed: NDArray[np.bool_], n: int) ->
     return positions[np.argsort(-values[positions], kind="stable")][:n].tolist()
 
 
-def _of_like_count(counts: NDArray[np.int64], wanted: list[int], allowed: NDArray[np.int64]) -> list[int]:
+def _of_like_count(counts: NDArray[np.int64], codes: list[int], allowed: NDArray[np.int64]) -> list[int]:
     """For each wanted code the unused allowed code of the nearest count, ties to the smaller position."""
     free = allowed.tolist()
     chosen = []
-    for code in wanted:
+    for code in codes:
         if not free:
             break
         nearest = min(free, key=lambda other: (abs(int(counts[other]) - int(counts[code])), other))

@@ -38,16 +38,16 @@ def save_trajectory(
 ) -> Path:
     """Write a trajectory with its probes and kernels, without any patient: contexts are numbers."""
     target = Path(folder)
-    with files.fresh_folder(target, overwrite) as place:
+    with files.fresh_folder(target, overwrite) as fresh:
         for name, value in _arrays(trajectory).items():
-            np.save(place / f"{name}.npy", value, allow_pickle=False)
-        np.save(place / COUNTS, probes.strata.counts, allow_pickle=False)
-        (place / PROBES).write_bytes(probes.table().write_csv().encode())
-        store.write_vocabulary(place / store.VOCABULARY, probes.strata.vocabulary.codes)
+            np.save(fresh / f"{name}.npy", value, allow_pickle=False)
+        np.save(fresh / COUNTS, probes.strata.counts, allow_pickle=False)
+        (fresh / PROBES).write_bytes(probes.table().write_csv().encode())
+        store.write_vocabulary(fresh / store.VOCABULARY, probes.strata.vocabulary.codes)
         index = {"schedule": trajectory.schedule, "contexts": probes.n_contexts, "strata": list(trajectory.strata)}
-        (place / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
-        (place / KERNELS).write_bytes(files.json_bytes({"kernels": [_written(kernel) for kernel in kernels]}))
-        files.write_manifest(place)
+        (fresh / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
+        (fresh / KERNELS).write_bytes(files.json_bytes({"kernels": [_written(kernel) for kernel in kernels]}))
+        files.write_manifest(fresh)
     return target
 
 
@@ -74,28 +74,28 @@ def _arrays(trajectory: Trajectory) -> dict[str, Any]:
 
 def open_trajectory(folder: str | Path) -> SavedTrajectory:
     """The trajectory in a folder."""
-    place = Path(folder)
-    files.verify_manifest(place)
-    index = files.read_json(place / INDEX)
+    path = Path(folder)
+    files.verify_manifest(path)
+    index = files.read_json(path / INDEX)
     names = [field.name for field in fields(Trajectory) if field.name not in _NOT_ARRAYS]
     try:
-        arrays = {name: store.read_array(place / f"{name}.npy") for name in names}
-        strata = {name: store.read_array(place / f"stratum_{name}.npy") for name in index["strata"]}
-        truth = store.read_array(place / "truth.npy") if index["truth"] else None
-        counts = store.read_array(place / COUNTS)
-        vocabulary = Vocabulary(store.read_vocabulary(place / store.VOCABULARY))
-        rows = pl.read_csv(place / PROBES).to_dicts()
+        arrays = {name: store.read_array(path / f"{name}.npy") for name in names}
+        strata = {name: store.read_array(path / f"stratum_{name}.npy") for name in index["strata"]}
+        truth = store.read_array(path / "truth.npy") if index["truth"] else None
+        counts = store.read_array(path / COUNTS)
+        vocabulary = Vocabulary(store.read_vocabulary(path / store.VOCABULARY))
+        rows = pl.read_csv(path / PROBES).to_dicts()
         probes = tuple(
             Probe(row["context"], vocabulary.index[row["code"]], ProbeKind(row["kind"]), row["lift"], row["support"])
             for row in rows
         )
         probe_set = ProbeSet(probes, Strata.of(counts, vocabulary), int(index["contexts"]))
-        kernels = tuple(_read(content) for content in files.read_json(place / KERNELS)["kernels"])
+        kernels = tuple(_read(content) for content in files.read_json(path / KERNELS)["kernels"])
         trajectory = Trajectory(schedule=index["schedule"], strata=strata, truth=truth, **arrays)
         return SavedTrajectory(probe_set, trajectory, kernels)
     except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"not a trajectory ({type(error).__name__})",
-            path=place,
+            path=path,
             remedy="make it again: a run with the analysis `probes` keeps one",
         ) from None

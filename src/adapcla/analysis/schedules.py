@@ -90,8 +90,8 @@ def explained_table(rows: Sequence[dict[str, Any]], measures: Sequence[str]) -> 
     over the means of schedules and seeds; `within` is over all probes after each probe's own mean is taken away.
 
     >>> rows = [{"schedule": s, "seed": 1, "auc": [free_share(schedule(s)) + k for k in (0.0, 5.0)]} for s in PAPER]
-    >>> found = explained_table(rows, ["auc"])
-    >>> found.filter(pl.col("by") == "free_share")["between"].to_list()
+    >>> table = explained_table(rows, ["auc"])
+    >>> table.filter(pl.col("by") == "free_share")["between"].to_list()
     [1.0]
     """
     out = []

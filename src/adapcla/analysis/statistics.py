@@ -87,10 +87,10 @@ def paired(first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 
     (1.0, True, 10)
     """
     gap = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    told = estimate(gap, seed=seed)
+    interval = estimate(gap, seed=seed)
     # All zero is no evidence either way; the test has nothing to rank then.
     p = float(stats.wilcoxon(gap).pvalue) if gap.any() else 1.0
-    return Paired(told.mean, told.low, told.high, p if len(gap) else np.nan, told.n)
+    return Paired(interval.mean, interval.low, interval.high, p if len(gap) else np.nan, interval.n)
 
 
 def spearman(
@@ -106,7 +106,7 @@ def spearman(
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Correlation(np.nan, np.nan, np.nan, np.nan, len(x))
-    found = stats.spearmanr(x, y)
+    correlation = stats.spearmanr(x, y)
     _, which = np.unique(np.arange(len(x)) if groups is None else groups, return_inverse=True)
     members = [np.flatnonzero(which == group) for group in range(which.max() + 1)]
     random = generator(seed, "spearman")
@@ -115,7 +115,9 @@ def spearman(
         rows = np.concatenate([members[group] for group in random.integers(0, len(members), len(members))])
         drawn.append(_rank_correlation(x[rows], y[rows]))
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Correlation(float(round(found.statistic, 12)), float(found.pvalue), float(low), float(high), len(x))
+    return Correlation(
+        float(round(correlation.statistic, 12)), float(correlation.pvalue), float(low), float(high), len(x)
+    )
 
 
 def _rank_correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

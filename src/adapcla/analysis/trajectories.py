@@ -193,14 +193,14 @@ def summary_table(probes: ProbeSet, trajectory: Trajectory, contexts: tuple[int,
             chosen = np.intersect1d(inside, probes.of_kind(kind))
             groups = probes.context[chosen]
             for name, values in measures.items():
-                told = estimate(values[chosen], groups, seed)
+                interval = estimate(values[chosen], groups, seed)
                 rows.append(
                     {
                         "contexts_asked": n,
                         "contexts": len(np.unique(groups)),
                         "kind": kind.value,
                         "measure": name,
-                        **told._asdict(),
+                        **interval._asdict(),
                     }
                 )
     return pl.DataFrame(rows)
@@ -221,14 +221,14 @@ def separation_table(
                 for chosen in (first, second):
                     kept = chosen[np.isin(probes.context[chosen], shared)]
                     sides.append(group_means(measures[name][kept], probes.context[kept]))
-                told = paired(sides[0], sides[1], seed)
+                interval = paired(sides[0], sides[1], seed)
                 rows.append(
                     {
                         "contexts_asked": n,
                         "first": one.value,
                         "second": two.value,
                         "measure": name,
-                        **told._asdict(),
+                        **interval._asdict(),
                     }
                 )
     return pl.DataFrame(rows)

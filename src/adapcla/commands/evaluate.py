@@ -64,7 +64,7 @@ def evaluate(
         chosen.append("privacy")
     # An unknown suite is refused before anything is read.
     metrics_of(chosen)
-    learned_from, unseen, made = (Cohort.open(folder) for folder in (train, test, synthetic))
+    learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
     evidence = None
     if generator is not None:
@@ -74,13 +74,13 @@ def evaluate(
 
         model = load(generator).model
         # Before reference models are trained for nothing.
-        learned = [*behind(learned_from, made), *model.origin.ancestors()]
+        learned = [*behind(learned_from, generated), *model.origin.ancestors()]
         require_apart(learned, {"test": unseen, "control": reserved})
         evidence = model_evidence(model, learned_from, reserved or unseen, references, seed)
     scores = evaluate(
         learned_from,
         unseen,
-        made,
+        generated,
         suites=chosen,
         control=reserved,
         target=None if target is None else read_prevalence(target),
@@ -104,11 +104,11 @@ def _require_privacy(scores: Scores) -> None:
     """Raise, naming the failed lines, unless the privacy gate is met."""
     from adapcla.metrics.privacy import gate, require
 
-    found: dict[str, dict[str, Score]] = {}
+    scores_by_metric: dict[str, dict[str, Score]] = {}
     for row in scores.rows:
         if row.suite == "privacy":
-            found.setdefault(row.metric, {})[row.stratum] = scores[row.metric, row.stratum]
-    lines = gate(found)
+            scores_by_metric.setdefault(row.metric, {})[row.stratum] = scores[row.metric, row.stratum]
+    lines = gate(scores_by_metric)
     # The failed lines are in the error that `require` raises.
     for line in lines:
         if line.passed:

@@ -58,8 +58,8 @@ def train(
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
     changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
     if dp:
-        asked = {"epsilon": epsilon, "delta": delta, "prior": None if prior is None else str(prior)}
-        given = {name: value for name, value in asked.items() if value is not None}
+        options = {"epsilon": epsilon, "delta": delta, "prior": None if prior is None else str(prior)}
+        given = {name: value for name, value in options.items() if value is not None}
         changes["privacy"] = {**(changes.get("privacy") or {}), **given}
     _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
     generator = generator_for(method, **changes)
@@ -79,8 +79,8 @@ def train(
         emit({"run": str(out), "method": method, **facts})
     else:
         loss = facts["validation loss a visit"]
-        told = "" if loss is None else f", validation loss {loss:.4f} a visit"
-        say(f"{out}: {method}{told}; next: adapcla sample {out} --patients 1000 --out …")
+        loss_text = "" if loss is None else f", validation loss {loss:.4f} a visit"
+        say(f"{out}: {method}{loss_text}; next: adapcla sample {out} --patients 1000 --out …")
 
 
 def _refuse_mixed(dp: bool, by_counts: bool, amounts: bool) -> None:

@@ -43,7 +43,7 @@ class Watched(NamedTuple):
 class Subject:
     """What is analysed: a method with its settings, the cohort's parts, and the fits and samples of all rows."""
 
-    asked: AnalyseSpec
+    spec: AnalyseSpec
     method: str
     settings: dict[str, Any]
     seeds: tuple[int, ...]
@@ -56,17 +56,17 @@ class Subject:
 
     def __post_init__(self) -> None:
         """Fail before the expensive part."""
-        if set(self.asked.parts) & set(_WATCHED):
+        if set(self.spec.parts) & set(_WATCHED):
             require_one_shot(generator_for(self.method, **self.settings).settings)
-        for name in self.asked.schedules:
+        for name in self.spec.schedules:
             schedule(name)
-        if self.asked.trajectory:
-            files.verify_manifest(Path(self.asked.trajectory).expanduser())
+        if self.spec.trajectory:
+            files.verify_manifest(Path(self.spec.trajectory).expanduser())
 
     @property
     def contexts(self) -> tuple[int, ...]:
         """Numbers of probed contexts."""
-        return _QUICK_CONTEXTS if self.asked.quick else self.asked.contexts
+        return _QUICK_CONTEXTS if self.spec.quick else self.spec.contexts
 
     # ---- fits that are watched ------------------------------------------------------------------------------
     @property
@@ -76,13 +76,13 @@ class Subject:
 
     def compared(self) -> list[Watched]:
         """The fits of the schedules, by schedule and then by seed."""
-        names = [schedule(name).name for name in self.asked.schedules] or FAMILY
+        names = [schedule(name).name for name in self.spec.schedules] or FAMILY
         return [Watched(name, seed) for name in names for seed in self.seeds]
 
     def watched(self) -> list[Watched]:
         """Every fit that the parts need, once."""
-        parts = self.asked.parts
-        needed = "kernel" in parts or ("probes" in parts and not self.asked.trajectory)
+        parts = self.spec.parts
+        needed = "kernel" in parts or ("probes" in parts and not self.spec.trajectory)
         return list(dict.fromkeys([self.main] * needed + self.compared() * ("schedules" in parts)))
 
     def watched_folder(self, fit: Watched) -> Path:
@@ -98,33 +98,33 @@ class Subject:
         return {**self.settings, "schedule": fit.schedule, "seed": fit.seed}
 
     def _has_kernels(self, fit: Watched) -> bool:
-        return "kernel" in self.asked.parts and fit == self.main
+        return "kernel" in self.spec.parts and fit == self.main
 
     def watch(self, fit: Watched) -> None:
         """Train with probes, and where asked kernels, and keep what was seen."""
-        parts, place = self.parts(), self.watched_folder(fit)
-        with making(place, self.watched_key(fit)):
+        parts, folder = self.parts(), self.watched_folder(fit)
+        with making(folder, self.watched_key(fit)):
             probes = probe_set(parts["train"], parts["test"], max(self.contexts))
             if probes.n_contexts < max(self.contexts):
                 say(f"only {probes.n_contexts} held-out histories have a related and an unrelated tail code")
             kernels = self._has_kernels(fit)
             seen = probed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(fit), kernels)
-            save_trajectory(place, probes, seen.trajectory, seen.kernels, overwrite=True)
+            save_trajectory(folder, probes, seen.trajectory, seen.kernels, overwrite=True)
 
     def trajectory(self) -> SavedTrajectory:
         """The trajectory that probes and pages of codes look at: the one that was named, else the method's own."""
-        given = self.asked.trajectory
+        given = self.spec.trajectory
         return open_trajectory(Path(given).expanduser() if given else self.watched_folder(self.main))
 
     # ---- the parts ------------------------------------------------------------------------------------------
     def key(self, part: str) -> str:
         """What an analysis depends on."""
-        asked = self.asked.model_dump(mode="json", exclude={"parts", "trajectory"})
-        given = Path(self.asked.trajectory).expanduser() / files.MANIFEST
-        inputs = [self.watched_key(fit) for fit in self.watched()] if part in _WATCHED or self.asked.codes else []
-        inputs += [files.sha256_of(given)] if self.asked.trajectory else []
+        chosen = self.spec.model_dump(mode="json", exclude={"parts", "trajectory"})
+        given = Path(self.spec.trajectory).expanduser() / files.MANIFEST
+        inputs = [self.watched_key(fit) for fit in self.watched()] if part in _WATCHED or self.spec.codes else []
+        inputs += [files.sha256_of(given)] if self.spec.trajectory else []
         inputs += [self.data_key, *self.sample_keys] if part in _OF_ROWS else []
-        return key_of(part, asked, inputs, __version__)
+        return key_of(part, chosen, inputs, __version__)
 
     def analyse(self, part: str) -> None:
         """Do one analysis in its folder, and say what is worth telling."""
@@ -176,7 +176,7 @@ def _schedules(subject: Subject, folder: Any) -> None:
 
     saved = {fit: open_trajectory(subject.watched_folder(fit)) for fit in subject.compared()}
     probes = next(iter(saved.values())).probes
-    study = schedule_tables(probes, {fit: found.trajectory for fit, found in saved.items()})
+    study = schedule_tables(probes, {fit: kept.trajectory for fit, kept in saved.items()})
     note = "related-rare probes; spread over probes"
     folder.table("schedules", study.summary, fit_seeds=len(subject.seeds), note=note)
     folder.table("schedules_explained", study.explained)
@@ -217,10 +217,10 @@ def _bound(subject: Subject, folder: Any) -> None:
     from adapcla.report.figures.bound import bound_against_error
     from adapcla.sources import planted
 
-    asked = subject.asked
-    law, shifted = (planted.law(asked.bound_world, population=name) for name in ("base", "shifted"))
-    horizons = sorted(asked.horizons)[: 1 if asked.quick else None]
-    settings = [planted_setting(law, asked.bound_codes, horizon) for horizon in horizons]
+    spec = subject.spec
+    law, shifted = (planted.law(spec.bound_world, population=name) for name in ("base", "shifted"))
+    horizons = sorted(spec.horizons)[: 1 if spec.quick else None]
+    settings = [planted_setting(law, spec.bound_codes, horizon) for horizon in horizons]
     flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
     table = pl.concat([flow_table(runs) for runs in flows])
     folder.table("bound", table, norm="inverse kernel", curvature="smallest slope of the sigmoid along the path")
@@ -246,11 +246,11 @@ def _cases(subject: Subject, folder: Any) -> None:
     from adapcla.report.case_pages import write_code_page, write_examples, write_neighbours
     from adapcla.report.figures.cases import next_visit_calibration, next_visit_scores
 
-    asked, parts, runs = subject.asked, subject.parts(), _that_go_on(subject)
+    spec, parts, runs = subject.spec, subject.parts(), _that_go_on(subject)
     train, test, samples = parts["train"], parts["test"], subject.samples()
     shortest = min((run.settings.architecture.context for run in runs.values()), default=None)
     held_out = next_visits(test, None if shortest is None else shortest - 1)
-    methods = predictors(runs, asked.draws, 1, held_out.histories)
+    methods = predictors(runs, spec.draws, 1, held_out.histories)
     scores, bins = next_visit_tables(held_out, methods, train.strata(), 1)
     rule = "all held-out patients of two visits or more"
     folder.table("next_visit", scores, patients=len(held_out.patients), rule=rule)
@@ -259,13 +259,13 @@ def _cases(subject: Subject, folder: Any) -> None:
     folder.figure("next_visit_calibration", next_visit_calibration(bins))
     folder.facts["held-out patients"] = len(held_out.patients)
     made_up = may_show_patients(test)
-    shown = (_EXAMPLES if made_up else 0) if asked.examples is None else asked.examples
+    shown = (_EXAMPLES if made_up else 0) if spec.examples is None else spec.examples
     if shown:
         write_examples(folder, held_out, runs, train.strata(), shown, made_up)
     write_neighbours(folder, train, test, samples)
-    has_trajectory = asked.trajectory or subject.main in subject.watched()
-    trajectory = subject.trajectory().trajectory if asked.codes and has_trajectory else None
-    for token in asked.codes:
+    has_trajectory = spec.trajectory or subject.main in subject.watched()
+    trajectory = subject.trajectory().trajectory if spec.codes and has_trajectory else None
+    for token in spec.codes:
         write_code_page(folder, token, train, test, samples, runs, held_out, trajectory)
 
 
@@ -275,8 +275,8 @@ def _law(subject: Subject, folder: Any) -> None:
     from adapcla.analysis.law import law_table
 
     parts, runs = subject.parts(), _that_go_on(subject)
-    histories = parts["test"].subset(np.arange(min(subject.asked.histories, parts["test"].n_patients)))
-    methods = predictors(runs, subject.asked.draws, 1, histories)
+    histories = parts["test"].subset(np.arange(min(subject.spec.histories, parts["test"].n_patients)))
+    methods = predictors(runs, subject.spec.draws, 1, histories)
     table = law_table(parts["train"], histories, {name: methods[name] for name in runs})
     note = "Spearman; prevalence is what the prevalences of training alone give, another is another world's law"
     folder.table("law", table, histories=histories.n_patients, note=note)

@@ -81,23 +81,23 @@ def version_of(package: str) -> str | None:
 
 def self_test() -> list[Check]:
     """Patients made up, a tiny model trained, saved, opened, sampled and damaged: what each step came to."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         return [
-            _checked("make up patients and keep them", lambda: _keeps_patients(place)),
-            _checked("train the same model twice", lambda: _resumes(place)),
-            _checked("open the model and draw patients", lambda: _draws_again(place)),
-            _checked("notice a flipped bit", lambda: _notices(place)),
+            _checked("make up patients and keep them", lambda: _keeps_patients(folder)),
+            _checked("train the same model twice", lambda: _resumes(folder)),
+            _checked("open the model and draw patients", lambda: _draws_again(folder)),
+            _checked("notice a flipped bit", lambda: _notices(folder)),
         ]
 
 
 def _checked(name: str, work: Callable[[], str]) -> Check:
     began = time.monotonic()
     try:
-        found, passed = work(), True
+        outcome, passed = work(), True
     except Exception as error:  # whatever goes wrong on this machine is what the test is there to tell
-        found, passed = f"{type(error).__name__}: {error}", False
-    return Check(name, passed, round(time.monotonic() - began, 2), found)
+        outcome, passed = f"{type(error).__name__}: {error}", False
+    return Check(name, passed, round(time.monotonic() - began, 2), outcome)
 
 
 def _demand(condition: bool, otherwise: str) -> None:
@@ -105,47 +105,49 @@ def _demand(condition: bool, otherwise: str) -> None:
         raise AdapclaError(otherwise)
 
 
-def _keeps_patients(place: Path) -> str:
+def _keeps_patients(folder: Path) -> str:
     from adapcla.records import Cohort
     from adapcla.sources import planted
 
-    made = planted.simulate(patients=300, codes=60, seed=1)
-    kept = Cohort.open(made.save(place / "cohort"))
-    _demand(kept.fingerprint == made.fingerprint, "the patients on disk are others than those in memory")
+    simulated = planted.simulate(patients=300, codes=60, seed=1)
+    kept = Cohort.open(simulated.save(folder / "cohort"))
+    _demand(kept.fingerprint == simulated.fingerprint, "the patients on disk are others than those in memory")
     return f"{kept.n_patients} patients, {kept.n_visits} visits"
 
 
-def _resumes(place: Path) -> str:
+def _resumes(folder: Path) -> str:
     from adapcla.generators import generator_for
     from adapcla.generators.runs import train_run
     from adapcla.records import Cohort
 
-    train, valid, _ = Cohort.open(place / "cohort").split()
+    train, valid, _ = Cohort.open(folder / "cohort").split()
     for name, resume in (("one", False), ("two", False), ("two", True)):
-        train_run(generator_for("adapcla", **_TINY), train, valid, place / name, resume=resume)
-    one, two = ((place / name / "model" / "weights.safetensors").read_bytes() for name in ("one", "two"))
+        train_run(generator_for("adapcla", **_TINY), train, valid, folder / name, resume=resume)
+    one, two = ((folder / name / "model" / "weights.safetensors").read_bytes() for name in ("one", "two"))
     _demand(one == two, "the same run gave other weights the second time")
     return "the same weights"
 
 
-def _draws_again(place: Path) -> str:
+def _draws_again(folder: Path) -> str:
     from adapcla.generators import load
 
-    first, second = (load(place / name).sample(300, seed=1) for name in ("one", "two"))
+    first, second = (load(folder / name).sample(300, seed=1) for name in ("one", "two"))
     _demand(first.fingerprint == second.fingerprint, "the same model and seed gave other patients")
-    _demand(first.fingerprint == load(place / "one").sample(300, seed=1, batch_size=17).fingerprint, "a batch mattered")
+    _demand(
+        first.fingerprint == load(folder / "one").sample(300, seed=1, batch_size=17).fingerprint, "a batch mattered"
+    )
     return f"{first.n_patients} patients, the same each time"
 
 
-def _notices(place: Path) -> str:
+def _notices(folder: Path) -> str:
     from adapcla.generators import load
 
-    path = place / "one" / "model" / "weights.safetensors"
+    path = folder / "one" / "model" / "weights.safetensors"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
     try:
-        load(place / "one")
+        load(folder / "one")
     except AdapclaError:
         return "refused"
     raise AdapclaError("a damaged model was opened")

@@ -71,15 +71,15 @@ def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> flo
     )
 
 
-def evaluation_seconds(asked: EvaluateSpec, sizes: Sizes) -> float:
+def evaluation_seconds(spec: EvaluateSpec, sizes: Sizes) -> float:
     """Seconds to judge one sample.
 
     >>> evaluation_seconds(EvaluateSpec(suites=("tail",)), Sizes(10_000, 20_000, 1000))
     2.2
     """
-    always, growing = _QUICK if asked.quick else _WHOLE
+    always, growing = _QUICK if spec.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
-    return sum(SUITES[suite].seconds for suite in asked.suites) * scale
+    return sum(SUITES[suite].seconds for suite in spec.suites) * scale
 
 
 class Timed(NamedTuple):

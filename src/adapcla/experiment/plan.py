@@ -78,8 +78,8 @@ class Plan:
     def steered_key(self, row: str, seed: int, name: str, mode: str) -> str:
         """What a steered sample depends on."""
         target = self.spec.targets[name]
-        asked = [mode, target.strength, target.min_cell, self.spec.sample.patients]
-        return key_of(self.fit_key(row, seed), self.target_key(name), asked)
+        settings = [mode, target.strength, target.min_cell, self.spec.sample.patients]
+        return key_of(self.fit_key(row, seed), self.target_key(name), settings)
 
     # ---- things, opened when they are needed ----------------------------------------------------------------
     @cached_property
@@ -235,30 +235,30 @@ class Plan:
 
     def _analysis_steps(self, sizes: Sizes) -> Iterator[Step]:
         """The fits that are watched, then each analysis."""
-        asked = self.spec.analyse
-        if not asked.parts:
+        analyses = self.spec.analyse
+        if not analyses.parts:
             return
         subject = self._subject()
         cost = training_seconds(generator_for(subject.method, **subject.settings).settings, sizes)
         for watched in subject.watched():
-            what = f"{asked.method} {watched.schedule} seed {watched.seed}"
+            what = f"{analyses.method} {watched.schedule} seed {watched.seed}"
             key, work = subject.watched_key(watched), partial(subject.watch, watched)
             yield Step("probe", what, subject.watched_folder(watched), key, cost, work)
-        for part in asked.parts:
+        for part in analyses.parts:
             yield Step("analyse", part, subject.folder / part, subject.key(part), 10.0, partial(subject.analyse, part))
 
     def _subject(self) -> Subject:
         """What the analyses look at: the first fit and sample of every row."""
-        asked, seed, draw = self.spec.analyse, self.spec.fit.seeds[0], self.spec.sample.seeds[0]
-        if asked.method in self.rows:
-            method, settings = self.rows[asked.method]
+        analyses, seed, draw = self.spec.analyse, self.spec.fit.seeds[0], self.spec.sample.seeds[0]
+        if analyses.method in self.rows:
+            method, settings = self.rows[analyses.method]
         else:
-            method, settings = checked_row(asked.method, self.spec.fit.settings)
+            method, settings = checked_row(analyses.method, self.spec.fit.settings)
         return Subject(
-            asked,
+            analyses,
             method,
             settings,
-            asked.seeds or (seed,),
+            analyses.seeds or (seed,),
             self.folder.analysis,
             self.data_key,
             [self.sample_key(row, seed, draw) for row in self.rows],

@@ -29,20 +29,20 @@ _MODES = {"none": "not steered", "paper": "paper's rule", "calibrated": "closed 
 
 def data_card(study: Study) -> Table:
     """The cohort in numbers."""
-    told, parts = study.prepared["description"], study.prepared["parts"]
-    visits, codes = told["visits_per_patient"], told["codes_per_visit"]
-    tail = told["strata"]["tail"]
+    description, parts = study.prepared["description"], study.prepared["parts"]
+    visits, codes = description["visits_per_patient"], description["codes_per_visit"]
+    tail = description["strata"]["tail"]
     lines = [
-        ("source", told["source"]),
-        ("patients", f"{told['patients']:,}"),
-        ("visits", f"{told['visits']:,}"),
-        ("codes", f"{told['codes_present']:,}"),
+        ("source", description["source"]),
+        ("patients", f"{description['patients']:,}"),
+        ("visits", f"{description['visits']:,}"),
+        ("codes", f"{description['codes_present']:,}"),
         ("visits a patient", f"mean {visits['mean']:.2f}, median {visits['median']:g}, most {visits['max']:,}"),
         ("codes a visit", f"mean {codes['mean']:.2f}, median {codes['median']:g}, most {codes['max']:,}"),
         ("tail (rarest third)", f"{tail['codes']:,} codes, {100 * (tail['share_of_entries'] or 0):.2f} % of entries"),
-        ("singletons", f"{told['strata']['singletons']['codes']:,} codes"),
-        ("next-visit overlap", _overlap(told["overlap"])),
-        ("dropped while reading", ", ".join(f"{n:,} {why}" for why, n in told["dropped"].items()) or "nothing"),
+        ("singletons", f"{description['strata']['singletons']['codes']:,} codes"),
+        ("next-visit overlap", _overlap(description["overlap"])),
+        ("dropped while reading", ", ".join(f"{n:,} {why}" for why, n in description["dropped"].items()) or "nothing"),
         *(
             (f"{name} part", f"{parts[name][0]:,} patients, {parts[name][1]:,} visits")
             for name in _PARTS
@@ -54,12 +54,12 @@ def data_card(study: Study) -> Table:
     return Table("data-card", "The data", caption, ("what", "value"), rows)
 
 
-def _overlap(told: dict[str, Any]) -> str:
+def _overlap(overlap: dict[str, Any]) -> str:
     """How much more alike a patient's next visit is than anybody's."""
-    if told.get("next_visit") is None:
+    if overlap.get("next_visit") is None:
         return "not known"
-    other = told.get("random_visit")
-    return f"{told['next_visit']:.3f} (somebody else's visit: {'–' if other is None else f'{other:.3f}'})"
+    other = overlap.get("random_visit")
+    return f"{overlap['next_visit']:.3f} (somebody else's visit: {'–' if other is None else f'{other:.3f}'})"
 
 
 def control_table(study: Study) -> Table | None:
@@ -73,10 +73,10 @@ def control_table(study: Study) -> Table | None:
     if not lines:
         return None
     for row in ("lstm", "eva", "synteg", "gpt", "adapcla"):
-        told = [paper_number(study.cohort, row, metric, stratum) for metric, stratum, _ in _CONTROL]
-        if study.cohort == TRANSFER and any(told):
+        numbers = [paper_number(study.cohort, row, metric, stratum) for metric, stratum, _ in _CONTROL]
+        if study.cohort == TRANSFER and any(numbers):
             lines.append(
-                Line((Cell(f"{row} (paper)"), Cell("MIMIC-III"), Cell("–"), *(Cell(shown(x), x) for x in told)))
+                Line((Cell(f"{row} (paper)"), Cell("MIMIC-III"), Cell("–"), *(Cell(shown(x), x) for x in numbers)))
             )
     caption = (
         "Table 3b of the paper and what it leaves out: how near the generated prevalences came to the requested ones, "
@@ -92,14 +92,14 @@ def gate_table(study: Study) -> Table | None:
 
     lines = []
     for row in study.rows if not study.scores.is_empty() else ():
-        found: dict[str, dict[str, Score]] = {}
+        scores: dict[str, dict[str, Score]] = {}
         table = study.scores.filter((study.scores["row"] == row) & (study.scores["suite"] == "privacy"))
         for one in table.iter_rows(named=True):
             score = Score(one["value"], one["n"], one["low"], one["high"], one["reason"])
-            found.setdefault(one["metric"], {}).setdefault(one["stratum"], score)
-        if not found:
+            scores.setdefault(one["metric"], {}).setdefault(one["stratum"], score)
+        if not scores:
             continue
-        checked = gate(found)
+        checked = gate(scores)
         failed = [line.name for line in checked if not line.passed]
         silent = [line.name for line in checked if line.value is None]
         cells = (
@@ -211,8 +211,8 @@ def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 def environment_table(study: Study) -> Table:
     """Versions and machine."""
-    told = {"adapcla": study.about["version"], **study.about["environment"]}
-    lines = tuple(Line((Cell(name), Cell(str(value)))) for name, value in sorted(told.items()))
+    versions = {"adapcla": study.about["version"], **study.about["environment"]}
+    lines = tuple(Line((Cell(name), Cell(str(value)))) for name, value in sorted(versions.items()))
     return Table("environment", "Environment", "Where this was computed.", ("what", "value"), lines)
 
 
@@ -244,15 +244,16 @@ def analysis_tables(study: Study) -> list[Table]:
 
 def next_visit_table(rows: Sequence[dict[str, Any]], notes: str) -> Table:
     """Next visits that every method wrote for held-out patients: a line for each stratum and method."""
-    found = {(row["stratum"], row["method"], row["measure"]): row for row in rows}
+    row_of = {(row["stratum"], row["method"], row["measure"]): row for row in rows}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     lines = []
     for stratum in _NEXT_VISIT_STRATA:
         for method in methods:
-            told = [found.get((stratum, method, measure)) for measure in _NEXT_VISIT_MEASURES]
-            n = next((one["n"] for one in told if one), None)
+            cells_of_method = [row_of.get((stratum, method, measure)) for measure in _NEXT_VISIT_MEASURES]
+            n = next((one["n"] for one in cells_of_method if one), None)
             cells = [
-                cell_of(None if one is None else Measured(one["value"], one["low"], one["high"], 1)) for one in told
+                cell_of(None if one is None else Measured(one["value"], one["low"], one["high"], 1))
+                for one in cells_of_method
             ]
             lines.append(Line((Cell(stratum), Cell(method), Cell(_text(n), _number(n)), *cells)))
     columns = ("codes", "method", "n", *_NEXT_VISIT_MEASURES.values())
@@ -264,11 +265,11 @@ def paper_analysis_tables(study: Study) -> list[Table]:
     if study.cohort not in (III, IV) or not study.about.get("analysis"):
         return []
     schedules = tuple(
-        Line((Cell(name), *(Cell(shown(x), x) for x in told)), "paper") for name, told in SCHEDULES.items()
+        Line((Cell(name), *(Cell(shown(x), x) for x in numbers)), "paper") for name, numbers in SCHEDULES.items()
     )
     probes = tuple(
-        Line((Cell(str(n), float(n)), Cell(kind), *(Cell(shown(x), x) for x in told)), "paper")
-        for (n, kind), told in PROBES.items()
+        Line((Cell(str(n), float(n)), Cell(kind), *(Cell(shown(x), x) for x in numbers)), "paper")
+        for (n, kind), numbers in PROBES.items()
     )
     caption = "The paper's own numbers, to be read beside the tables above."
     gains = ("schedule", "final gain", "AUC", "normalised AUC")
@@ -306,5 +307,5 @@ def _notes(path: Any) -> str:
     """The notes that stand beside an analysis table, as text."""
     from adapcla.files import read_json
 
-    told = read_json(path).get("notes", {}) if path.is_file() else {}
-    return " ".join(f"{name}: {value}." for name, value in told.items() if isinstance(value, str | int | float))
+    notes = read_json(path).get("notes", {}) if path.is_file() else {}
+    return " ".join(f"{name}: {value}." for name, value in notes.items() if isinstance(value, str | int | float))

@@ -34,26 +34,26 @@ class Section:
 class Shelf:
     """Where a study's tables and figures are put, and the way there from the page."""
 
-    place: Path
+    folder: Path
     prefix: str
 
     def table(self, table: Table | None) -> Iterator[dict[str, Any]]:
         """The item of a table, written as CSV, Markdown and LaTeX; nothing for none."""
         if table is not None:
-            table.save(self.place / "tables")
+            table.save(self.folder / "tables")
             names = f"{self.prefix}tables/{table.key}.csv, .md, .tex"
             yield {"table": table, "files": names}
 
     def scores(self, study: Study) -> None:
         """Write every score of every row, fit and draw as one long table."""
         if not study.scores.is_empty():
-            (self.place / "tables").mkdir(parents=True, exist_ok=True)
-            write_bytes(self.place / "tables" / "scores.csv", study.scores.write_csv().encode())
+            (self.folder / "tables").mkdir(parents=True, exist_ok=True)
+            write_bytes(self.folder / "tables" / "scores.csv", study.scores.write_csv().encode())
 
     def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
         """The item of a figure, written as SVG and PNG."""
         item: dict[str, Any] = {"title": drawn.title, "caption": drawn.caption}
-        stem = self.place / "figures" / drawn.key
+        stem = self.folder / "figures" / drawn.key
         if isinstance(drawn.figure, Path):
             for suffix in style.FORMATS:
                 stem.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +72,9 @@ def write_page(studies: Sequence[Study], path: str | Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     shown = []
     for study, name in zip(studies, told_apart([study.name for study in studies]), strict=True):
-        place = target.parent if len(studies) == 1 else target.parent / name
+        folder = target.parent if len(studies) == 1 else target.parent / name
         prefix = "" if len(studies) == 1 else f"{name}/"
-        shown.append(_study(study, name, Shelf(place, prefix)))
+        shown.append(_study(study, name, Shelf(folder, prefix)))
     title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} experiments"
     write_bytes(target, rendered(title, shown).encode())
     return target
@@ -126,7 +126,7 @@ def _study(study: Study, name: str, shelf: Shelf) -> dict[str, Any]:
 
 def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Section]:
     """The sections in order; one without items is left out."""
-    tables = {asked.key: score_table(study, asked) for asked in SCORE_TABLES}
+    tables = {score_columns.key: score_table(study, score_columns) for score_columns in SCORE_TABLES}
     pictures: dict[str, list[dict[str, Any]]] = {}
     for drawn in gallery.pictures(study):
         say(f"figure {drawn.key}")
@@ -158,14 +158,14 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
 def _tiles(study: Study, claims: Table | None) -> list[dict[str, str]]:
     """The numbers under the title."""
     kinds = [line.cells[-1].text for line in claims.lines] if claims else []
-    told = study.prepared["description"]
+    description = study.prepared["description"]
     fits = len(study.about["fits"])
     return [
         {"value": str(kinds.count(HELD)), "label": "claims held", "kind": "held"},
         {"value": str(kinds.count(NOT_HELD)), "label": "did not hold", "kind": "did-not-hold"},
         {"value": str(kinds.count(CANNOT_TELL)), "label": "cannot tell", "kind": ""},
-        {"value": f"{told['patients']:,}", "label": "patients", "kind": ""},
-        {"value": f"{told['codes_present']:,}", "label": "codes", "kind": ""},
+        {"value": f"{description['patients']:,}", "label": "patients", "kind": ""},
+        {"value": f"{description['codes_present']:,}", "label": "codes", "kind": ""},
         {"value": str(fits), "label": f"fits of {len(study.rows)} methods", "kind": ""},
     ]
 

@@ -93,8 +93,8 @@ def paper_number(cohort: str, row: str, metric: str, stratum: str = "all") -> fl
     True
     """
     if metric in _TAIL:
-        wanted = "all" if metric == "pair_seen" else TAIL_STRATUM
-        return _at(_TAIL_TABLE.get(cohort, {}), row, _TAIL, metric) if stratum == wanted else None
+        own_stratum = "all" if metric == "pair_seen" else TAIL_STRATUM
+        return _at(_TAIL_TABLE.get(cohort, {}), row, _TAIL, metric) if stratum == own_stratum else None
     if metric in _UTILITY:
         return _at(_UTILITY_TABLE.get(cohort, {}), row, _UTILITY, metric) if stratum == "all" else None
     if metric in _RELIABILITY and cohort == IV:

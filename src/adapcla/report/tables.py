@@ -99,17 +99,17 @@ def shown(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"
 
 
-def cell_of(found: Measured | None, reason: str = "") -> Cell:
+def cell_of(measured: Measured | None, reason: str = "") -> Cell:
     """A measured number as a cell.
 
     >>> cell_of(Measured(0.5, 0.4, 0.6, 1))
     Cell(text='0.500', value=0.5, note='[0.400, 0.600]', best=False)
     """
-    if found is None:
+    if measured is None:
         # The beginning says what; the whole reason is in the scores' own files.
         return Cell("–", None, reason.partition(":")[0])
-    note = "" if found.low is None else f"[{shown(found.low)}, {shown(found.high)}]"
-    return Cell(shown(found.value), found.value, note)
+    note = "" if measured.low is None else f"[{shown(measured.low)}, {shown(measured.high)}]"
+    return Cell(shown(measured.value), measured.value, note)
 
 
 class Column(NamedTuple):
@@ -254,21 +254,21 @@ def ablation_table(study: Study) -> Table | None:
     return score_table(study, _ABLATION, rows) if any(row.startswith("static") for row in rows) else None
 
 
-def score_table(study: Study, asked: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
+def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
     """The table of a study; None where none of its scores was asked for."""
-    columns = [c for c in asked.columns if _has(study, c)]
+    columns = [c for c in layout.columns if _has(study, c)]
     if not columns:
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
     lines = _with_best(lines, [study.goal(c.metric) for c in columns])
     lines += [_reference_line(study, reference, columns) for reference in Reference]
     for row in rows or study.rows:
-        told = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
-        if any(number is not None for number in told):
-            lines.append(Line((Cell(f"{row} (paper)"), *(Cell(shown(x), x) for x in told)), "paper"))
+        numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
+        if any(number is not None for number in numbers):
+            lines.append(Line((Cell(f"{row} (paper)"), *(Cell(shown(x), x) for x in numbers)), "paper"))
     headings = tuple(f"{c.heading} {ARROWS[study.goal(c.metric)]}".strip() for c in columns)
     hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
-    return Table(asked.key, asked.title, asked.caption, ("method", *headings), tuple(lines), hints)
+    return Table(layout.key, layout.title, layout.caption, ("method", *headings), tuple(lines), hints)
 
 
 def _has(study: Study, column: Column) -> bool:
@@ -297,13 +297,13 @@ def _reference_line(study: Study, reference: Reference, columns: Sequence[Column
 def _with_best(lines: list[Line], goals: Sequence[str]) -> list[Line]:
     """The lines with the best value of each column marked."""
     marked = [list(line.cells) for line in lines]
-    for place, goal in enumerate(goals, 1):
-        known = [cells[place].value for cells in marked if cells[place].value is not None]
+    for column, goal in enumerate(goals, 1):
+        known = [cells[column].value for cells in marked if cells[column].value is not None]
         if goal not in ("up", "down") or len(known) < 2:
             continue
         pick: Callable[..., Any] = max if goal == "up" else min
         top = pick(known)
         for cells in marked:
-            if cells[place].value == top:
-                cells[place] = cells[place]._replace(best=True)
+            if cells[column].value == top:
+                cells[column] = cells[column]._replace(best=True)
     return [Line(tuple(cells), line.kind) for cells, line in zip(marked, lines, strict=True)]

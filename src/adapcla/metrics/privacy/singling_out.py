@@ -17,8 +17,8 @@ def singled_out(predicates: OwnedPairs, real: OwnedPairs, n_patients: int, n_cod
     >>> singled_out(predicates, OwnedPairs(np.array([0]), np.array([2]), np.array([0])), 1, 3)
     (0.5, 0.0)
     """
-    asked = pair_set(predicates, n_codes).holds(real.first, real.second).astype(np.float64)
-    return float(asked.sum()) / len(predicates), sum_error(real.owner, asked, n_patients) / len(predicates)
+    holds = pair_set(predicates, n_codes).holds(real.first, real.second).astype(np.float64)
+    return float(holds.sum()) / len(predicates), sum_error(real.owner, holds, n_patients) / len(predicates)
 
 
 @assessed

@@ -44,17 +44,17 @@ def _grouped_bars(axis: Axes, table: pl.DataFrame, methods: list[str], strata: l
     width = 0.84 / max(len(methods), 1)
     for number, method in enumerate(methods):
         rows = {row["stratum"]: row for row in table.filter(pl.col("method") == method).to_dicts()}
-        places, values, below, above = [], [], [], []
-        for place, stratum in enumerate(strata):
+        centres, values, below, above = [], [], [], []
+        for column, stratum in enumerate(strata):
             row = rows.get(stratum)
             if row is None or row["value"] is None:
                 continue
-            places.append(place + (number - (len(methods) - 1) / 2) * width)
+            centres.append(column + (number - (len(methods) - 1) / 2) * width)
             values.append(row["value"])
             below.append(max(0.0, row["value"] - row["low"]))
             above.append(max(0.0, row["high"] - row["value"]))
         axis.bar(
-            places, values, width * 0.92, yerr=[below, above], color=PALETTE[number % len(PALETTE)], label=method,
+            centres, values, width * 0.92, yerr=[below, above], color=PALETTE[number % len(PALETTE)], label=method,
             error_kw={"elinewidth": 0.8, "ecolor": FAINT},
         )  # fmt: skip
     axis.set_xticks(range(len(strata)), strata)

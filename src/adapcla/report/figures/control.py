@@ -25,9 +25,9 @@ def requested_against_achieved(
     least = max(0.3 / max(n_visits, 1), 1e-7)
     with panels(1, len(achieved), width=4.4, height=3.8) as (figure, axes):
         for axis, (name, prevalence) in zip(axes[0], achieved.items(), strict=True):
-            got = np.nan_to_num(prevalence.on(target.vocabulary).share)[known]
+            share = np.nan_to_num(prevalence.on(target.vocabulary).share)[known]
             axis.scatter(wish, np.maximum(before, least), s=5, color=FAINT, alpha=0.35, label="source population")
-            axis.scatter(wish, np.maximum(got, least), s=6, color=PALETTE[1], alpha=0.6, label="generated")
+            axis.scatter(wish, np.maximum(share, least), s=6, color=PALETTE[1], alpha=0.6, label="generated")
             _band(axis, wish, n_visits, least)
             axis.set(xscale="log", yscale="log", xlabel="requested share of visits", ylabel="achieved share of visits")
             axis.set_title(f"{name}")

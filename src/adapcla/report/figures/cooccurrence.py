@@ -53,7 +53,7 @@ def linkage_order(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(leaves_list(linkage(squareform(distance, checks=False), method="average")), dtype=np.int64)
 
 
-def ppmi_heatmaps(train: Cohort, made: Mapping[str, Cohort], top: int = TOP) -> tuple[Figure, str]:
+def ppmi_heatmaps(train: Cohort, generated: Mapping[str, Cohort], top: int = TOP) -> tuple[Figure, str]:
     """One heat map for the real patients and one for each cohort, all in the real data's order.
 
     >>> cohort = Cohort.of([[["A", "B"], ["B"]], [["C", "A"]]])
@@ -64,7 +64,7 @@ def ppmi_heatmaps(train: Cohort, made: Mapping[str, Cohort], top: int = TOP) -> 
     codes = present[np.argsort(-train.visit_counts[present], kind="stable")][:top]
     real = ppmi(train, codes)
     order = linkage_order(real)
-    cohorts = {"real (training)": train, **made}
+    cohorts = {"real (training)": train, **generated}
     maps = {name: ppmi(cohort.on(train.vocabulary), codes)[np.ix_(order, order)] for name, cohort in cohorts.items()}
     high = float(np.quantile(real[real > 0], 0.98)) if (real > 0).any() else 1.0
     upper = np.triu_indices(len(codes), 1)
@@ -110,7 +110,7 @@ def given_label(cohort: Cohort, labels: NDArray[np.uint8], codes: NDArray[np.int
     return counts / np.maximum(labels.sum(axis=0), 1)[:, None]
 
 
-def label_heatmaps(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
+def label_heatmaps(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """A row of heat maps for each cohort: P(code | label) for head, mid and tail codes.
 
     >>> cohort = Cohort.of([[["A", "B"], ["B"]], [["C", "A"]], [["D"]]])
@@ -118,7 +118,7 @@ def label_heatmaps(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, s
     12
     """
     rule, chosen = label_rule(train), label_codes(train)
-    cohorts = {"real (training)": train, **made}
+    cohorts = {"real (training)": train, **generated}
     with panels(len(cohorts), 3, width=4.0, height=1.9) as (figure, axes):
         for line, (name, cohort) in zip(axes, cohorts.items(), strict=True):
             placed = cohort.on(train.vocabulary)

@@ -25,7 +25,7 @@ def shares(cohort: Cohort, like: Cohort) -> NDArray[np.float64]:
     return np.nan_to_num(cohort.prevalence().on(like.vocabulary).share)
 
 
-def frequency_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
+def frequency_rank(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """Two panels: ranked frequencies over all codes, and over the tail alone on plain scales.
 
     >>> cohort = Cohort.of([[["A", "B"], ["B"]], [["C"]]])
@@ -35,9 +35,9 @@ def frequency_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, s
     n_tail = int(train.strata().tail.sum())
     n_codes = int((train.visit_counts > 0).sum())
     with panels(1, 2, width=5.4, height=3.6) as (figure, axes):
-        for place, (name, cohort) in enumerate({"real (training)": train, **made}.items()):
+        for number, (name, cohort) in enumerate({"real (training)": train, **generated}.items()):
             ranked = np.sort(shares(cohort, train))[::-1]
-            look = {"color": INK, "linewidth": 2.2} if place == 0 else {"color": PALETTE[(place - 1) % len(PALETTE)]}
+            look = {"color": INK, "linewidth": 2.2} if number == 0 else {"color": PALETTE[(number - 1) % len(PALETTE)]}
             rank = np.arange(1, len(ranked) + 1)
             axes[0, 0].plot(rank[ranked > 0], ranked[ranked > 0], label=name, **look)
             tail = slice(max(n_codes - n_tail, 0), n_codes)
@@ -56,7 +56,7 @@ def frequency_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, s
     return figure, caption
 
 
-def frequency_frequency(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
+def frequency_frequency(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """For each cohort its frequencies against the real ones, code by code, on scales that show zero.
 
     >>> cohort = Cohort.of([[["A", "B"], ["B"]], [["C"]]])
@@ -65,15 +65,15 @@ def frequency_frequency(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figu
     """
     real, strata = shares(train, train), train.strata()
     least = 1 / max(train.n_visits, 1)
-    with _grid(len(made)) as (figure, axes):
-        for axis, (name, cohort) in zip(axes, made.items(), strict=False):
-            got = shares(cohort, train)
-            _by_stratum(axis, real, got, strata)
-            top = max(real.max(), got.max(), least)
+    with _grid(len(generated)) as (figure, axes):
+        for axis, (name, cohort) in zip(axes, generated.items(), strict=False):
+            generated_share = shares(cohort, train)
+            _by_stratum(axis, real, generated_share, strata)
+            top = max(real.max(), generated_share.max(), least)
             axis.plot([0, top], [0, top], color=INK, linewidth=0.8)
             axis.set_xscale("symlog", linthresh=least)
             axis.set_yscale("symlog", linthresh=least)
-            axis.set_title(f"{name}: {100 * (got[real > 0] == 0).mean():.0f} % never written", fontsize=8.5)
+            axis.set_title(f"{name}: {100 * (generated_share[real > 0] == 0).mean():.0f} % never written", fontsize=8.5)
             axis.set(xlabel="real share of visits", ylabel="generated share")
             _few_ticks(axis, least)
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
@@ -84,7 +84,7 @@ def frequency_frequency(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figu
     return figure, caption
 
 
-def rank_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
+def rank_rank(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """For each cohort the rank of every code against its real rank.
 
     >>> cohort = Cohort.of([[["A", "B"], ["B"]], [["C"]]])
@@ -93,10 +93,10 @@ def rank_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """
     present = train.visit_counts > 0
     real = stats.rankdata(-train.visit_counts[present])
-    with _grid(len(made)) as (figure, axes):
-        for axis, (name, cohort) in zip(axes, made.items(), strict=False):
-            got = shares(cohort, train)[present]
-            rank = stats.rankdata(-got)
+    with _grid(len(generated)) as (figure, axes):
+        for axis, (name, cohort) in zip(axes, generated.items(), strict=False):
+            generated_share = shares(cohort, train)[present]
+            rank = stats.rankdata(-generated_share)
             axis.plot([1, len(real)], [1, len(real)], color=INK, linewidth=0.8)
             axis.scatter(real, rank, s=5, alpha=0.4, color=PALETTE[0], linewidths=0, rasterized=True)
             rho = stats.spearmanr(real, rank).statistic if np.ptp(rank) > 0 and len(real) > 1 else float("nan")
@@ -108,11 +108,13 @@ def rank_rank(train: Cohort, made: Mapping[str, Cohort]) -> tuple[Figure, str]:
     return figure, caption
 
 
-def _by_stratum(axis: Axes, real: NDArray[np.float64], got: NDArray[np.float64], strata: object) -> None:
+def _by_stratum(axis: Axes, real: NDArray[np.float64], other: NDArray[np.float64], strata: object) -> None:
     """Dots coloured by head, mid and tail."""
     for name, colour in STRATUM_COLOURS.items():
         inside = getattr(strata, name)
-        axis.scatter(real[inside], got[inside], s=6, alpha=0.5, color=colour, linewidths=0, label=name, rasterized=True)
+        axis.scatter(
+            real[inside], other[inside], s=6, alpha=0.5, color=colour, linewidths=0, label=name, rasterized=True
+        )
 
 
 def _few_ticks(axis: Axes, least: float) -> None:

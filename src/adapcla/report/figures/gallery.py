@@ -85,7 +85,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     """The pictures of a study, in the order of the page."""
     rows = drawn_rows(study.rows)
     train = study.part("train")
-    made = {row: some(study.synthetic(row)) for row in rows}
+    generated = {row: some(study.synthetic(row)) for row in rows}
     caption = "Visits of each code by rank with its strata, codes a visit, visits a patient; training patients."
     yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
     card = scorecard_values(study)
@@ -93,7 +93,7 @@ def pictures(study: Study) -> Iterator[Picture]:
         drawn, caption = scorecard.tail_scorecard(card, [heading for _, heading in _SCORECARD])
         yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
     yield from _difference_pictures(study)
-    yield from _cohort_pictures(train, {"real (test)": study.part("test"), **made})
+    yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _memory_pictures(study)
     yield from _control_pictures(study, train)
@@ -117,17 +117,17 @@ def _difference_pictures(study: Study) -> Iterator[Picture]:
         yield Picture("differences", "tail", "Differences to AdaPCLA", caption, drawn)
 
 
-def _cohort_pictures(train: Cohort, made: dict[str, Cohort]) -> Iterator[Picture]:
+def _cohort_pictures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[Picture]:
     """Pictures of counts."""
-    drawn, caption = frequency.frequency_rank(train, made)
+    drawn, caption = frequency.frequency_rank(train, generated)
     yield Picture("frequency-rank", "fidelity", "Frequency and rank by method", caption, drawn)
-    drawn, caption = frequency.frequency_frequency(train, made)
+    drawn, caption = frequency.frequency_frequency(train, generated)
     yield Picture("frequency-frequency", "fidelity", "Frequency against frequency", caption, drawn, True)
-    drawn, caption = frequency.rank_rank(train, made)
+    drawn, caption = frequency.rank_rank(train, generated)
     yield Picture("rank-rank", "fidelity", "Rank against rank", caption, drawn, True)
-    drawn, caption = cooccurrence.ppmi_heatmaps(some(train), made)
+    drawn, caption = cooccurrence.ppmi_heatmaps(some(train), generated)
     yield Picture("ppmi", "tail", "Codes that stand together", caption, drawn, True)
-    drawn, caption = cooccurrence.label_heatmaps(some(train), made)
+    drawn, caption = cooccurrence.label_heatmaps(some(train), generated)
     yield Picture("given-label", "tail", "Codes given a label", caption, drawn, True)
 
 
@@ -175,10 +175,10 @@ def _control_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
         ways = study.ways(row)
         for target in dict.fromkeys(way["target"] for way in ways):
             goal = Cohort.open(study.folder / study.about["targets"][target] / "train").prevalence()
-            found = {w["mode"]: Cohort.open(study.folder / w["cohort"]) for w in ways if w["target"] == target}
-            got = {_WAYS[mode]: cohort.prevalence() for mode, cohort in found.items()}
-            n_visits = min(cohort.n_visits for cohort in found.values())
-            drawn = requested_against_achieved(train.prevalence(), goal, got, n_visits)
+            steered = {w["mode"]: Cohort.open(study.folder / w["cohort"]) for w in ways if w["target"] == target}
+            achieved = {_WAYS[mode]: cohort.prevalence() for mode, cohort in steered.items()}
+            n_visits = min(cohort.n_visits for cohort in steered.values())
+            drawn = requested_against_achieved(train.prevalence(), goal, achieved, n_visits)
             caption = (
                 "Every dot is a code: what was asked for and what came out. Grey: the population that was trained on. "
                 "The band is three standard errors of sampling."
@@ -219,12 +219,12 @@ def scorecard_values(study: Study) -> dict[str, list[float | None]]:
                 if table.is_empty()
                 else table.filter((pl.col("row") == row) & (pl.col("metric") == metric))
             )
-            found = None
+            mean = None
             for stratum in ("all", "matched"):
-                if found is None and not mine.is_empty():
+                if mean is None and not mine.is_empty():
                     known = mine.filter(pl.col("stratum") == stratum)["normalised"].drop_nulls()
-                    found = float(np.mean(known.to_numpy())) if len(known) else None
-            cells.append(found)
+                    mean = float(np.mean(known.to_numpy())) if len(known) else None
+            cells.append(mean)
         out[row] = cells
     return out
 
@@ -240,5 +240,5 @@ def some(cohort: Cohort) -> Cohort:
 
 def _cell(study: Study, row: str | Reference, metric: str) -> tuple[float, float | None, float | None] | None:
     """A number with its interval."""
-    found = study.measured(row, metric)
-    return None if found is None else (found.value, found.low, found.high)
+    measured = study.measured(row, metric)
+    return None if measured is None else (measured.value, measured.low, measured.high)

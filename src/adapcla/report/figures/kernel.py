@@ -30,8 +30,10 @@ def kernel_scatter(
             axes[row, 0].set(xlabel="kernel similarity with the context, θ0", ylabel="final gain, log p")
             axes[row, 0].legend(fontsize=7.5)
             _titled(axes[row, 0], correlations, most, group, "similarity", "final_gain")
-            found = eigenvalues.filter(pl.col("group") == group)
-            axes[row, 1].scatter(found["smallest_eigenvalue"], found["mean_gain"], s=14, color=PALETTE[1], alpha=0.8)
+            of_group = eigenvalues.filter(pl.col("group") == group)
+            axes[row, 1].scatter(
+                of_group["smallest_eigenvalue"], of_group["mean_gain"], s=14, color=PALETTE[1], alpha=0.8
+            )
             axes[row, 1].set(xlabel="λ_min over related rare codes, θ0", ylabel="mean gain, log p")
             _titled(axes[row, 1], correlations, most, group, "smallest_eigenvalue", "mean_gain")
     caption = (
@@ -47,11 +49,11 @@ def kernel_scatter(
 
 def _titled(axis: Axes, correlations: pl.DataFrame, contexts: int, group: str, x: str, y: str) -> None:
     """Write the correlation of a panel as its title."""
-    asked = (pl.col("contexts") == contexts) & (pl.col("group") == group) & (pl.col("x") == x) & (pl.col("y") == y)
-    row = correlations.filter(asked & (pl.col("kind") == "all")).to_dicts()[0]
-    told = (
+    chosen = (pl.col("contexts") == contexts) & (pl.col("group") == group) & (pl.col("x") == x) & (pl.col("y") == y)
+    row = correlations.filter(chosen & (pl.col("kind") == "all")).to_dicts()[0]
+    correlation = (
         "cannot be asked"
         if row["rho"] is None or row["rho"] != row["rho"]
         else f"ρ = {row['rho']:+.2f}, p = {row['p']:.2g}"
     )
-    axis.set_title(f"{_GROUPS[group]}\n{told}, n = {row['n']}", fontsize=9)
+    axis.set_title(f"{_GROUPS[group]}\n{correlation}, n = {row['n']}", fontsize=9)

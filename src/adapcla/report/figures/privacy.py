@@ -21,8 +21,8 @@ def roc_curves(curves: Mapping[str, Mapping[str, Any]]) -> tuple[Figure, str]:
     with panels(1, 2, width=4.6, height=3.9) as (figure, axes):
         for axis in axes[0]:
             axis.plot([1e-4, 1], [1e-4, 1], color=FAINT, linewidth=0.8)
-        for place, (name, curve) in enumerate(curves.items()):
-            colour = PALETTE[place % len(PALETTE)]
+        for number, (name, curve) in enumerate(curves.items()):
+            colour = PALETTE[number % len(PALETTE)]
             label = f"{name}: {curve['auc']:.3f} ({curve['attack']})"
             axes[0, 0].plot(curve["alarms"], curve["caught"], color=colour, label=label)
             axes[0, 1].plot(curve["alarms"], curve["caught"], color=colour)

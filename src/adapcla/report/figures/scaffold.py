@@ -23,13 +23,13 @@ def schedule_curves(names: Sequence[str] = NAMED) -> tuple[Figure, str]:
     progress = np.linspace(0, 1, 401)
     styles = ("-", "--", "-.", ":")
     with panels(1, 1, width=6.4, height=3.0) as (figure, axes):
-        for place, name in enumerate(names):
+        for number, name in enumerate(names):
             plan = schedule(name)
             axes[0, 0].plot(
                 progress,
                 [plan.weight(float(p)) for p in progress],
-                color=PALETTE[place % len(PALETTE)],
-                linestyle=styles[place % len(styles)],
+                color=PALETTE[number % len(PALETTE)],
+                linestyle=styles[number % len(styles)],
                 label=plan.name,
             )
         axes[0, 0].set(xlabel="progress of training", ylabel="weight of the scaffold", ylim=(-0.04, 1.08), xlim=(0, 1))

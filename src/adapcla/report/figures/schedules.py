@@ -18,8 +18,8 @@ def schedule_comparison(table: pl.DataFrame, explained: pl.DataFrame) -> tuple[F
         for axis, (measure, label) in zip(axes[0, 1:], _SHOWN.items(), strict=True):
             _against_free_share(axis, table.filter(pl.col("measure") == measure), label)
             share = explained.filter((pl.col("measure") == measure) & (pl.col("by") == "free_share"))["between"][0]
-            told = "not defined" if share is None or share != share else f"{share:.2f}"
-            axis.set_title(f"explained by ∫(1 − α): {told}")
+            percentage = "not defined" if share is None or share != share else f"{share:.2f}"
+            axis.set_title(f"explained by ∫(1 − α): {percentage}")
     caption = (
         "Related-rare probes under each schedule, same seeds and steps; bars and whiskers are 95 % intervals over "
         "contexts. "
@@ -53,8 +53,8 @@ def _against_free_share(axis: Axes, table: pl.DataFrame, label: str) -> None:
     # Neighbours on the axis take turns on the right and on the left, so that their names do not meet.
     for number, row in enumerate(table.sort("free_share", "schedule").to_dicts()):
         name, at = row["schedule"].removeprefix("ramp:"), (row["free_share"], row["mean"])
-        side, place = ("right", (-6, -3)) if number % 2 else ("left", (6, -3))
-        axis.annotate(name, at, xytext=place, ha=side, textcoords="offset points", fontsize=7, color=FAINT)
+        side, offset = ("right", (-6, -3)) if number % 2 else ("left", (6, -3))
+        axis.annotate(name, at, xytext=offset, ha=side, textcoords="offset points", fontsize=7, color=FAINT)
     axis.margins(x=0.18, y=0.15)
     axis.set(xlabel="share of training without scaffold, ∫(1 − α)", ylabel=label)
     axis.legend(fontsize=7.5)

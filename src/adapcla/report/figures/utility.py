@@ -26,15 +26,15 @@ def downstream_bars(
     width = 0.8 / max(len(values), 1)
     with panels(1, 1, width=max(7.0, 1.3 * len(headings) * max(1, len(values) / 4)), height=3.4) as (figure, axes):
         axis = axes[0, 0]
-        for place, (name, row) in enumerate(values.items()):
-            at = [x - 0.4 + (place + 0.5) * width for x, cell in enumerate(row) if cell is not None]
-            told = [cell for cell in row if cell is not None]
+        for number, (name, row) in enumerate(values.items()):
+            at = [x - 0.4 + (number + 0.5) * width for x, cell in enumerate(row) if cell is not None]
+            known = [cell for cell in row if cell is not None]
             errors = [
-                [v - (v if low is None else low) for v, low, _ in told],
-                [(v if high is None else high) - v for v, _, high in told],
+                [v - (v if low is None else low) for v, low, _ in known],
+                [(v if high is None else high) - v for v, _, high in known],
             ]
-            axis.bar(at, [v for v, _, _ in told], width * 0.92, color=PALETTE[place % len(PALETTE)], label=name)
-            axis.errorbar(at, [v for v, _, _ in told], yerr=errors, fmt="none", ecolor=INK, elinewidth=0.8)
+            axis.bar(at, [v for v, _, _ in known], width * 0.92, color=PALETTE[number % len(PALETTE)], label=name)
+            axis.errorbar(at, [v for v, _, _ in known], yerr=errors, fmt="none", ecolor=INK, elinewidth=0.8)
         for x, best in enumerate(ceiling):
             if best is not None:
                 label = "trained on real patients" if x == 0 else None
@@ -60,9 +60,9 @@ def reliability_diagrams(curves: Mapping[str, Mapping[str, Any]]) -> tuple[Figur
     with panels(1, 2, width=4.6, height=4.0) as (figure, axes):
         for axis, (stratum, title) in zip(axes[0], (("all", "All labels"), ("tail", "The rarest labels")), strict=True):
             axis.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8)
-            for place, (name, curve) in enumerate(curves.items()):
+            for number, (name, curve) in enumerate(curves.items()):
                 if stratum in curve:
-                    _diagram(axis, curve[stratum], name, PALETTE[place % len(PALETTE)])
+                    _diagram(axis, curve[stratum], name, PALETTE[number % len(PALETTE)])
             axis.set(xlabel="predicted probability", ylabel="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
             axis.set_title(title)
         axes[0, 0].legend(fontsize=7.5, loc="upper left")
