@@ -6,7 +6,7 @@
 Processor seconds of one thread at the default size of the network, the sizes interleaved inside each repeat, so that a
 busy machine slows all alike. A slope is that of the logarithm of the cost over the logarithm of the size: 1 is linear,
 below 1 is better; its interval is that of the mean over repeats. Peak memory is that of a process of its own which
-trains 64 visits a patient over 10,000 codes. Prints one JSON object as its last line; ends with 1 where a slope lies
+trains 64 visits per patient over 10,000 codes. Prints one JSON object as its last line; ends with 1 where a slope lies
 above 1 with its whole interval, or memory above 3 GB.
 """
 
@@ -37,13 +37,13 @@ from adapcla.seeds import generator as stream
 from adapcla.training.loop import Loop
 
 CODES_A_VISIT, MEMORY_GB = 11, 3.0
-#: Slopes of visits a patient are taken from here on: the states of first visits are shared, so that the first two
+#: Slopes of visits per patient are taken from here on: the states of first visits are shared, so that the first two
 #: visits of a patient are nearly free and the cost of one more is at its full height only later.
 FROM_VISITS = 4
 
 
 def cohort_of(patients: int, n_codes: int, visits: int | None) -> Cohort:
-    """Zipf codes, eleven a visit, with so many visits a patient, or a geometric number of 2.6 in the mean."""
+    """Zipf codes, eleven per visit, with so many visits per patient, or a geometric number of 2.6 in the mean."""
     rng = stream(1, "cost", patients, n_codes)
     lengths = np.full(patients, visits) if visits else np.minimum(rng.geometric(1 / 2.6, patients), 46)
     weight = 1 / np.arange(1, n_codes + 1) ** 1.05
@@ -73,7 +73,7 @@ class Point:
 
 
 def codes_curve(sizes: list[int]) -> list[Point]:
-    """Seconds a visit against the number of codes."""
+    """Seconds per visit against the number of codes."""
     points = []
     for n_codes in sizes:
         cohort = cohort_of(2048, n_codes, None)
@@ -92,7 +92,7 @@ def patients_curve(sizes: list[int]) -> list[Point]:
 
 
 def visits_curve(sizes: list[int]) -> list[Point]:
-    """Seconds a patient against its number of visits, with 1,024 visits a step."""
+    """Seconds per patient against its number of visits, with 1,024 visits per step."""
     points = []
     for visits in sizes:
         batch = 1024 // visits
@@ -102,9 +102,9 @@ def visits_curve(sizes: list[int]) -> list[Point]:
 
 
 CURVES = {
-    "codes": (codes_curve, [500, 1000, 2000, 4000, 8000, 16000], "codes", "seconds a visit"),
+    "codes": (codes_curve, [500, 1000, 2000, 4000, 8000, 16000], "codes", "seconds per visit"),
     "patients": (patients_curve, [1000, 4000, 16000, 64000, 256000], "patients", "seconds a pass"),
-    "visits": (visits_curve, [1, 2, 4, 8, 16, 32, 64], "visits a patient", "seconds a patient"),
+    "visits": (visits_curve, [1, 2, 4, 8, 16, 32, 64], "visits per patient", "seconds per patient"),
 }
 
 
@@ -134,7 +134,7 @@ def measured(name: str, repeats: int, sizes: list[int]) -> dict[str, Any]:
 
 
 def long_records() -> None:
-    """Train a whole batch and validate on 64 visits a patient over 10,000 codes; print the peak in GB."""
+    """Train a whole batch and validate on 64 visits per patient over 10,000 codes; print the peak in GB."""
     cohort = cohort_of(256, 10_000, 64)
     _, loop = prepared("adapcla", cohort, context=64, validations=1, passes=1)
     loop.run()
@@ -197,11 +197,11 @@ $ python benchmarks/cost.py --out results/speed
 
 ![cost](cost.svg)
 
-1 is linear, below 1 is better. The slope of visits a patient is taken from {FROM_VISITS} visits on: the states of first
-visits are shared by all patients, so that the codes of a record of one visit cost nearly nothing, and a slope from
-there would show the sharing and not the growth.
+1 is linear, below 1 is better. The slope of visits per patient is taken from {FROM_VISITS} visits on: the states of
+first visits are shared by all patients, so that the codes of a record of one visit cost nearly nothing, and a slope
+from there would show the sharing and not the growth.
 
-Peak memory of training 64 visits a patient over 10,000 codes, default size: {found["peak_gb"]:.2f} GB
+Peak memory of training 64 visits per patient over 10,000 codes, default size: {found["peak_gb"]:.2f} GB
 (limit {MEMORY_GB:.0f} GB).
 """
 

@@ -66,7 +66,7 @@ def fitted(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **cha
 
 # ---- two ways to cut gradients ----------------------------------------------------------------------------
 def way(codes: int, width: int, layers: int, patients: int = 200) -> dict[str, float]:
-    """Milliseconds of processor time a patient: plain batch without any cut, cut by norms, cut one by one."""
+    """Milliseconds of processor time per patient: plain batch without any cut, cut by norms, cut one by one."""
     world = simulate(patients=patients, codes=codes, seed=1)
     model = untrained(generator_for("adapcla", width=width, layers=layers, heads=4).settings, world)
     plan = objective_for(model)
@@ -231,9 +231,9 @@ def cost(model: Generator, train: Cohort, test: Cohort) -> dict[str, Any]:
     comparison = Comparison.of(train, test, made, intervals=False)
     tail = {m.key: m.compute(comparison).get("all") for m in metrics_of(["tail"])}
     return {
-        "test nll a visit": round(-float(model.log_likelihood(test).sum()) / test.n_visits, 2),
-        "visits a patient": round(made.n_visits / made.n_patients, 2),
-        "codes a visit": round(made.n_entries / made.n_visits, 2),
+        "test nll per visit": round(-float(model.log_likelihood(test).sum()) / test.n_visits, 2),
+        "visits per patient": round(made.n_visits / made.n_patients, 2),
+        "codes per visit": round(made.n_entries / made.n_visits, 2),
         **{k: None if s is None or s.value is None else round(s.value, 3) for k, s in tail.items()},
         "real visits, codes": [round(test.n_visits / test.n_patients, 2), round(test.n_entries / test.n_visits, 2)],
     }

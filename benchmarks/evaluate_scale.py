@@ -135,7 +135,7 @@ def main() -> int:
         "patients": [train.n_patients, test.n_patients, synthetic.n_patients],
         "codes": asked.codes,
         "training_visits": train.n_visits,
-        "codes_a_visit": round(train.n_entries / train.n_visits, 1),
+        "codes_per_visit": round(train.n_entries / train.n_visits, 1),
         "suites_seconds": round(suites, 1),
         "suites_wall_seconds": round(wall, 1),
         "evaluate_seconds": round(whole, 1),

@@ -1,8 +1,8 @@
 """HALO's head against a dense restatement of the reference, in one run: `python benchmarks/halo_speed.py`.
 
-The restatement computes what the reference computes: 48 rows a patient whether they exist or not, multi-hot visits,
+The restatement computes what the reference computes: 48 rows per patient whether they exist or not, multi-hot visits,
 the mask multiplied into the weights at every call, and when sampling one call of the whole head for each distinct
-code that the batch draws. Both get the same patients; the figures are patients a second and their ratios. The
+code that the batch draws. Both get the same patients; the figures are patients per second and their ratios. The
 restatement's sampling is timed over a few calls and scaled by the number of calls it would need, which favours it: the
 trunk, which it computes anew for every visit, is left out on both sides.
 """
@@ -53,7 +53,7 @@ class DenseHead(torch.nn.Module):
 
 
 def dense_training(n_codes: int, width: int, patients: int) -> float:
-    """Patients a second of the restatement's training step."""
+    """Patients per second of the restatement's training step."""
     head = DenseHead(n_codes, width)
     optimiser = torch.optim.Adam(head.parameters(), lr=1e-4)
     n_rows = patients * ROWS_A_PATIENT
@@ -70,7 +70,7 @@ def dense_training(n_codes: int, width: int, patients: int) -> float:
 
 
 def sparse_training(n_codes: int, width: int, patients: int, steps: int) -> float:
-    """Patients a second of the sparse head's training step."""
+    """Patients per second of the sparse head's training step."""
     head = HaloHead(n_codes, width, torch.full((n_codes,), -6.0))
     optimiser = torch.optim.AdamW(head.parameters(), lr=1e-4, fused=True)
     n_visits = round(patients * VISITS_A_PATIENT)
@@ -88,7 +88,7 @@ def sparse_training(n_codes: int, width: int, patients: int, steps: int) -> floa
 
 
 def sparse_sampling(n_codes: int, width: int, patients: int) -> tuple[float, int]:
-    """Visits a second of the sweep, and the number of distinct codes that came out."""
+    """Visits per second of the sweep, and the number of distinct codes that came out."""
     share = 1 / np.arange(1, n_codes + 1)
     chance = np.minimum(share / share.sum() * 11.0, 0.5)
     head = HaloHead(n_codes, width, torch.from_numpy(np.log(chance / (1 - chance))).float())
@@ -104,7 +104,7 @@ def sparse_sampling(n_codes: int, width: int, patients: int) -> tuple[float, int
 
 @torch.no_grad()
 def dense_sampling(n_codes: int, width: int, patients: int, distinct: int) -> float:
-    """Visits a second of the restatement: one call of the head for each distinct code, and one to end."""
+    """Visits per second of the restatement: one call of the head for each distinct code, and one to end."""
     head = DenseHead(n_codes, width)
     rows = torch.cat([torch.randn(patients, width), torch.zeros(patients, n_codes)], dim=1)
     took = []
@@ -138,7 +138,7 @@ def main() -> None:
                 "training patients/s": {"sparse": round(fast, 2), "dense": round(slow, 3)},
                 "training ratio": round(fast / slow, 1),
                 "visits/s sampled": {"sparse": round(drawn, 2), "dense": round(crawled, 4)},
-                "distinct codes a batch": distinct,
+                "distinct codes per batch": distinct,
                 "sampling ratio": round(drawn / crawled, 1),
             },
             indent=2,

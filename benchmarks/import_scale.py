@@ -2,7 +2,7 @@
 
     python benchmarks/import_scale.py --patients 1000000
 
-Writes the planted world as one row a code (patient, visit, date, code), in an order that scatters patients, imports
+Writes the planted world as one row per code (patient, visit, date, code), in an order that scatters patients, imports
 it with the table source in a fresh process and prints rows, seconds and peak memory as JSON. The promise: 1 M patients
 within 2.5 GB.
 """
@@ -27,7 +27,7 @@ LIMIT_MB = 2_560
 
 
 def write_long_csv(cohort: Cohort, path: Path, patients_at_once: int = 50_000) -> int:
-    """Write one row a code, patients in a scattered order; the number of rows."""
+    """Write one row per code, patients in a scattered order; the number of rows."""
     import polars as pl
 
     order = np.random.default_rng(0).permutation(cohort.n_patients)

@@ -1,7 +1,7 @@
 """What each gradient written by hand gains over its plain form: `python benchmarks/kernels.py`.
 
 Forward and backward of both, interleaved, in processor time of one thread, so that a machine that is not quiet does not
-matter; the ratio is that of the medians. Visits are of the paper's shape: 2.6 visits a patient and 11 codes a visit,
+matter; the ratio is that of the medians. The visits have the paper's shape: 2.6 per patient, and 11 codes per visit,
 most codes rare. `--memory` measures instead how far each of them raises the peak memory, in a process of its own. The
 last line of the output is one JSON object.
 """

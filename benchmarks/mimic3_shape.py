@@ -64,7 +64,7 @@ def trained(method: str, patients: int, threads: int, changes: dict[str, Any]) -
     return {
         "method": method, "threads": threads, "patients": train.n_patients, "valid_patients": valid.n_patients,
         "codes_used": int((train.visit_counts > 0).sum()), "visits_a_patient": round(train.n_visits / patients, 3),
-        "codes_a_visit": round(train.n_entries / train.n_visits, 2), "steps": done.steps, "of_steps": done.n_steps,
+        "codes_per_visit": round(train.n_entries / train.n_visits, 2), "steps": done.steps, "of_steps": done.n_steps,
         "stopped_early": done.stopped_early, "best_step": done.best_step,
         "best_validation_nats_a_visit": round(done.best_loss, 4), "loss_by_look": [round(r["loss"], 3) for r in looks],
         "seconds_to_best": best, "wall_seconds": round(wall, 1), "cpu_seconds": round(cpu, 1),

@@ -3,7 +3,7 @@
 The default network on the paper's number of codes. The plain step is forward and backward of the summed loss. Norms
 alone are what training with privacy does for this network, one by one what it does for all others. Opacus's samples
 are those of its hooks on the trunk's layers alone, which see rows, not patients: a part of what it would take. The last
-line of the output is one JSON object: milliseconds a patient, and megabytes that the samples hold.
+line of the output is one JSON object: milliseconds per patient, and megabytes that the samples hold.
 """
 
 from __future__ import annotations

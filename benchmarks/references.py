@@ -54,7 +54,7 @@ def cell(score: Score | None) -> str:
 
 
 def markdown(results: dict[str, tuple[dict[str, int], Found]], suites: list[str]) -> str:
-    """One table a cohort, a row a metric."""
+    """One table per cohort, a row a metric."""
     lines: list[str] = []
     for name, (sizes, found) in results.items():
         lines += [f"## {name}", "", "; ".join(f"{n:,} {what}" for what, n in sizes.items()) + ".", ""]

@@ -101,7 +101,7 @@ def wide(root: Path) -> dict[str, object]:
 
 
 def write_csv(cohort: str, path: str) -> None:
-    """A cohort folder as one row a code, patients scattered."""
+    """A cohort folder as one row per code, patients scattered."""
     from import_scale import write_long_csv
 
     write_long_csv(Cohort.open(cohort), Path(path))
@@ -156,7 +156,7 @@ def memory_growth(rows: list[dict[str, Any]], sizes: list[int]) -> dict[str, flo
 
 
 def written(rows: list[dict[str, Any]], folder: Path) -> None:
-    """A figure of time a patient and peak memory."""
+    """A figure of time per patient and peak memory."""
     from adapcla.report import style
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ def written(rows: list[dict[str, Any]], folder: Path) -> None:
             panel.set_xticks([], minor=True)
             panel.set_xlabel("patients")
         axes[0, 0].set_yscale("log")
-        axes[0, 0].set_ylabel("processor milliseconds a patient")
+        axes[0, 0].set_ylabel("processor milliseconds per patient")
         axes[0, 0].set_title("Time, start of the program included")
         axes[0, 1].set_ylabel("peak memory (GB)")
         axes[0, 1].set_ylim(bottom=0)

@@ -5,7 +5,7 @@
     python benchmarks/speed.py --share --json  # only the share of the matrix-multiply bound, by processor time of a
                                                # thread, product and steps interleaved: for a machine that is not quiet
 
-The yardstick is the public HALO's arithmetic, restated plainly: multi-hot rows, 48 rows a patient whatever its length,
+The yardstick is the public HALO's arithmetic, restated plainly: multi-hot rows, 48 rows per patient of any length,
 a within-visit head of two masked (d + V)² layers, Adam. When sampling, as the original does, the trunk is computed anew
 for every visit, the head is called once for every distinct code of the batch and once more to find no further one, and
 a batch goes on until its longest record ends. One visit of a batch of four is timed and multiplied by the mean number
@@ -110,7 +110,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def yardstick(cohort: Cohort, repeats: int) -> dict[str, float]:
-    """Visits a second in training and patients a second in sampling of the dense restatement."""
+    """Visits per second in training and patients per second in sampling of the dense restatement."""
     torch.manual_seed(0)
     model = DenseHalo()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -177,7 +177,7 @@ def flops_a_step(loop: Loop, generator: Generator) -> float:
 
 
 def matmul_flops(n: int = 1536, repeats: int = 5) -> float:
-    """Floating-point operations a second of a large matrix product."""
+    """Floating-point operations per second of a large matrix product."""
     a, b = torch.randn(n, n), torch.randn(n, n)
     torch.mm(a, b)
     return 2 * n**3 / statistics.median(seconds(lambda: torch.mm(a, b)) for _ in range(repeats))
@@ -216,7 +216,7 @@ def told(found: dict[str, float], as_json: bool) -> None:
 
 
 def sampling_rate(generator: Generator, n: int) -> float:
-    """Patients a second, with the records as long as an untrained model makes them cut to the cohort's mean."""
+    """Patients per second, with the records as long as an untrained model makes them cut to the cohort's mean."""
     with torch.no_grad():  # half of the records go on, so that their length is like the cohort's
         going_on = generator.network_.going_on  # type: ignore[attr-defined]
         going_on.weight.zero_()

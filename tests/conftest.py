@@ -1,4 +1,4 @@
-"""What every test may lean on: small cohorts, open data sets, one thread a process."""
+"""What every test may lean on: small cohorts, open data sets, one thread per process."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from adapcla.analysis.statistics import estimate, paired, spearman
 
 
 def test_groups_are_resampled_whole():
-    """Two values a group, equal within: the interval is that of the two-fold repeated group means, not narrower."""
+    """Two values per group, equal within: the interval is that of the two-fold repeated group means, not narrower."""
     draw = np.random.default_rng(1)
     means = draw.normal(size=40)
     alone = estimate(means, np.arange(40))

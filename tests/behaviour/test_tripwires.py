@@ -26,7 +26,7 @@ TINY = ["--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "
 
 
 def rows(patients: int = 260) -> list[str]:
-    """Lines of a long table, one a code."""
+    """Lines of a long table, one per code."""
     draws = random.Random(1)
     codes = [f"C{number:02d}" for number in range(30)]
     lines = ["patient_id,date,code"]

@@ -92,7 +92,7 @@ def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> N
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout.splitlines()[-1])
     assert 5.9 < told["privacy"]["epsilon"] <= 6 and told["privacy"]["delta"] == pytest.approx(0.001)
-    assert told["validation loss a visit"] is None
+    assert told["validation loss per visit"] is None
     assert "DP: ε = " in (tmp_path / "run" / "model" / "README.md").read_text()
     assert load(tmp_path / "run").sample(3).n_patients <= 3
 

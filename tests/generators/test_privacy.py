@@ -117,7 +117,7 @@ def test_no_exact_number_about_patients_is_in_the_model(private: tuple[Generator
     config = read_json(folder / "model" / "config.json")
     assert config["visit_sizes"] == [] and config["longest"] == 48
     assert not {"visits", "training data", "visits beyond the context"} & set(config["facts"])
-    assert config["facts"]["validation loss a visit"] is None
+    assert config["facts"]["validation loss per visit"] is None
     assert config["n_visits"] != parts.train.n_visits
     assert not np.allclose(generator.prevalence_.share, parts.train.prevalence().share)
     assert parts.train.fingerprint not in json.dumps(config)

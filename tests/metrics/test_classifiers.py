@@ -36,7 +36,7 @@ def has_code(cohort: Cohort, code: int) -> np.ndarray:
 
 
 def tasks_of(cohort: Cohort, codes: list[int], first: int, stop: int) -> Tasks:
-    """One classifier a code, each with its own order of the patients."""
+    """One classifier per code, each with its own order of the patients."""
     rows = tuple(np.random.default_rng(code).permutation(cohort.n_patients)[first:stop] for code in codes)
     return Tasks(cohort, rows, tuple(has_code(cohort, code)[row] for code, row in zip(codes, rows, strict=True)))
 

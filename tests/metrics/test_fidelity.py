@@ -58,7 +58,7 @@ def test_prevalence_by_stratum_needs_something_that_varies(train: Cohort):
 
 
 def test_lengths_by_hand(train: Cohort):
-    """Visits a patient 2, 1, 1 (mean 4/3) against 3; codes a visit 2, 1, 2, 1 (mean 1.5) against 1."""
+    """Visits per patient 2, 1, 1 (mean 4/3) against 3; codes per visit 2, 1, 2, 1 (mean 1.5) against 1."""
     made = Cohort.of([[["A"], ["A"], ["B"]]])
     assert value("visits_per_patient_diff", train, made) == pytest.approx(3 - 4 / 3)
     assert value("codes_per_visit_diff", train, made) == pytest.approx(-0.5)

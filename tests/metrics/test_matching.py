@@ -53,7 +53,7 @@ def test_alike_cohorts_are_left_alone(one: Cohort):
 
 
 def test_tail_codes_are_the_last_to_go():
-    """{C00, C01, C08} cut to two codes keeps its tail code C08, since both sides have one a visit."""
+    """{C00, C01, C08} cut to two codes keeps its tail code C08, since both sides have one per visit."""
     long = Cohort.of([[["C00", "C01", "C08"]]] * 20, VOCABULARY)
     short = Cohort.of([[["C00", "C08"]]] * 20, VOCABULARY)
     assert Profile.of(long, short, TAIL, seed=1).applied(long).visit_counts[8] == 20

@@ -35,7 +35,7 @@ def _head(kind: str, n_codes: int = 4, n_blocks: int = 4) -> IndependentHead | B
     if kind == "independent":
         return IndependentHead(table, initial)
     head = BlockwiseHead(table, CodeTable(n_codes, 5, scale=1.0), initial, 6, 5, n_blocks)
-    if n_codes == 4:  # one code a block, the finest factorisation
+    if n_codes == 4:  # one code per block, the finest factorisation
         head.sizes = [1, 1, 1, 1]
         head.block_of_code = torch.arange(4)
         head.block = torch.nn.Parameter(torch.randn(4, 5))

@@ -172,7 +172,7 @@ def eicu(folder: Path) -> Dataset:
 
 
 def table(folder: Path) -> Dataset:
-    """One row a code, with column names that no guess would find."""
+    """One row per code, with column names that no guess would find."""
     dates = {visit: date for _, visit, date, _ in ROWS}
     path = write_csv(
         folder / "long.csv", ("who", "stay", "when", "what"), [(p, v, dates[v], c) for p, v, c in _codes()]

@@ -77,7 +77,7 @@ def _recent_codes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def similarity_table(probes: ProbeSet, trajectory: Trajectory, kernels: Sequence[ContextKernel]) -> pl.DataFrame:
-    """One row a probe and parameter group: similarity before training, and the final gain."""
+    """One row per probe and parameter group: similarity before training, and the final gain."""
     gain = trajectory.measures()["final_gain"]
     kinds = [probe.kind.value for probe in probes.probes]
     rows: list[dict[str, Any]] = []
@@ -98,7 +98,7 @@ def similarity_table(probes: ProbeSet, trajectory: Trajectory, kernels: Sequence
 
 
 def eigenvalue_table(probes: ProbeSet, trajectory: Trajectory, kernels: Sequence[ContextKernel]) -> pl.DataFrame:
-    """One row a context with at least two related-rare codes and parameter group: λ_min beside what was gained."""
+    """One row per context with at least two related-rare codes and parameter group: λ_min beside what was gained."""
     measures = trajectory.measures()
     related = probes.of_kind(ProbeKind.RELATED_RARE)
     contexts = np.unique(probes.context[related])

@@ -55,7 +55,7 @@ def may_show_patients(cohort: Cohort) -> bool:
 
 
 def example_table(cases: NextVisits, runs: dict[str, Generator], strata: Strata, n: int, seed: int = 1) -> pl.DataFrame:
-    """One row a code of the history, of the real next visit and of one visit drawn by each method."""
+    """One row per code of the history, of the real next visit and of one visit drawn by each method."""
     rows: list[dict[str, Any]] = []
     for number, case in enumerate(chosen_examples(cases, n, seed).tolist()):
         history = cases.histories.subset([case])

@@ -58,7 +58,7 @@ class ProbeSet:
     probes: tuple[Probe, ...]
     strata: Strata
     n_contexts: int
-    #: One patient a context: the visits before the probed one. Never saved: they are single patients.
+    #: One patient per context: the visits before the probed one. Never saved: they are single patients.
     contexts: Cohort | None = None
 
     @property
@@ -92,7 +92,7 @@ class ProbeSet:
         return self.n_contexts - len({probe.context for probe in self.probes if probe.kind is ProbeKind.WRONG})
 
     def table(self) -> pl.DataFrame:
-        """One row a probe."""
+        """One row per probe."""
         tokens, counts = self.strata.vocabulary.tokens, self.strata.counts
         return pl.DataFrame(
             {

@@ -68,7 +68,7 @@ def _show(folder: Path, description: dict[str, Any]) -> None:
     screen.print(Text("\nHow the codes are used", style="italic"))
     parts = Table(box=None, header_style="bold")
     parts.add_column("stratum")
-    for heading in ("codes", "% of codes", "% of entries", "visits a code"):
+    for heading in ("codes", "% of codes", "% of entries", "visits per code"):
         parts.add_column(heading, justify="right")
     for name, part in _parts(description):
         parts.add_row(
@@ -96,8 +96,8 @@ def _lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "visits", f"{description['visits']:,}"
     yield "codes", f"{description['codes']:,}" + (f", {tail['absent']:,} of them in no visit" if tail["absent"] else "")
     visits = description["visits_per_patient"]
-    yield "visits a patient", f"{_spread(visits)}; {_percent(visits['one_visit'])} have one"
-    yield "codes a visit", _spread(description["codes_per_visit"])
+    yield "visits per patient", f"{_spread(visits)}; {_percent(visits['one_visit'])} have one"
+    yield "codes per visit", _spread(description["codes_per_visit"])
     yield (
         "long tail",
         f"half of all entries are of {tail['codes_with_half_of_entries']:,} codes; "

@@ -42,7 +42,7 @@ def run(
     analyse: Annotated[
         str | None, typer.Option("--analyse", help="probes, schedules, kernel, bound, cases, law, with commas.")
     ] = None,
-    patients: Annotated[int | None, typer.Option("--patients", min=0, help="Patients a sample; 0: as train.")] = None,
+    patients: Annotated[int | None, typer.Option("--patients", min=0, help="Patients per sample; 0: as train.")] = None,
     split_seed: Annotated[int | None, typer.Option("--split-seed", help="Seed of the patient split.")] = None,
     control: Annotated[
         float | None, typer.Option("--control", help="Share of patients reserved for privacy tests.")

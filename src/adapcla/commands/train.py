@@ -78,7 +78,7 @@ def train(
     if as_json:
         emit({"run": str(out), "method": method, **facts})
     else:
-        loss = facts["validation loss a visit"]
+        loss = facts["validation loss per visit"]
         loss_text = "" if loss is None else f", validation loss {loss:.4f} a visit"
         say(f"{out}: {method}{loss_text}; next: adapcla sample {out} --patients 1000 --out …")
 

@@ -10,7 +10,7 @@ from adapcla.generators.fitting import stages
 from adapcla.generators.settings import Settings
 from adapcla.metrics.table import SUITES
 
-#: Multiplications and additions a second that training and sampling reach on two cores of a common machine.
+#: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10
 #: The shares of a suite's seconds that a whole and a quick judgement take: always, and for every 10,000 training
 #: patients. Seen on one thread for a whole one: 25 s with 1,800, 106 s with 36,000.
@@ -25,7 +25,7 @@ class Sizes(NamedTuple):
     patients: int
     visits: int
     codes: int
-    codes_a_visit: float = 8.0
+    codes_per_visit: float = 8.0
 
 
 def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
@@ -58,7 +58,7 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
         * len(stages(settings))
         * settings.budget.passes
         * sizes.visits
-        * settings.architecture.multiplications(sizes.codes, sizes.codes_a_visit)
+        * settings.architecture.multiplications(sizes.codes, sizes.codes_per_visit)
         / _SPEED
     )
 
@@ -67,7 +67,8 @@ def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> flo
     """Seconds to sample as many patients as were trained on, or this many."""
     share = patients / sizes.patients if patients else 1.0
     return (
-        1 + 3 * share * sizes.visits * settings.architecture.multiplications(sizes.codes, sizes.codes_a_visit) / _SPEED
+        1
+        + 3 * share * sizes.visits * settings.architecture.multiplications(sizes.codes, sizes.codes_per_visit) / _SPEED
     )
 
 

@@ -103,7 +103,7 @@ def _check_names(names: Iterable[str]) -> None:
 class SampleSpec(_Part):
     """What is drawn from each fit."""
 
-    patients: int = Field(0, ge=0, description="Patients a sample; 0 draws as many as were trained on.")
+    patients: int = Field(0, ge=0, description="Patients per sample; 0 draws as many as were trained on.")
     seeds: tuple[int, ...] = (1,)
 
 

@@ -28,7 +28,7 @@ from adapcla.version import __version__
 
 CURVES = "curves.json"
 #: Facts of a fit that every table of costs shows.
-COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validation loss a visit", "stopped early")
+COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validation loss per visit", "stopped early")
 
 
 # ---- prepare ------------------------------------------------------------------------------------------------

@@ -294,7 +294,7 @@ _SHOWN = (
     "steps",
     "passes",
     "best step",
-    "validation loss a visit",
+    "validation loss per visit",
     "stopped early",
 )
 _SUPPRESSED = f"counts of {SMALL_COUNTS} are suppressed"

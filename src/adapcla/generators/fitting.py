@@ -208,7 +208,7 @@ def _facts(model: Model, outcome: Outcome, train: Cohort, valid: Cohort) -> dict
         "steps": outcome.steps,
         "passes": round(outcome.steps * model.settings.budget.batch_size / train.n_patients, 2),
         "best step": outcome.best_step,
-        "validation loss a visit": outcome.best_loss,
+        "validation loss per visit": outcome.best_loss,
         "stopped early": outcome.stopped_early,
     }
 

@@ -32,7 +32,7 @@ _COMBINATIONS = 10_000
 #: Counts below this many deviations of the noise are believed together, not one by one.
 _BELIEVED = 2.0
 #: Facts of a fit that are exact numbers about single people (hashes are too), or about validation patients.
-_EXACT = ("visits", "training data", "origin", "validation loss a visit", "visits beyond the context")
+_EXACT = ("visits", "training data", "origin", "validation loss per visit", "visits beyond the context")
 
 
 def refuse_unprotectable(settings: Settings) -> None:
@@ -105,7 +105,7 @@ class Protection:
     def facts(self, exact: dict[str, Any]) -> dict[str, Any]:
         """The facts of a fit without those that are exact numbers about patients, and with what was spent."""
         kept = {name: value for name, value in exact.items() if name not in _EXACT}
-        return kept | {"validation loss a visit": None, "privacy": self.statement()}
+        return kept | {"validation loss per visit": None, "privacy": self.statement()}
 
     def statement(self) -> dict[str, Any]:
         """What the card says."""

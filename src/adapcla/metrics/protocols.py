@@ -30,9 +30,9 @@ class Tasks:
     """Examples of several independent classifiers: for each the patients of `inputs` and what to say of them."""
 
     inputs: Cohort
-    #: Positions in `inputs`, one array a classifier.
+    #: Positions in `inputs`, one array per classifier.
     rows: tuple[NDArray[np.int64], ...]
-    #: 0 or 1, patients × outputs, one array a classifier.
+    #: 0 or 1, patients × outputs, one array per classifier.
     targets: tuple[NDArray[np.uint8], ...]
 
     def part(self, classifiers: list[int]) -> Tasks:

@@ -26,7 +26,7 @@ class Batch:
     """Some patients, packed.
 
     State rows are numbered: first the distinct start states (one for each combination of static attributes that
-    occurs), then one row a visit. The state of a row has seen everything up to that row and predicts what follows,
+    occurs), then one row per visit. The state of a row has seen everything up to that row and predicts what follows,
     so visit v of a patient is predicted by the row before it. Start rows are shared: patients without a history are
     the same patient to the network, and their logits are computed once.
     """
@@ -109,7 +109,7 @@ def packed(
     attributes: NDArray[np.int64],
     gap: NDArray[np.int64],
 ) -> Batch:
-    """A batch from flat arrays: `sizes` codes a visit, `lengths` visits a patient; it lies where tensors are made."""
+    """A batch on the default device from flat arrays: `sizes` codes per visit, `lengths` visits per patient."""
     n_visits = len(sizes)
     starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
     start_of_patient = start_of_patient.ravel()

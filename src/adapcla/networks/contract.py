@@ -41,7 +41,7 @@ class DrawRule:
     #: Added to the logits: a steering shift, or the scaffold of Static-PCLA.
     bias: Tensor | None = None
     temperature: float = 1.0
-    #: Expected number of codes a visit is tempered to, one draw a visit from these counts; None leaves it natural.
+    #: Counts from which each visit draws the number of codes that it is tempered to; None leaves the number natural.
     counts: NDArray[np.int64] | None = None
 
     def applied(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:

@@ -78,7 +78,7 @@ def sparse_nll(
 
 
 class IndependentHead(nn.Module):
-    """The paper's: one Bernoulli a code, all at once."""
+    """The paper's: one Bernoulli per code, all at once."""
 
     def __init__(self, table: CodeTable, initial_logits: Tensor) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class IndependentHead(nn.Module):
 
 
 def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Tensor:
-    """Logits (rows, codes) shifted by one scalar a row so that the expected number of codes is as wanted.
+    """Logits (rows, codes) shifted by one scalar per row so that the expected number of codes is as wanted.
 
     >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
     >>> round(float(torch.sigmoid(shifted).sum()), 3)

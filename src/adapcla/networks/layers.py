@@ -151,7 +151,7 @@ def gap_bucket(days: Tensor) -> Tensor:
 
 
 class Cache(NamedTuple):
-    """Keys and values of the rows so far, one pair a layer, each (patients, heads, rows, width of a head)."""
+    """Keys and values of the rows so far, one pair per layer, each (patients, heads, rows, width of a head)."""
 
     layers: tuple[tuple[Tensor, Tensor], ...]
 
@@ -242,7 +242,7 @@ class CausalTrunk(nn.Module):
         return self.norm(rows)
 
     def step(self, rows: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """States of one new row a patient, and the cache that holds it."""
+        """States of one new row per patient, and the cache that holds it."""
         grown = []
         for number, layer in enumerate(self.layers):
             rows, pair = layer.step(rows, cache.layers[number] if cache else None)  # type: ignore[operator]
@@ -279,6 +279,6 @@ class RecurrentTrunk(nn.Module):
         return torch.empty_like(rows).index_copy(0, torch.cat(places), torch.cat(pieces))
 
     def step(self, rows: Tensor, cache: RecurrentCache | None) -> tuple[Tensor, RecurrentCache]:
-        """States of one new row a patient, and the cache after it."""
+        """States of one new row per patient, and the cache after it."""
         out, (hidden, cell) = self.cells(rows[:, None], None if cache is None else (cache.hidden, cache.cell))
         return out[:, 0], RecurrentCache(hidden, cell)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Attribute(NamedTuple):
-    """One small integer a patient (−1 unknown) and the category that each integer stands for."""
+    """One small integer per patient (−1 unknown) and the category that each integer stands for."""
 
     values: NDArray[np.int16]
     categories: tuple[str, ...]

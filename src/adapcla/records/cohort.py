@@ -42,9 +42,9 @@ class Cohort:
     codes: NDArray[np.int32]
     visit_starts: NDArray[np.int64]
     patient_starts: NDArray[np.int64]
-    #: Days since the patient's first visit, one a visit, where the source has dates.
+    #: Days since the patient's first visit, one per visit, where the source has dates.
     days: NDArray[np.int32] | None = None
-    #: Patient labels, one row a patient, one column a name.
+    #: Patient labels, one row per patient, one column per name.
     labels: NDArray[np.uint8] | None = None
     label_names: tuple[str, ...] = ()
     attributes: dict[str, Attribute] = field(default_factory=dict)

@@ -17,7 +17,7 @@ LANES = 2
 
 
 def code_keys(vocabulary: Vocabulary) -> NDArray[np.uint64]:
-    """A fixed 128-bit number for each code string, one row a code: the same on every vocabulary that holds it.
+    """A fixed 128-bit number for each code string, one row per code: the same on every vocabulary that holds it.
 
     >>> one, other = code_keys(Vocabulary.of(["A", "B"])), code_keys(Vocabulary.of(["B", "C"]))
     >>> bool((one[1] == other[0]).all())
@@ -104,7 +104,7 @@ def drawing_order(fingerprints: NDArray[np.uint64], seed: int, stream: str) -> N
 
 
 def _number_keys(n: int) -> NDArray[np.uint64]:
-    """Odd random multipliers for the first `n` visits of a record, one row a visit."""
+    """Odd random multipliers for the first `n` visits of a record, one row per visit."""
     numbers = np.arange(n, dtype=np.int64)
     lanes = [
         keyed_uniform(stream_key(0, "privacy/place", lane), numbers, np.zeros(n, np.int64), 2) for lane in range(LANES)

@@ -59,7 +59,7 @@ def check_days(days: NDArray[np.int32] | None, patient_starts: NDArray[np.int64]
     if days is None:
         return
     require_form("days", days, np.int32)
-    require(len(days) == patient_starts[-1], "days do not match the visits", "one day a visit")
+    require(len(days) == patient_starts[-1], "days do not match the visits", "one day per visit")
     if len(days) == 0:
         return
     require(bool((days[patient_starts[:-1]] == 0).all()), "days that do not begin at 0", "days since the first visit")
@@ -69,7 +69,7 @@ def check_days(days: NDArray[np.int32] | None, patient_starts: NDArray[np.int64]
 
 
 def check_labels(labels: NDArray[np.uint8] | None, n_patients: int, n_labels: int) -> None:
-    """Raise unless there is one row of zeros and ones a patient, or neither labels nor names."""
+    """Raise unless there is one row of zeros and ones per patient, or neither labels nor names."""
     if labels is None:
         require(n_labels == 0, f"{n_labels} label names without labels", "names with labels, or neither")
         return
@@ -84,6 +84,6 @@ def check_attributes(attributes: Mapping[str, tuple[NDArray[np.int16], tuple[str
     for name, (values, categories) in attributes.items():
         require(name.isidentifier(), "an attribute whose name is no word", "letters, digits and underscores")
         require_form(f"attribute {name}", values, np.int16)
-        require(len(values) == n_patients, f"attribute {name} does not match the patients", "one value a patient")
+        require(len(values) == n_patients, f"attribute {name} does not match the patients", "one value per patient")
         inside = n_patients == 0 or (int(values.min()) >= -1 and int(values.max()) < len(categories))
         require(inside, f"attribute {name} outside its categories", f"−1 (unknown) to {len(categories) - 1}")

@@ -133,7 +133,7 @@ class LabelRule:
 
 
 def _membership(group_of_code: NDArray[np.int64], n_groups: int) -> sparse.csr_matrix:
-    """Codes × groups from one group a code, −1 for none."""
+    """Codes × groups from one group per code, −1 for none."""
     rows = np.flatnonzero(group_of_code >= 0)
     ones = np.ones(len(rows), dtype=np.float32)
     return sparse.csr_matrix((ones, (rows, group_of_code[rows])), shape=(len(group_of_code), n_groups))

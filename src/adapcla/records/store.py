@@ -78,7 +78,7 @@ def finish_folder(folder: Path, codes: Sequence[Code], card: dict[str, Any]) -> 
 
 
 def write_vocabulary(path: Path, codes: Sequence[Code]) -> None:
-    """Codes as a Parquet table, one row a code, in order."""
+    """Codes as a Parquet table, one row per code, in order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

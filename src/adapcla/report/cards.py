@@ -37,8 +37,8 @@ def data_card(study: Study) -> Table:
         ("patients", f"{description['patients']:,}"),
         ("visits", f"{description['visits']:,}"),
         ("codes", f"{description['codes_present']:,}"),
-        ("visits a patient", f"mean {visits['mean']:.2f}, median {visits['median']:g}, most {visits['max']:,}"),
-        ("codes a visit", f"mean {codes['mean']:.2f}, median {codes['median']:g}, most {codes['max']:,}"),
+        ("visits per patient", f"mean {visits['mean']:.2f}, median {visits['median']:g}, most {visits['max']:,}"),
+        ("codes per visit", f"mean {codes['mean']:.2f}, median {codes['median']:g}, most {codes['max']:,}"),
         ("tail (rarest third)", f"{tail['codes']:,} codes, {100 * (tail['share_of_entries'] or 0):.2f} % of entries"),
         ("singletons", f"{description['strata']['singletons']['codes']:,} codes"),
         ("next-visit overlap", _overlap(description["overlap"])),
@@ -161,10 +161,10 @@ def _over(
 def _losses(fits: Sequence[dict[str, Any]]) -> Cell:
     """The mean validation loss, with the lowest and the highest where there are several.
 
-    >>> _losses([{"validation loss a visit": 2.0}, {"validation loss a visit": 3.0}]).text
+    >>> _losses([{"validation loss per visit": 2.0}, {"validation loss per visit": 3.0}]).text
     '2.500 (2.000 to 3.000)'
     """
-    mean, low, high = (_over(fits, "validation loss a visit", together) for together in (statistics.fmean, min, max))
+    mean, low, high = (_over(fits, "validation loss per visit", together) for together in (statistics.fmean, min, max))
     several = mean is not None and len(fits) > 1
     return Cell(f"{shown(mean)} ({shown(low)} to {shown(high)})" if several else shown(mean), mean)
 

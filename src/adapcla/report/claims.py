@@ -29,7 +29,7 @@ _CUT = "rare20"
 
 def _worded(before: str, after: str, row: str, other: str, whose: str = "paper") -> tuple[Claim, ...]:
     """One claim for each metric of the tail, and one at equal numbers of codes and tail codes per visit."""
-    equal = "… also when both write as many codes and tail codes a visit"
+    equal = "… also when both write as many codes and tail codes per visit"
     return (
         *(Claim(f"{before} {words} {after}", row, other, key, _CUT, whose) for key, words, _ in _TAIL),
         Claim(equal, row, other, "tail_pair_seen", f"matched_codes:{_CUT}", whose),

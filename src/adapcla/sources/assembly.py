@@ -6,7 +6,7 @@ tables below, and calls `assemble`. All columns are text without surrounding bla
 
 `visits`   patient, visit, date, day, sequence: one row or more a visit. `date` is a calendar date or time, `day` a
            number of days, `sequence` any order key; each may be empty throughout.
-`entries`  patient, visit, code, system, domain: one row a code. `domain` is a domain of a vocabulary.
+`entries`  patient, visit, code, system, domain: one row per code. `domain` is a domain of a vocabulary.
 `people`   optional: patient, visit (empty where the row speaks of all visits), one column for each static attribute.
 
 Policies: visits stand in the order of date, day, sequence (as number, then as text), visit id (likewise); a visit

@@ -26,7 +26,7 @@ from adapcla.sources.workbench import Workbench
 
 FILE = "adapcla.json"
 FORMAT = 1
-#: The tables of a CSV export: one row a code, one row a visit, one row a patient.
+#: The tables of a CSV export: one row per code, one row per visit, one row per patient.
 LONG, WIDE, PATIENTS = "long.csv", "visits.csv", "patients.csv"
 _CARD_LINES = ("label_rule", "level", "icd", "origin")
 #: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.

@@ -274,7 +274,7 @@ class _Rows:
         }
 
     def visits(self) -> pa.RecordBatch:
-        """One row a visit."""
+        """One row per visit."""
         import pyarrow as pa
 
         columns = self._visit_columns()
@@ -284,7 +284,7 @@ class _Rows:
         return pa.record_batch({**columns, "date": empty, "day": day, "sequence": columns["visit"]})
 
     def entries(self) -> pa.RecordBatch:
-        """One row a code."""
+        """One row per code."""
         import pyarrow as pa
 
         n = len(self.codes)

@@ -1,4 +1,4 @@
-"""Any CSV, TSV or Parquet table: one row a code, or one row a visit with several codes in a cell or several columns."""
+"""Reads any CSV, TSV or Parquet table: one row per code, or one per visit with its codes in one or several cells."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _separator(table: Table, keys: Sequence[str], columns: Sequence[str]) -> str
     """What separates codes in a cell, judged by the first rows; empty where a cell is one code.
 
     A mark is taken for a separator only where the pieces around it are codes, and where no visit has two rows (unless
-    most cells hold the mark): a stray `a b` in a table of one row a code is a bad cell, not two codes.
+    most cells hold the mark): a stray `a b` in a table of one row per code is a bad cell, not two codes.
     """
     names = {f"k{i}": key for i, key in enumerate(keys)} | {f"c{i}": column for i, column in enumerate(columns)}
     first = next(table.batches(names), None)
@@ -211,7 +211,7 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
 
 
 def _pieces(domain: str, layout: _Layout) -> list[str]:
-    """SQL for the codes in each column of a domain, one a row."""
+    """SQL for the codes in each column of a domain, one per row."""
     columns = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
     if not layout.separator:
         return columns

@@ -14,7 +14,7 @@ class Budget(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     passes: float = Field(20.0, gt=0, description="Passes over the training patients.")
-    batch_size: int = Field(256, ge=1, description="Patients a step.")
+    batch_size: int = Field(256, ge=1, description="Patients per step.")
     learning_rate: float = Field(3e-3, gt=0)
     warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps over which the rate rises.")
     final_rate: float = Field(0.05, ge=0, le=1, description="Share of the rate that is left at the end.")

@@ -217,7 +217,7 @@ class Loop:
             return self.private.drawn(step, n)
         a_pass = math.ceil(n / size)
         if self._order is None or self._order[0] != step // a_pass:
-            # Drawn once a pass: shuffling everybody at every step would make a pass grow with the square.
+            # Drawn once per pass: shuffling everybody at every step would make a pass grow with the square.
             self._order = (step // a_pass, generator(self.seed, "pass", step // a_pass).permutation(n))
         chosen = self._order[1][(step % a_pass) * size : (step % a_pass + 1) * size]
         return chosen[self.processes.index :: self.processes.count]
@@ -322,7 +322,7 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def validation_loss(objective: Objective, valid: Records, budget: Budget) -> float:
-    """The bias-free loss a visit over all validation patients."""
+    """The bias-free loss per visit over all validation patients."""
     objective.modules.eval()
     total, visits = 0.0, 0
     group = processes()

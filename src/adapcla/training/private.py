@@ -94,7 +94,7 @@ def clipped_one_by_one(
 def one_gradient(
     objective: Objective, records: Records, patient: int, moment: Moment, parameters: Sequence[nn.Parameter]
 ) -> tuple[float, list[Tensor]]:
-    """The loss of one patient and its gradient, one tensor a parameter."""
+    """The loss of one patient and its gradient, one tensor per parameter."""
     loss = objective.loss(records.batch(np.array([patient])), moment)
     found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
     gradient = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]

@@ -57,7 +57,7 @@ class Processes:
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Give every process the sum of all processes' gradients.
 
-        One exchange a step, after all pieces of a batch: processes may have different numbers of pieces, or none. A
+        One exchange per step, after all pieces of a batch: processes may have different numbers of pieces, or none. A
         parameter that no process has a gradient for keeps none, so that the optimiser passes it over.
         """
         if self.count == 1:

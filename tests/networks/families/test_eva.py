@@ -42,7 +42,7 @@ def test_the_bound_is_reconstruction_plus_divergence(world, shape, records):
     silent = float(network.weighted_loss(batch, 0.0))
     assert float(network.weighted_loss(batch, 1.0)) == pytest.approx(silent, rel=1e-6)
     with torch.no_grad():
-        network.to_latent.bias[:4] = 2.0  # four means of 2: ½·4·2² = 8 nats a patient
+        network.to_latent.bias[:4] = 2.0  # four means of 2: ½·4·2² = 8 nats per patient
     difference = float(network.weighted_loss(batch, 1.0)) - float(network.weighted_loss(batch, 0.0))
     assert difference == pytest.approx(8.0 * 30, rel=1e-4)
     assert float(network.likelihood(batch).record.sum()) == pytest.approx(float(network.loss(batch, None)), rel=1e-5)

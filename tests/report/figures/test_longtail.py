@@ -18,7 +18,7 @@ def test_the_curve_holds_every_code_once_most_frequent_first(tiny):
 
 
 def test_the_bars_are_shares_of_all(tiny):
-    """Codes a visit 2, 1, 1, 3, 1 and visits a patient 2, 1, 2."""
+    """Codes per visit 2, 1, 1, 3, 1 and visits per patient 2, 1, 2."""
     _, codes, visits = longtail(tiny).axes
     assert [bar.get_height() for bar in codes.patches] == pytest.approx([0.6, 0.2, 0.2])
     assert [bar.get_height() for bar in visits.patches] == pytest.approx([1 / 3, 2 / 3])

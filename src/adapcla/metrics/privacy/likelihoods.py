@@ -74,7 +74,7 @@ def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64
 
 
 def _rows(given: dict[str, NDArray[np.float64]], name: str, n: int) -> NDArray[np.float64]:
-    """The named array, checked to have one finite row a patient."""
+    """The named array, checked to have one finite row per patient."""
     values = np.asarray(given[name], dtype=np.float64)
     if len(values) != n or not np.isfinite(values).all():
         raise InputError(

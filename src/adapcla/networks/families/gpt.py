@@ -56,7 +56,7 @@ class GptArchitecture(Architecture):
         return self.heads
 
     def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
-        """Roughly, the work for one visit: a row for each code and each separator, where others have one a visit."""
+        """Roughly, the work for one visit: a row for each code and each separator, where others have one per visit."""
         return (codes_per_visit + 1) * super().multiplications(n_codes, codes_per_visit)
 
 

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class MarginalNetwork(Network):
-    """One log-odds a code, one chance to go on a place, one law of gaps; all counted by `count`."""
+    """One log-odds per code, one chance to go on per place, one law of gaps; all counted by `count`."""
 
     def __init__(self, shape: Shape, prevalence: Prevalence) -> None:
         super().__init__()

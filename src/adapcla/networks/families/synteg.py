@@ -100,7 +100,7 @@ class StateTrunk(RecurrentTrunk):
         return torch.tanh(self.narrow(super().forward(rows, batch)))
 
     def step(self, rows: Tensor, cache: RecurrentCache | None) -> tuple[Tensor, RecurrentCache]:
-        """Conditions of one new row a patient, and the cache after it."""
+        """Conditions of one new row per patient, and the cache after it."""
         out, cache = super().step(rows, cache)
         return torch.tanh(self.narrow(out)), cache
 

@@ -87,7 +87,7 @@ def bce_of_logits(logits: Tensor, targets: SparseTargets, positive_weight: float
     """The summed loss of logits (rows, codes), as autograd differentiates it by itself.
 
     >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(1))
-    >>> float(bce_of_logits(torch.zeros(1, 3), targets)) / 3  # ln 2 a code
+    >>> float(bce_of_logits(torch.zeros(1, 3), targets)) / 3  # ln 2 per code
     0.693...
     """
     positives = logits[targets.rows, targets.codes]
@@ -202,7 +202,7 @@ def sparse_bce(
     """The summed loss of states (rows, d) against sparse targets, with gradients; logits = states · weightᵀ + bias.
 
     >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(1))
-    >>> float(sparse_bce(torch.zeros(1, 2), torch.zeros(3, 2), torch.zeros(3), targets)) / 3  # ln 2 a code
+    >>> float(sparse_bce(torch.zeros(1, 2), torch.zeros(3, 2), torch.zeros(3), targets)) / 3  # ln 2 per code
     0.693...
     """
     states, targets = asked(states, targets)

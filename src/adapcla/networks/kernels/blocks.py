@@ -151,7 +151,7 @@ def block_bce(parts: BlockParts, sizes: list[int], targets: SparseTargets, posit
 
     >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(2))
     >>> shapes = (1, 2), (2, 1, 4), (3, 2), (3, 4), (3,)
-    >>> float(block_bce(BlockParts(*map(torch.zeros, shapes)), [3], targets)) / 6  # ln 2 a code of two visits
+    >>> float(block_bce(BlockParts(*map(torch.zeros, shapes)), [3], targets)) / 6  # ln 2 per code of two visits
     0.693...
     """
     out: Tensor = _BlockBCE.apply(*parts, sizes, targets, positive_weight)

@@ -1,7 +1,7 @@
 """Cross-entropy over a wide vocabulary in which some tokens are impossible, in row chunks.
 
 Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
-twelve tokens a visit, two runs on a busy machine): 0.9 to 1.1 for 700 visits of 3,000 or 7,000 codes, where the plain
+twelve tokens per visit, two runs on a busy machine): 0.9 to 1.1 for 700 visits of 3,000 or 7,000 codes, where the plain
 form goes through chunks of 512 rows; 1.5 to 1.7 where it takes all rows at once. What is gained is memory, which is
 bounded here and grows with the tokens there: with `--memory`, the peak rises by 522 MB against 227 for 700 visits of
 7,000 codes. Chunks that autograd computes again for the gradient would bound it too and take 1.5 times as long.

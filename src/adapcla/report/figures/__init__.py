@@ -1,1 +1,1 @@
-"""One figure a file, each a function that returns a matplotlib figure in the project's style."""
+"""One figure per file, each a function that returns a matplotlib figure in the project's style."""

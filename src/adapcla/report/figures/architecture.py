@@ -34,7 +34,7 @@ _BOXES = {
     "counts": _Box(1.1, 5.2, 1.9, 0.9, "training prevalence\nof each code", FAINT),
     "bias": _Box(5.9, 5.2, 2.6, 0.9, "rarity bias\nb = log((1 − π) / π)", _ORANGE),
     "loss": _Box(11.3, 5.2, 2.4, 0.9, "training loss of\nz + α · b", _ORANGE),
-    "draw": _Box(11.3, 2.6, 2.4, 1.0, "sampling: z alone,\none coin a code", _GREEN),
+    "draw": _Box(11.3, 2.6, 2.4, 1.0, "sampling: z alone,\none coin per code", _GREEN),
     "shift": _Box(8.3, 0.5, 3.4, 0.8, "steering: λ (logit target − logit π)", _GREEN),
     "end": _Box(11.3, 0.5, 2.1, 0.8, "does the record\ngo on?", _GREEN),
 }
@@ -63,9 +63,9 @@ def architecture() -> tuple[Figure, str]:
         axis.text(0.15, 0.9, "only when sampling", color=_GREEN, fontsize=9, weight="bold")
         _weight(axis)
     caption = (
-        "History goes through a causal Transformer to one logit a code. While training, a bias that is large for rare "
-        "codes is added with a weight α that falls from one to zero; what is sampled has no bias. Steering adds the "
-        "difference of two prevalences on the scale of log-odds, without training."
+        "History goes through a causal Transformer to one logit per code. While training, a bias that is large for "
+        "rare codes is added with a weight α that falls from one to zero; what is sampled has no bias. Steering adds "
+        "the difference of two prevalences on the scale of log-odds, without training."
     )
     return figure, caption
 

@@ -12,7 +12,7 @@ from adapcla.report.style import FAINT, PALETTE, panels
 
 
 def bound_against_error(flows: Sequence[Flow]) -> tuple[Figure, str]:
-    """One panel a schedule: the error's radius, the theorem's bound and its sharp form over time, and the caption."""
+    """One panel per schedule: the error's radius, the theorem's bound and its sharp form over time, and the caption."""
     columns = min(4, len(flows))
     rows = -(-len(flows) // columns)
     with panels(rows, columns, width=3.2, height=2.9) as (figure, axes):

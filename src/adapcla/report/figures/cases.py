@@ -62,7 +62,7 @@ def _grouped_bars(axis: Axes, table: pl.DataFrame, methods: list[str], strata: l
 
 
 def next_visit_calibration(bins: pl.DataFrame) -> tuple[Figure, str]:
-    """Observed against expected share in bins of probability, one panel a stratum, and the caption."""
+    """Observed against expected share in bins of probability, one panel per stratum, and the caption."""
     methods = bins["method"].unique(maintain_order=True).to_list()
     with panels(1, 3, width=3.6, height=3.4) as (figure, axes):
         for axis, stratum in zip(axes[0], ("head", "mid", "tail"), strict=True):

@@ -86,7 +86,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     rows = drawn_rows(study.rows)
     train = study.part("train")
     generated = {row: some(study.synthetic(row)) for row in rows}
-    caption = "Visits of each code by rank with its strata, codes a visit, visits a patient; training patients."
+    caption = "Visits of each code by rank with its strata, codes per visit, visits per patient; training patients."
     yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
     card = scorecard_values(study)
     if any(value is not None for cells in card.values() for value in cells):

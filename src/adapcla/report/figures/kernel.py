@@ -15,7 +15,7 @@ _GROUPS = {"all": "all parameters", "shared": "parameters that codes share"}
 def kernel_scatter(
     similarities: pl.DataFrame, eigenvalues: pl.DataFrame, correlations: pl.DataFrame
 ) -> tuple[Figure, str]:
-    """Similarity against gain and λ_min against AUC, one row a parameter group, and the caption."""
+    """Similarity against gain and λ_min against AUC, one row per parameter group, and the caption."""
     groups = [group for group in _GROUPS if group in set(similarities["group"])]
     most = int(correlations["contexts"].max())  # type: ignore[arg-type]
     with panels(len(groups), 2, width=4.6, height=3.2) as (figure, axes):

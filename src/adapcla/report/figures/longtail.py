@@ -1,4 +1,4 @@
-"""The long tail of a cohort: how often each code occurs, codes a visit, visits a patient."""
+"""The long tail of a cohort: how often each code occurs, codes per visit, visits per patient."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MOST_BARS = 40
 
 
 def longtail(cohort: Cohort) -> Figure:
-    """Three panels: frequency against rank by stratum, codes a visit, visits a patient.
+    """Three panels: frequency against rank by stratum, codes per visit, visits per patient.
 
     >>> len(longtail(Cohort.of([[["A", "B"], ["B"]], [["C"]]])).axes)
     3
     """
     with panels(1, 3, width=4.0, height=3.2) as (figure, axes):
         _frequency_rank(axes[0, 0], cohort)
-        _histogram(axes[0, 1], cohort.codes_per_visit, "Codes a visit", "codes", "visits")
-        _histogram(axes[0, 2], cohort.visits_per_patient, "Visits a patient", "visits", "patients")
+        _histogram(axes[0, 1], cohort.codes_per_visit, "Codes per visit", "codes", "visits")
+        _histogram(axes[0, 2], cohort.visits_per_patient, "Visits per patient", "visits", "patients")
     return figure
 
 

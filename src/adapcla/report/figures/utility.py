@@ -51,7 +51,7 @@ def downstream_bars(
 
 
 def reliability_diagrams(curves: Mapping[str, Mapping[str, Any]]) -> tuple[Figure, str]:
-    """Observed share against predicted probability, over all labels and over the rarest, one line a row.
+    """Observed share against predicted probability, over all labels and over the rarest, one line per row.
 
     >>> bins = {"probability": [0.1, None], "observed": [0.2, None], "n": [10.0, 0.0]}
     >>> len(reliability_diagrams({"a": {"all": bins, "tail": bins}})[0].axes)

@@ -1,4 +1,4 @@
-"""CSV out: long (one row a code), wide (one row a visit), patients with their attributes and labels, and the codes."""
+"""Writes CSV: a row per code (long), a row per visit (wide), patients with attributes and labels, and the codes."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def blocks(cohort: Cohort, size: int = BLOCK) -> Iterator[Block]:
 
 
 def dates(cohort: Cohort) -> NDArray[np.datetime64]:
-    """A date for each visit: from its day, or one visit a day where the cohort has no days.
+    """A date for each visit: from its day, or one visit per day where the cohort has no days.
 
     >>> dates(Cohort.of([[["A"], ["B"]]])).tolist()
     [datetime.date(2000, 1, 1), datetime.date(2000, 1, 2)]

@@ -57,7 +57,7 @@ def balanced(world: Structure, layout: Layout) -> Balance:
 
 
 def _mean_visits(world: Structure, hazard: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
-    """Mean share of each code at the first visits, one row a visit."""
+    """Mean share of each code at the first visits, one row per visit."""
     base = hazard[None, :] * world.group_factor  # (G, V + S)
     links, shown = world.progressions, world.emissions
     n_events = base.shape[1]

@@ -38,7 +38,7 @@ class Drawn(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Sets of codes, one a patient, in patient order."""
+    """Sets of codes, one per patient, in patient order."""
 
     starts: NDArray[np.int64]
     codes: NDArray[np.int64]

@@ -24,7 +24,7 @@ FEWEST_CODES, MOST_CODES = 40, 100_000
 CHAPTERS = "ABCDEFGHJKLMNPQRSTUV"
 #: Share of visits with the most common disorder.
 _TOP_SHARE = 0.35
-#: Mean number of codes a visit, the reason included, in a world of the default size.
+#: Mean number of codes per visit, the reason included, in a world of the default size.
 _CODES_PER_VISIT, _DEFAULT_CODES = 11.0, 3000
 #: Share of visits with the median disorder at the default size: under 10 of the 21,600 visits of 12,000 patients.
 _MEDIAN_SHARE = 4.0e-4
