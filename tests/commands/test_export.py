@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from adapcla.records import Cohort
+from adapcla.records import Attribute, Cohort
 
 #: Two formats by hand, one of them read by a source of another name; all of them are held by the round trips.
 FORMATS = {"meds": "meds", "csv": "table"}
@@ -31,6 +32,20 @@ def test_out_and_in_again_from_the_command_line(tiny_full: Cohort, tmp_path: Pat
     back = adapcla("--quiet", "import", FORMATS[to], tmp_path / "files", "--out", tmp_path / "again")
     assert back.returncode == 0, back.stderr
     assert Cohort.open(tmp_path / "again").fingerprint == tiny_full.fingerprint
+
+
+def test_patients_without_an_age_are_left_out_of_omop_and_counted(tmp_path: Path) -> None:
+    age = {"age_band": Attribute(np.array([0, -1], dtype=np.int16), ("60-69",))}
+    Cohort.of([[["4019"]], [["4019"]]], attributes=age).save(tmp_path / "cohort")
+    words = ("export", tmp_path / "cohort", "--to", "omop", "--out", tmp_path / "files", "--json", "--overwrite")
+    out = adapcla(*words)
+    said = json.loads(out.stdout)
+    assert (said["patients"], said["patients left out"], said["visits"]) == (1, 1, 1)
+    assert "1 patients are left out" in out.stderr
+    whole = json.loads(adapcla(*words, "--birth-year", "1950", "--visit-type", "inpatient").stdout)
+    assert (whole["patients"], whole["patients left out"]) == (2, 0)
+    assert adapcla(*words, "--birth-year", "0").returncode == 2
+    assert adapcla(*words, "--vocabulary", tmp_path / "absent").returncode == 3
 
 
 def test_wrong_format_populated_output_and_missing_cohort(tiny: Cohort, tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin
 from adapcla.sources import export, read
 from adapcla.sources.codebook import FILE, Codebook
+from adapcla.sources.export import ExportOptions
+
+#: OMOP asks for a year of birth.
+BORN = ExportOptions(birth_year=1950)
 
 
 def test_it_speaks_of_codes_only(tiny_full: Cohort, tmp_path: Path) -> None:
@@ -75,7 +79,7 @@ def test_an_export_reads_back_with_the_origin_that_it_had(kind: Kind, to: str, t
     """The source of the format would make them records; a part stays the part that it was."""
     known = replace(tiny, card=Origin(kind).as_card()).split()
     part = replace(tiny, card=known.test.card)
-    found = read("table" if to == "csv" else to, export.write(part, tmp_path / "e", to))
+    found = read("table" if to == "csv" else to, export.write(part, tmp_path / "e", to, options=BORN))
     assert found.card["source"] == ("table" if to == "csv" else to)
     assert found.origin == part.origin and found.origin.kind == kind
 
@@ -84,7 +88,7 @@ def test_an_export_reads_back_with_the_origin_that_it_had(kind: Kind, to: str, t
 @pytest.mark.parametrize("kind", Kind)
 def test_a_format_that_tells_it_is_believed_without_the_book(kind: Kind, to: str, tmp_path: Path) -> None:
     coded = Cohort.of([[["ICD10CM/I10"]]], [Code.of("ICD10CM/I10")], card=Origin(kind).as_card())
-    export.write(coded, tmp_path / "e", to)
+    export.write(coded, tmp_path / "e", to, options=BORN)
     (tmp_path / "e" / FILE).unlink()
     expected = Kind.SYNTHETIC if kind == Kind.PLANTED else kind
     assert read(to, tmp_path / "e").origin == Origin(expected)

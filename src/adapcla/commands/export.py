@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -26,22 +27,42 @@ def export(
         Literal["train", "tuning", "held_out"] | None,
         typer.Option("--split", help="MEDS: the split of all patients; without it, their origin says."),
     ] = None,
+    visit_type: Annotated[
+        Literal["inpatient", "outpatient", "emergency"] | None,
+        typer.Option("--visit-type", help="OMOP, FHIR: what kind of visits these are; without it, unknown."),
+    ] = None,
+    birth_year: Annotated[
+        int | None,
+        typer.Option("--birth-year", help="OMOP: year for patients of unknown age; without it, they are left out."),
+    ] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option("--vocabulary", help="OMOP: folder of an Athena download, to map codes by.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
     from adapcla.files import refuse_populated
     from adapcla.records import Cohort
-    from adapcla.sources.export import ExportOptions, check_format, write
+    from adapcla.sources.export import ExportOptions, check_format, writable, write
 
     check_format(to)
+    options = ExportOptions(split, visit_type, birth_year, vocabulary)
     refuse_populated(out, overwrite)
     patients = Cohort.open(cohort)
-    write(patients, out, to, overwrite, ExportOptions(split))
+    write(patients, out, to, overwrite, options)
+    held = writable(patients, to, options)
     files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    result = {"out": str(out), "to": to, "patients": patients.n_patients, "visits": patients.n_visits, "files": files}
+    result = {
+        "out": str(out),
+        "to": to,
+        "patients": held.n_patients,
+        "patients left out": patients.n_patients - held.n_patients,
+        "visits": held.n_visits,
+        "files": files,
+    }
     if as_json:
         emit(result)
         return
-    typer.echo(f"{out}: {patients.n_patients:,} patients, {patients.n_visits:,} visits in {len(files)} files")
+    typer.echo(f"{out}: {held.n_patients:,} patients, {held.n_visits:,} visits in {len(files)} files")
     say(f"reads back with: adapcla import {_READER.get(to, to)} {out} --out DIR")

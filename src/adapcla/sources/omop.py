@@ -19,7 +19,12 @@ _TABLES = {
     "px": ("procedure_occurrence", "procedure", ("procedure_date", "procedure_datetime"), "procedure"),
     "rx": ("drug_exposure", "drug", ("drug_exposure_start_date", "drug_exposure_start_datetime"), "drug"),
 }
-_OBSERVATION = ("observation", "observation", ("observation_date",), "other")
+#: The tables that an export of this project may hold beside those.
+_MORE = (
+    ("observation", "observation", ("observation_date",), "other"),
+    ("measurement", "measurement", ("measurement_date",), "other"),
+    ("device_exposure", "device", ("device_exposure_start_date",), "other"),
+)
 # Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
 _ID = r"regexp_replace({}, '\.0+$', '')"
 
@@ -33,7 +38,7 @@ def read(root: Path, options: Options) -> Cohort:
                domain VARCHAR)"""
         )
         tables = [_TABLES[domain] for domain in (options.domains if book is None else _TABLES)]
-        for table in tables if book is None else [*tables, _OBSERVATION]:
+        for table in tables if book is None else [*tables, *_MORE]:
             _load_codes(bench, need_table(root, table[0]), *table[1:])
         card, descriptions = _name_codes(bench, root, options) if book is None else _own_codes(bench, book)
         _load_stays(bench, need_table(root, "visit_occurrence"))

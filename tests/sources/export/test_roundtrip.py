@@ -16,12 +16,14 @@ from adapcla.sources import export, read
 
 #: What to read back: the source, and the file in the folder.
 READERS = {"meds": ("meds", ""), "omop": ("omop", ""), "fhir": ("fhir", ""), "csv": ("table", ""), "halo": ("halo", "")}
+#: OMOP asks for a year of birth; a cohort without ages then comes back whole.
+BORN = export.ExportOptions(birth_year=1950)
 WIDE = {**READERS, "wide": ("table", "visits.csv")}
 
 
 def again(cohort: Cohort, how: str, folder: Path, **options: str) -> Cohort:
     """The cohort, written and read back."""
-    export.write(cohort, folder, "csv" if how == "wide" else how)
+    export.write(cohort, folder, "csv" if how == "wide" else how, options=BORN)
     source, file = WIDE[how]
     return read(source, folder / file if file else folder, **options)
 
@@ -59,11 +61,11 @@ def test_blocks_of_patients_give_the_same_as_one(how: str, tmp_path: Path, monke
 
 @pytest.mark.parametrize("how", list(READERS))
 def test_an_export_is_whole_or_absent_and_never_overwrites_unasked(how: str, tiny: Cohort, tmp_path: Path) -> None:
-    export.write(tiny, tmp_path / "out", how)
+    export.write(tiny, tmp_path / "out", how, options=BORN)
     with pytest.raises(ExistsError):
-        export.write(tiny, tmp_path / "out", how)
+        export.write(tiny, tmp_path / "out", how, options=BORN)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    export.write(tiny, tmp_path / "out", how, overwrite=True)
+    export.write(tiny, tmp_path / "out", how, overwrite=True, options=BORN)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -72,7 +74,7 @@ def test_an_export_is_whole_or_absent_and_never_overwrites_unasked(how: str, tin
 def test_days_beyond_the_calendar_are_refused_and_nothing_is_left(how: str, tmp_path: Path) -> None:
     cohort = Cohort.of([[["A"], ["B"]]], days=np.array([0, 4_000_000], dtype=np.int32))
     with pytest.raises(InputError, match="4,000,000 days"):
-        export.write(cohort, tmp_path / "out", how)
+        export.write(cohort, tmp_path / "out", how, options=BORN)
     assert list(tmp_path.iterdir()) == []
     assert_same(again(cohort, "csv", tmp_path / "csv"), cohort)
 
@@ -100,6 +102,6 @@ def test_an_unknown_format_and_an_empty_cohort_are_refused(tiny: Cohort, tmp_pat
 
 def test_an_export_holds_no_word_anonymous(tiny_full: Cohort, tmp_path: Path) -> None:
     for how in READERS:
-        export.write(tiny_full, tmp_path / how, how)
+        export.write(tiny_full, tmp_path / how, how, options=BORN)
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"anonymous" not in path.read_bytes().lower()

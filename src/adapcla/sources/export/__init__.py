@@ -10,6 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
+from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.files import fresh_folder
 from adapcla.records import Cohort
@@ -25,6 +28,22 @@ def check_format(to: str) -> None:
         raise UsageError(f"--to {to!r}\nexpected: {', '.join(FORMATS)}\nto do: choose one of these")
 
 
+def writable(cohort: Cohort, to: str, options: ExportOptions) -> Cohort:
+    """The patients that a format can hold: all, but for OMOP those whose year of birth is known or was given."""
+    from adapcla.sources.export.rows import birth_years
+
+    if to != "omop" or options.birth_year is not None:
+        return cohort
+    known = np.flatnonzero(birth_years(cohort))
+    if not len(known):
+        raise InputError(
+            "no patient whose age is known",
+            expected="an attribute age_band or age, because OMOP asks for a year of birth",
+            remedy="name a year that stands for the unknown ones, such as --birth-year 1950",
+        )
+    return cohort if len(known) == cohort.n_patients else cohort.subset(known)
+
+
 def write(
     cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: ExportOptions | None = None
 ) -> Path:
@@ -35,11 +54,15 @@ def write(
     check_format(to)
     if cohort.n_patients == 0:
         raise InputError("a cohort without patients", remedy="export one that has some")
+    options = options or ExportOptions()
+    kept = writable(cohort, to, options)
+    if left_out := cohort.n_patients - kept.n_patients:
+        say(f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)")
     with fresh_folder(Path(folder), overwrite) as temporary:
         # The codebook keeps the cohort's own descriptions, so that it comes back as it was.
-        import_module(FORMATS[to]).write(described(cohort), temporary, options or ExportOptions())
+        import_module(FORMATS[to]).write(described(kept), temporary, options)
         Codebook.of(cohort).write(temporary)
     return Path(folder)
 
 
-__all__ = ["FORMATS", "ExportOptions", "check_format", "write"]
+__all__ = ["FORMATS", "ExportOptions", "check_format", "writable", "write"]
