@@ -51,6 +51,22 @@ def undotted(code: str) -> str:
     return code.replace(".", "").strip().upper()
 
 
+def dotted(code: str, system: str) -> str:
+    """The code as the classification prints it, with its dot; a code of another system or form stays as it is.
+
+    >>> dotted("E119", "ICD10CM"), dotted("E8497", "ICD9CM"), dotted("9671", "ICD9PROC"), dotted("I10", "ICD10CM")
+    ('E11.9', 'E849.7', '96.71', 'I10')
+    """
+    plain = undotted(code)
+    if has_form(code, system):
+        width = len(category(code, system))
+    elif system == PROCEDURES_OF[ICD9] and re.fullmatch(r"[0-9]{3,4}", plain):
+        width = 2
+    else:
+        return code
+    return f"{plain[:width]}.{plain[width:]}" if len(plain) > width else plain
+
+
 def category(code: str, system: str) -> str:
     """The category of a diagnosis: its first three characters, four for an ICD-9 E-code.
 

@@ -160,8 +160,8 @@ class Codebook:
                 remedy="export again",
             )
         bench.load("patient_rows", table, dict(zip(("patient", *self.columns), table.columns, strict=True)))
-        # An apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
-        words = "".join(f""", regexp_replace("{c}", '^''([''=+@-])', '\\1') AS "{c}" """ for c in self.columns)
+        # An apostrophe keeps spreadsheets from taking a word for a formula or a date; it is no part of the word.
+        words = "".join(f""", regexp_replace("{c}", '^''', '') AS "{c}" """ for c in self.columns)
         bench.run(f"CREATE VIEW people AS SELECT patient, '' AS visit{words} FROM patient_rows")
 
     def restored(self, cohort: Cohort, options: Options) -> Cohort:

@@ -151,7 +151,9 @@ def _are_codes(pieces: Sequence[str]) -> bool:
     >>> _are_codes(["0389", "", "insulin:Up"]), _are_codes(["=1+1", "x"])
     (True, False)
     """
-    return all(CODE_PATTERN.fullmatch(piece.strip().replace(":", "_")) for piece in pieces if piece.strip())
+    return all(
+        CODE_PATTERN.fullmatch(piece.strip().removeprefix("'").replace(":", "_")) for piece in pieces if piece.strip()
+    )
 
 
 def _attribute_names(table: Table, attributes: Sequence[str]) -> dict[str, str]:
@@ -212,10 +214,11 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
 
 def _pieces(domain: str, layout: _Layout) -> list[str]:
     """SQL for the codes in each column of a domain, one per row."""
-    columns = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
-    if not layout.separator:
-        return columns
-    return [f"trim(unnest(string_split({column}, {_quoted(layout.separator)})))" for column in columns]
+    cells = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
+    if layout.separator:
+        cells = [f"trim(unnest(string_split({cell}, {_quoted(layout.separator)})))" for cell in cells]
+    # Spreadsheets and exports of this project mark text with an apostrophe, which no code begins with.
+    return [f"regexp_replace({cell}, '^''', '')" for cell in cells]
 
 
 def _visit_key(layout: _Layout) -> str:

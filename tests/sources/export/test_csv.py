@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adapcla.records import Code, Cohort
+import numpy as np
+
+from adapcla.records import Attribute, Code, Cohort
 from adapcla.sources import export, read
 
 
@@ -19,7 +21,7 @@ def test_the_four_files(tiny_full: Cohort, tmp_path: Path) -> None:
         '9000000000001,"M",0,0',
         "9000000000002,,1,1",
     ]
-    assert '"A","SYS","1","A","diagnosis","Alpha, with a comma"' in (folder / "vocabulary.csv").read_text("utf-8")
+    assert '"A","SYS","\'1","A","diagnosis","Alpha, with a comma"' in (folder / "vocabulary.csv").read_text("utf-8")
 
 
 def test_no_cell_is_a_formula(tmp_path: Path) -> None:
@@ -29,10 +31,45 @@ def test_no_cell_is_a_formula(tmp_path: Path) -> None:
     assert read("table", folder).vocabulary.codes[0].description == "=HYPERLINK(1)"
 
 
+#: Numbers with zeros in front, with an exponent or too long, dates, fractions, truth values, and codes that are none.
+TRICKY = ("0389", "1E10", "10E1", "0016070", "12345678901234567890", "2.10", "1-2", "10/12", "MAR1", "SEPT2", "3-MAI")
+PLAIN = ("E119", "E11", "V4581", "I10", "0DTJ4ZZ", "ICD9CM/0389", "CCS/98", "MARS/1")
+
+
+def spreadsheet(cell: str) -> str:
+    """What a spreadsheet leaves of a cell that it takes for a number, a date or a truth value: something else."""
+    import re
+
+    number = re.fullmatch(r"[0-9]+([.,][0-9]+)?(e[0-9]+)?", cell, re.IGNORECASE)
+    date = re.fullmatch(r"[0-9]{1,2}[-/]([0-9]{1,4}|[a-z]{3})|(jan|mar|sept|dec)[0-9]+", cell, re.IGNORECASE)
+    return "changed" if number or date or cell.upper() in ("TRUE", "FALSE") else cell
+
+
+def test_codes_survive_a_spreadsheet(tmp_path: Path) -> None:
+    """Every cell is opened, saved and read again; the same without the codebook, and with several codes in a cell."""
+    import csv
+
+    tokens = sorted({*TRICKY, *PLAIN, "TRUE"})
+    age = {"age_band": Attribute(np.zeros(len(tokens) + 1, dtype=np.int16), ("10-19",))}
+    cohort = Cohort.of([*([[token]] for token in tokens), [tokens]], attributes=age)
+    folder = export.write(cohort, tmp_path / "c", "csv")
+    for path in folder.glob("*.csv"):
+        with path.open(newline="", encoding="utf-8") as stream:
+            header, *rows = csv.reader(stream)
+        ids = {n for n, name in enumerate(header) if name in ("patient_id", "visit_id", "visit_index", "day")}
+        opened = [[cell if n in ids else spreadsheet(cell) for n, cell in enumerate(row)] for row in rows]
+        assert opened == rows
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([header, *opened])
+    for file in ("long.csv", "visits.csv"):
+        assert read("table", folder / file).fingerprint == cohort.fingerprint
+    (folder / "adapcla.json").unlink()
+    for file in ("long.csv", "visits.csv"):
+        assert list(read("table", folder / file).patients()) == list(cohort.patients())
+
+
 def test_names_of_labels_may_hold_separators(tmp_path: Path) -> None:
     """The one label of the benchmark with two semicolons must not make the table one of semicolons."""
-    import numpy as np
-
     names = ("Respiratory failure; insufficiency; arrest (adult)",)
     cohort = Cohort.of([[["A"]], [["B"]]], labels=np.array([[1], [0]], dtype=np.uint8), label_names=names)
     found = read("table", export.write(cohort, tmp_path / "c", "csv"))

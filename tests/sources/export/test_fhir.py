@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from adapcla.errors import InputError
-from adapcla.records import Code, Cohort, Kind, Origin
+from adapcla.records import Attribute, Code, Cohort, Kind, Origin
 from adapcla.sources import export, read
 from adapcla.sources.export import fhir
 
@@ -61,6 +62,34 @@ def test_codes_carry_the_address_of_their_system(tmp_path: Path) -> None:
         },
         {"system": "urn:adapcla:system:LOCAL", "code": "7"},
     ]
+
+
+def test_icd_codes_have_their_dots_and_bare_digits_stay(tmp_path: Path) -> None:
+    listed = [Code.of("E119", "ICD10CM"), Code.of("9671", "ICD9PROC"), Code.of("0DTJ4ZZ", "ICD10PCS"), Code.of("0389")]
+    cohort = Cohort.of([[[code.token for code in listed]]], listed)
+    found = resources(export.write(cohort, tmp_path / "f", "fhir"))["Condition"]
+    assert [r["code"]["coding"][0]["code"] for r in found] == ["0389", "E11.9", "0DTJ4ZZ", "96.71"]
+    assert read("fhir", tmp_path / "f").fingerprint == cohort.fingerprint
+
+
+def test_births_deaths_and_the_class_of_encounters(tmp_path: Path) -> None:
+    from fhir.resources.R4B import get_fhir_model_class
+
+    attributes = {
+        "age_band": Attribute(np.array([0, -1], dtype=np.int16), ("60-69",)),
+        "died": Attribute(np.array([0, -1], dtype=np.int16), ("yes",)),
+    }
+    cohort = Cohort.of([[["A"]], [["A"]]], attributes=attributes)
+    for visit_type, code in ((None, "UNK"), ("inpatient", "IMP"), ("outpatient", "AMB"), ("emergency", "EMER")):
+        options = export.ExportOptions(visit_type=visit_type)
+        found = resources(export.write(cohort, tmp_path / code, "fhir", options=options))
+        assert {encounter["class"]["code"] for encounter in found["Encounter"]} == {code}
+    first, second = found["Patient"]
+    assert (first["birthDate"], first["deceasedBoolean"]) == ("1935", True)
+    assert not {"birthDate", "deceasedBoolean"} & set(second)
+    for name, listed in found.items():
+        for resource in listed:
+            get_fhir_model_class(name).model_validate(resource)
 
 
 @pytest.mark.parametrize(("kind", "tag"), [*((kind, "HTEST") for kind in Kind if kind.made_up), ("unknown", "unknown")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapcla.sources.export.sheets import Sheets, plain_cell
+from adapcla.sources.export.sheets import Sheets, plain_cell, text_cell
 
 
 def test_blocks_follow_each_other_under_one_header(tmp_path: Path) -> None:
@@ -31,3 +31,15 @@ def test_files_are_closed_after_a_failure(tmp_path: Path) -> None:
 def test_a_mark_is_put_before_what_a_spreadsheet_would_run(text: str) -> None:
     assert plain_cell(text) == "'" + text
     assert plain_cell("1" + text) == "1" + text
+
+
+@pytest.mark.parametrize(
+    "text", ["007", "1.50", "1,5", "50 %", "1E5", "3/4", "12:30", "Okt 4", "4. März 2020", "TRUE", "=x"]
+)
+def test_a_mark_is_put_before_what_a_spreadsheet_would_change(text: str) -> None:
+    assert text_cell(text) == "'" + text
+
+
+@pytest.mark.parametrize("text", ["", "A", "E11.9", "14 weeks", "CCS/98", "Mars", "Type 2 diabetes", "0DTJ4ZZ"])
+def test_text_that_a_spreadsheet_leaves_alone_has_no_mark(text: str) -> None:
+    assert text_cell(text) == text

@@ -11,7 +11,7 @@ from adapcla.records import Cohort
 from adapcla.sources.codebook import LONG, PATIENTS, WIDE
 from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import Block, blocks
-from adapcla.sources.export.sheets import Sheets, plain_cell
+from adapcla.sources.export.sheets import Sheets, text_cell
 
 #: Patient ids of one width, where no hospital's are.
 FIRST_PATIENT = 9_000_000_000_000
@@ -27,12 +27,12 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
         sheets.add(
             "vocabulary",
             {
-                "code": list(cohort.vocabulary.tokens),
+                "code": [text_cell(code.token) for code in listed],
                 "system": [code.system for code in listed],
-                "version": [plain_cell(code.version) for code in listed],
-                "code_in_system": [code.bare for code in listed],
+                "version": [text_cell(code.version) for code in listed],
+                "code_in_system": [text_cell(code.bare) for code in listed],
                 "domain": [code.domain for code in listed],
-                "description": [plain_cell(code.description) for code in listed],
+                "description": [text_cell(code.description) for code in listed],
             },
         )
 
@@ -50,7 +50,8 @@ def _add_visits(sheets: Sheets, block: Block) -> None:
     }
     if cohort.days is not None:
         visits["day"] = np.asarray(cohort.days)
-    tokens = pa.array(cohort.vocabulary.tokens, pa.string()).take(pa.array(np.asarray(cohort.codes)))
+    cells = [text_cell(token) for token in cohort.vocabulary.tokens]
+    tokens = pa.array(cells, pa.string()).take(pa.array(np.asarray(cohort.codes)))
     domains = pa.array([code.domain for code in cohort.vocabulary.codes], pa.string())
     of_entry = block.cohort.visit_of_entry
     sheets.add(
@@ -71,7 +72,7 @@ def _add_patients(sheets: Sheets, block: Block) -> None:
     for name, attribute in sorted(cohort.attributes.items()):
         values = np.asarray(attribute.values)
         category = pa.array(values.astype(np.int64), mask=values < 0)
-        columns[name] = pa.array([plain_cell(word) for word in attribute.categories], pa.string()).take(category)
+        columns[name] = pa.array([text_cell(word) for word in attribute.categories], pa.string()).take(category)
     for column, name in enumerate(cohort.label_names):
         columns[f"label: {name}"] = [] if cohort.labels is None else np.asarray(cohort.labels)[:, column]
     sheets.add(Path(PATIENTS).stem, columns)

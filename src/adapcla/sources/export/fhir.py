@@ -12,16 +12,24 @@ from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.records import Code, Cohort, Kind
+from adapcla.records.icd import dotted
 from adapcla.sources.codebook import Codebook
 from adapcla.sources.export.options import ExportOptions
-from adapcla.sources.export.rows import Block, blocks, domain_of_code, facts
+from adapcla.sources.export.rows import Block, birth_years, blocks, deaths, domain_of_code, facts
 from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UNKNOWN_ORIGIN
 
 #: Ids of one width, so that they stand in the order of the visits also as text.
 FIRST_ID = 9_000_000_000_000
 #: So many resources of each kind are validated while writing; they all have one shape.
 _VALIDATED = 20
-_UNKNOWN_CLASS = {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"}
+_ACT = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
+#: Type of visit → the class of an encounter.
+_CLASSES = {
+    None: {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"},
+    "inpatient": {"system": _ACT, "code": "IMP"},
+    "outpatient": {"system": _ACT, "code": "AMB"},
+    "emergency": {"system": _ACT, "code": "EMER"},
+}
 _TAGS = {
     Kind.SYNTHETIC: TEST_DATA,
     Kind.PLANTED: TEST_DATA,
@@ -46,7 +54,7 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     before = 0
     for block in blocks(cohort):
         _append(folder, "Patient", _patients(block, keys, tag))
-        _append(folder, "Encounter", _encounters(block, tag))
+        _append(folder, "Encounter", _encounters(block, tag, options))
         for domain, (resource, _, _) in RESOURCES.items():
             chosen = np.flatnonzero(domains[np.asarray(block.cohort.codes)] == domain)
             _append(folder, resource, _coded(block, domain, chosen, before, concepts, tag))
@@ -59,10 +67,10 @@ def _json(content: Any) -> str:
 
 
 def _concept(code: Code) -> dict[str, Any]:
-    """A code as FHIR writes it, with the token as a second coding."""
+    """A code as FHIR writes it, ICD with its dot; the token is a second coding."""
     system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
     first = {"system": system} if system else {}
-    first["code"] = code.bare
+    first["code"] = dotted(code.bare, code.system.upper())
     if code.description:
         first["display"] = code.description
     return {"coding": [first, {"system": TOKEN, "code": code.token}]}
@@ -91,11 +99,16 @@ def _patients(block: Block, keys: list[str], tag: dict[str, Any]) -> list[str]:
     starts = np.searchsorted(who, np.arange(cohort.n_patients + 1))
     sex = cohort.attributes.get("sex")
     words = {"F": "female", "M": "male"}
+    born, dead = birth_years(cohort), deaths(cohort)
     lines = []
     for p, number in enumerate(block.patients):
         record: dict[str, Any] = {"resourceType": "Patient", "id": f"p{number + FIRST_ID}", **tag}
         if sex is not None and sex.values[p] >= 0 and (word := words.get(sex.categories[sex.values[p]][:1].upper())):
             record["gender"] = word
+        if born[p]:
+            record["birthDate"] = str(born[p])
+        if dead[p]:
+            record["deceasedBoolean"] = True
         held = [{"url": FACT, "valueString": keys[k]} for k in key[starts[p] : starts[p + 1]]]
         lines.append(_json({**record, "extension": held} if held else record))
     return lines
@@ -106,10 +119,10 @@ def _head(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
     return _json({"resourceType": resource, **tag, **more})[:-1] + ',"id":"'
 
 
-def _encounters(block: Block, tag: dict[str, Any]) -> list[str]:
+def _encounters(block: Block, tag: dict[str, Any], options: ExportOptions) -> list[str]:
     """The Encounter resources of a block."""
     days = np.datetime_as_string(block.dates)
-    head = _head("Encounter", tag, {"status": "finished", "class": _UNKNOWN_CLASS})
+    head = _head("Encounter", tag, {"status": "finished", "class": _CLASSES[options.visit_type]})
     middle = '","subject":{"reference":"Patient/p'
     start, end = '"},"period":{"start":"', '","end":"'
     who = block.patient_of_visit + FIRST_ID

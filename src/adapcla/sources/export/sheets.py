@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
 _FORMULA = ("=", "+", "-", "@", "'")
 
 
+# How months begin in English, German, French, Spanish, Italian and Portuguese.
+_MONTH = (
+    "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|jän|mär|mai|okt|dez|fév|fev|avr|jui|aoû|aou|déc|ene|abr|ago|dic|"
+    r"gen|mag|giu|lug|set|ott|out)[^\W\d_]*\.?"
+)
+_BETWEEN = r"[ ./,-]*"
+#: What spreadsheets change: numbers, dates and times in digits, dates with the name of a month, truth values.
+_CHANGED = re.compile(
+    rf"[0-9.,][0-9e.,:/% +-]*|[0-9]+{_BETWEEN}{_MONTH}{_BETWEEN}[0-9]*|{_MONTH}{_BETWEEN}[0-9]+{_BETWEEN}[0-9]*"
+    "|true|false|wahr|falsch|vrai|faux|verdadero|falso|vero",
+    re.IGNORECASE,
+)
+
+
 def plain_cell(text: str) -> str:
     """Free text that no spreadsheet takes for a formula; an apostrophe is put before one that it would.
 
@@ -20,6 +35,17 @@ def plain_cell(text: str) -> str:
     ("'=1+1", 'Cholera')
     """
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def text_cell(text: str) -> str:
+    """Text that a spreadsheet shows as it is: an apostrophe goes before what it would take for something else.
+
+    That is a formula, a number (`0389`, `1E10`), a date (`10-19`, `MAR1`) or a truth value.
+
+    >>> [text_cell(text) for text in ("0389", "1E10", "10-19", "MAR1", "E119", "ICD9CM/0389")]
+    ["'0389", "'1E10", "'10-19", "'MAR1", 'E119', 'ICD9CM/0389']
+    """
+    return f"'{text}" if text.startswith(_FORMULA) or _CHANGED.fullmatch(text) else text
 
 
 class Sheets:
