@@ -45,6 +45,25 @@ _OURS = "this project"
 #: Rows that are no methods are variants of `experiments/ablation.toml`.
 CLAIMS = (
     *_worded("AdaPCLA", "than HALO", "adapcla", "halo"),
+    *_tail(
+        "The paper's ablation: a scaffold annealed on HALO's head beats HALO",
+        "adapcla-halo",
+        "halo",
+        "paper",
+    ),
+    *_tail("The public release is better than HALO", "adapcla-release", "halo", "paper"),
+    Claim("… already by its two stages (TailPairSeen)", "release-stages", "halo", "tail_pair_seen", _CUT, "control"),
+    Claim(
+        "… then by the weight of present codes (TailPairSeen)",
+        "release-weight",
+        "release-stages",
+        "tail_pair_seen",
+        _CUT,
+        "control",
+    ),
+    Claim(
+        "… then by its scaffold (TailPairSeen)", "adapcla-release", "release-weight", "tail_pair_seen", _CUT, "control"
+    ),
     Claim("AdaPCLA trains better classifiers than HALO (AUPRC)", "adapcla", "halo", "tstr_auprc"),
     Claim("AdaPCLA trains better classifiers than Static-PCLA (AUPRC)", "adapcla", "static-pcla", "tstr_auprc"),
     *_tail("Annealing beats a bias that stays", "adapcla", "static-pcla", "paper"),

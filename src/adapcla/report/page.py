@@ -14,9 +14,10 @@ from adapcla.console import say
 from adapcla.files import write_bytes
 from adapcla.report import cards, style
 from adapcla.report.figures import gallery
+from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
 from adapcla.report.tables import SCORE_TABLES, Table, ablation_table, score_table
-from adapcla.report.verdicts import CANNOT_TELL, HELD, NOT_HELD, not_assessed, verdict_table
+from adapcla.report.verdicts import not_assessed, verdict_table
 from adapcla.version import __version__
 
 
@@ -163,6 +164,7 @@ def _tiles(study: Study, claims: Table | None) -> list[dict[str, str]]:
     return [
         {"value": str(kinds.count(HELD)), "label": "claims held", "kind": "held"},
         {"value": str(kinds.count(NOT_HELD)), "label": "did not hold", "kind": "did-not-hold"},
+        {"value": str(kinds.count(EXCLUDED)), "label": "paper's gain excluded", "kind": ""},
         {"value": str(kinds.count(CANNOT_TELL)), "label": "cannot tell", "kind": ""},
         {"value": f"{description['patients']:,}", "label": "patients", "kind": ""},
         {"value": f"{description['codes_present']:,}", "label": "codes", "kind": ""},
@@ -175,6 +177,6 @@ def _notice(study: Study) -> str:
     words = [f"{row}, {why}." for row, fits in study.failed.items() for why in fits]
     if study.quick:
         words.append("This is a quick look: few draws and small classifiers. Not a result.")
-    if study.rows and len(study.spec["fit"]["seeds"]) < 3:
-        words.append("Fewer than three fits of each method: differences between methods may be luck of training.")
+    if study.rows and len(study.spec["fit"]["seeds"]) < FEWEST_FITS:
+        words.append(f"Fewer than {FEWEST_FITS} fits of each method: no claim between methods is decided here.")
     return " ".join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -203,6 +204,21 @@ class Study:
         means = table.filter(keep).drop_nulls("value").group_by("fit", maintain_order=True).agg(pl.col("value").mean())
         return dict(zip(means["fit"].to_list(), means["value"].to_list(), strict=True))
 
+    def over_patients(self, row: str, metric: str, stratum: str = "all", **where: str) -> Measured | None:
+        """A number of a row with the interval over patients, the fits taken as they are; None where there is none."""
+        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
+        for name, value in where.items():
+            keep = keep & (pl.col(name) == value)
+        table = self.steered if where else self.scores
+        found = table if table.is_empty() else table.filter(keep).drop_nulls("value")
+        return None if found.is_empty() else pooled(found)
+
+    def counted(self, row: str, metric: str, stratum: str = "all") -> tuple[int, int]:
+        """Of a share of counted things: how many have it and how many there were, over all fits and samples."""
+        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
+        found = self.scores.filter(keep).drop_nulls("value")
+        return int((found["value"] * found["n"]).round().sum()), int(found["n"].sum())
+
     def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
         """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
         if reference not in self.about.get("references", {}):
@@ -241,6 +257,21 @@ def studies_in(folder: str | Path) -> list[Study]:
         if inside:
             return [Study.open(path) for path in inside]
     return [Study.open(root)]
+
+
+def pooled(scores: pl.DataFrame) -> Measured:
+    """The mean of independent scores with the interval that their own intervals give it.
+
+    >>> two = pl.DataFrame({"value": [0.4, 0.6], "low": [0.1, 0.2], "high": [0.7, 1.0], "fit": [1, 2]})
+    >>> pooled(two)
+    Measured(value=0.5, low=0.25, high=0.75, n=2)
+    """
+    value, n = float(scores["value"].mean()), scores["fit"].n_unique()  # type: ignore[arg-type]
+    halves = ((scores["high"] - scores["low"]) / 2).to_numpy()
+    half = float((halves**2).sum() ** 0.5) / len(halves)
+    if not math.isfinite(half):
+        return Measured(value, None, None, n)
+    return Measured(value, value - half, value + half, n)
 
 
 def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:

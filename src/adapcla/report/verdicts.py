@@ -9,12 +9,25 @@ from typing import NamedTuple
 from adapcla.metrics import Reference
 from adapcla.metrics.intervals import mean_half
 from adapcla.report.claims import CLAIMS, Claim
-from adapcla.report.paper_numbers import told_difference
+from adapcla.report.paper_numbers import paper_gains, told_gains
+from adapcla.report.ruling import (
+    CANNOT_TELL,
+    EXCLUDED,
+    FEWEST_FITS,
+    HELD,
+    NOT_HELD,
+    Assessed,
+    Counts,
+    over_fits,
+    over_patients,
+    rulings,
+)
 from adapcla.report.study import Measured, Study
 from adapcla.report.tables import Line, Table, shown
 from adapcla.tables import Cell
 
-HELD, NOT_HELD, CANNOT_TELL = "held", "did not hold", "cannot tell"
+#: Metrics that are shares of counted pairs.
+_COUNTED = ("pair_seen", "tail_pair_seen", "pair_seen_heldout", "tail_pair_seen_heldout")
 
 
 class Verdict(NamedTuple):
@@ -26,6 +39,34 @@ class Verdict(NamedTuple):
     paper: str
     verdict: str
     why: str
+
+
+class Examined(NamedTuple):
+    """A claim with what a study measured of it, before the rule of the page decides."""
+
+    claim: str
+    whose: str
+    paper: str
+    numbers: str
+    found: Assessed
+    #: Whether one side has no number, because it wrote nothing of what is asked for.
+    lost: bool = False
+
+    @property
+    def ours(self) -> str:
+        """The gain as text."""
+        return "–" if self.lost else _signed(self.found.gain.value)
+
+    @property
+    def reason(self) -> str:
+        """The numbers that the verdict rests on."""
+        gain, p = self.found.gain, self.found.smallest
+        parts = [self.numbers]
+        if not self.lost:
+            interval = "no interval" if gain.low is None else f"[{_signed(gain.low)}, {_signed(gain.high)}]"
+            parts.append(f"gain {self.ours} {interval}, {gain.n} fit seed{'s' * (gain.n != 1)}")
+        parts.append(self.found.lacking if p is None else f"p {shown(p)}")
+        return "; ".join(parts)
 
 
 def difference(one: Measured, two: Measured, goal: str) -> Measured:
@@ -44,35 +85,16 @@ def difference(one: Measured, two: Measured, goal: str) -> Measured:
     return Measured(value, value - half, value + half, min(one.n, two.n))
 
 
-def paired(one: dict[int, float], two: dict[int, float], goal: str) -> Measured | None:
-    """How much better `one` is, over the fit seeds that both have; None for fewer than two.
+def paired_gains(one: dict[int, float], two: dict[int, float], goal: str) -> list[float]:
+    """How much better `one` is, for each fit seed that both have.
 
     The same seed gives the same patients in the same order, so that its luck is on both sides.
 
-    >>> judged = paired({1: 0.5, 2: 0.7, 3: 0.6}, {1: 0.4, 2: 0.6, 3: 0.5}, "up")
-    >>> round(judged.value, 3), round(judged.high - judged.low, 3), judged.n
-    (0.1, 0.0, 3)
+    >>> [round(gain, 3) for gain in paired_gains({1: 0.5, 2: 0.7, 3: 0.6}, {1: 0.4, 2: 0.9}, "up")]
+    [0.1, -0.2]
     """
-    fits = sorted(one.keys() & two.keys())
-    if len(fits) < 2:
-        return None
     sign = -1.0 if goal == "down" else 1.0
-    gains = [sign * (one[fit] - two[fit]) for fit in fits]
-    value, half = statistics.mean(gains), mean_half(gains)
-    return Measured(value, value - half, value + half, len(fits))
-
-
-def decided(gain: Measured, margin: float = 0.0) -> str:
-    """The verdict of a difference, by its interval: wholly below zero, wholly above minus the margin, or neither.
-
-    >>> [decided(Measured(0.0, low, high, 1)) for low, high in ((0.1, 0.5), (-0.5, -0.1), (-0.1, 0.3))]
-    ['held', 'did not hold', 'cannot tell']
-    >>> decided(Measured(0.0, -0.1, 0.3, 1), margin=0.2)
-    'held'
-    """
-    if gain.low is None or gain.high is None:
-        return CANNOT_TELL
-    return NOT_HELD if gain.high < 0 else HELD if gain.low > -margin else CANNOT_TELL
+    return [sign * (one[fit] - two[fit]) for fit in sorted(one.keys() & two.keys())]
 
 
 class Side(NamedTuple):
@@ -99,11 +121,13 @@ def side(study: Study, row: str, metric: str, stratum: str = "all", **where: str
     return None if measured is None else Side(measured, study.by_fit(row, metric, stratum, **where))
 
 
-def gain(one: Side, two: Side, goal: str, real: Measured | None = None) -> Measured:
+def gain(one: Side, two: Side, goal: str) -> Measured:
     """How much better `one` is: paired by fit seed where both have several, else with an interval from both."""
-    if real is not None:
-        one, two, goal = one.distance(real), two.distance(real), "down"
-    return paired(one.by_fit, two.by_fit, goal) or difference(one.measured, two.measured, goal)
+    gains = paired_gains(one.by_fit, two.by_fit, goal)
+    if len(gains) < 2:
+        return difference(one.measured, two.measured, goal)
+    value, half = statistics.mean(gains), mean_half(gains)
+    return Measured(value, value - half, value + half, len(gains))
 
 
 def to_match(study: Study, metric: str, stratum: str = "all") -> Measured | None:
@@ -111,7 +135,7 @@ def to_match(study: Study, metric: str, stratum: str = "all") -> Measured | None
     return study.measured(Reference.REAL_TEST, metric, stratum) if study.goal(metric) == "match" else None
 
 
-def verdict(study: Study, claim: Claim) -> Verdict | None:
+def examined(study: Study, claim: Claim) -> Examined | None:
     """What a study says of a claim; None where it did not run the rows or the metric."""
     one, two = (side(study, row, claim.metric, claim.stratum) for row in (claim.row, claim.other))
     if one is None or two is None:
@@ -119,19 +143,35 @@ def verdict(study: Study, claim: Claim) -> Verdict | None:
     goal, real = study.goal(claim.metric), to_match(study, claim.metric, claim.stratum)
     if goal == "match" and real is None:
         return None
-    better = gain(one, two, goal, real)
-    interval = "no interval" if better.low is None else f"[{_signed(better.low)}, {_signed(better.high)}]"
     beside = "" if real is None else f" (real {shown(real.value)})"
     why = f"{shown(one.measured.value)} against {shown(two.measured.value)}{beside}"
-    why += f"; gain {_signed(better.value)} {interval}"
-    why += f", {better.n} fit seeds, paired" if better.n > 1 else ", one fit: the interval is over patients"
-    paper = told_difference(claim.row, claim.other, claim.metric, claim.stratum, "down" if real else goal)
-    return Verdict(claim.text, claim.whose, _signed(better.value), paper, decided(better), why)
+    if real is not None:
+        one, two, goal = one.distance(real), two.distance(real), "down"
+    told = paper_gains(claim.row, claim.other, claim.metric, claim.stratum, goal)
+    counts = None
+    if claim.metric in _COUNTED:
+        counts = Counts(
+            *(n for row in (claim.row, claim.other) for n in study.counted(row, claim.metric, claim.stratum))
+        )
+    gains = paired_gains(one.by_fit, two.by_fit, goal)
+    found = over_fits(gains, _least(told, study.cohort), counts)
+    if not gains:
+        found = found._replace(gain=difference(one.measured, two.measured, goal), lacking="no fit seed in common")
+    return Examined(claim.text, claim.whose, told_gains(told), why, found)
 
 
-def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -> Verdict | None:
-    """The verdict where one of the rows wrote no tail pair in any fit, so that its tail cannot be measured."""
-    missing = claim.row if one is None else claim.other
+def _least(told: dict[str, float], cohort: str) -> float | None:
+    """The gain that the paper reports on this cohort, or the smaller one of its own; None where it has no gain."""
+    gains = [told[cohort]] if cohort in told else list(told.values())
+    return min(gains) if gains and min(gains) > 0 else None
+
+
+def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -> Examined | None:
+    """What is said where one of the rows wrote no tail pair in any fit, so that its tail cannot be measured.
+
+    Tail pairs among all pairs are counted then.
+    """
+    missing, other = (claim.row, claim.other) if one is None else (claim.other, claim.row)
     if (one is None) == (two is None) or not claim.metric.startswith("tail_"):
         return None
     scored = study.scores.filter(
@@ -141,28 +181,31 @@ def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -
     )
     if scored.is_empty() or scored["value"].null_count() < scored.height:
         return None
-    ruling = NOT_HELD if one is None else HELD
-    return Verdict(claim.text, claim.whose, "–", "–", ruling, f"{missing} wrote no tail pair in any fit")
+    n_fits = min(scored["fit"].n_unique(), len(study.by_fit(other, "tail_pair_seen", claim.stratum)))
+    tails = [study.counted(row, "tail_pair_seen", claim.stratum)[1] for row in (claim.row, claim.other)]
+    pairs = [study.counted(row, "pair_seen")[1] for row in (claim.row, claim.other)]
+    counts = Counts(tails[0], max(pairs[0], tails[0]), tails[1], max(pairs[1], tails[1]))
+    # Every fit gives the same: one side none, the other some. The counts decide.
+    found = over_fits([1.0 if two is None else -1.0] * n_fits, counts=counts)
+    return Examined(claim.text, claim.whose, "–", f"{missing} wrote no tail pair in any fit", found, lost=True)
 
 
-def steering_verdicts(study: Study) -> list[Verdict]:
+def steering_claims(study: Study) -> list[Examined]:
     """Whether steering brought the population nearer to each target, by the paper's rule and by the closed loop."""
     out = []
     names = {(way["target"], row) for row in study.rows for way in study.ways(row)}
     for target, row in sorted(names):
         for mode, words in (("paper", "Steering by the paper's rule"), ("calibrated", "The closed loop")):
             rival = "none" if mode == "paper" else "paper"
-            one, two = (side(study, row, "control_mae", target=target, mode=way) for way in (mode, rival))
+            one, two = (study.over_patients(row, "control_mae", target=target, mode=way) for way in (mode, rival))
             if one is None or two is None:
                 continue
-            better = gain(one, two, "down")
             beside = "not steering" if rival == "none" else "the paper's rule"
-            numbers = f"{shown(one.measured.value)} against {shown(two.measured.value)}"
-            why = f"mean gap of prevalence {numbers} of {beside}"
+            why = f"mean gap of prevalence {shown(one.value)} against {shown(two.value)} of {beside}"
             paper = "–" if mode == "calibrated" else "AUPRC .922 on the target (IV to III)"
             text = f"{words} brings {row} nearer to the population “{target}” than {beside}"
             whose = "paper" if mode == "paper" else "this project"
-            out.append(Verdict(text, whose, _signed(better.value), paper, decided(better), why))
+            out.append(Examined(text, whose, paper, why, over_patients(difference(one, two, "down"))))
     return out
 
 
@@ -172,26 +215,27 @@ COPIES = 0.001
 _NO_METHODS = ("marginal",)
 
 
-def privacy_verdicts(study: Study) -> list[Verdict]:
+def privacy_claims(study: Study) -> list[Examined]:
     """Whether each row copies training patients more than chance would."""
     out = []
     for row in study.rows:
-        excess = study.measured(row, "rare_copy_excess") or study.measured(row, "copy_excess")
+        excess = study.over_patients(row, "rare_copy_excess") or study.over_patients(row, "copy_excess")
         attack = study.measured(row, "membership_auc")
         if excess is None or excess.low is None or excess.high is None or row in _NO_METHODS:
             continue
         why = f"excess of copies {shown(excess.value)} [{shown(excess.low)}, {shown(excess.high)}]"
         why += "" if attack is None else f"; strongest attack {shown(attack.value)} (0.5 guesses)"
-        ruling = decided(Measured(-excess.value, -excess.high, -excess.low, excess.n), COPIES)
-        text = f"{row} does not copy rare training patients"
-        out.append(Verdict(text, "this project", shown(excess.value), "–", ruling, why))
+        found = over_patients(Measured(-excess.value, -excess.high, -excess.low, excess.n), COPIES)
+        out.append(Examined(f"{row} does not copy rare training patients", "this project", "–", why, found))
     return out
 
 
 def verdicts(study: Study) -> list[Verdict]:
     """Everything that a study can say of the claims, in order."""
-    judged = [verdict(study, claim) for claim in CLAIMS]
-    return [*(one for one in judged if one is not None), *steering_verdicts(study), *privacy_verdicts(study)]
+    claims = [one for one in (examined(study, claim) for claim in CLAIMS) if one is not None]
+    claims += [*steering_claims(study), *privacy_claims(study)]
+    ruled = zip(claims, rulings([one.found for one in claims]), strict=True)
+    return [Verdict(one.claim, one.whose, one.ours, one.paper, word, one.reason) for one, word in ruled]
 
 
 def not_assessed(study: Study) -> list[str]:
@@ -204,6 +248,10 @@ def not_assessed(study: Study) -> list[str]:
     return out
 
 
+#: How lines of each verdict are styled.
+_KINDS = {HELD: "held", NOT_HELD: "did-not-hold", EXCLUDED: "excluded", CANNOT_TELL: "cannot-tell"}
+
+
 def verdict_table(study: Study) -> Table | None:
     """The verdicts as a table; None where there are none."""
     lines = []
@@ -211,13 +259,15 @@ def verdict_table(study: Study) -> Table | None:
         texts = (one.claim, one.whose, one.ours, one.paper, one.verdict)
         cells = [Cell(text) for text in texts]
         cells[2] = Cell(one.ours, None, one.why)
-        lines.append(Line(tuple(cells), one.verdict.replace(" ", "-")))
+        lines.append(Line(tuple(cells), _KINDS[one.verdict]))
     if not lines:
         return None
     caption = (
-        "Positive numbers speak for the claim. Held and did not hold need a 95 % interval that leaves out zero; "
-        "otherwise the run cannot tell. Several fits are paired by seed. With one fit the interval is over patients "
-        "and knows nothing of training luck."
+        "Positive numbers speak for the claim; intervals are 95 %, over fits paired by seed, or over patients where a "
+        f"claim is about steering or copies. A claim between rows needs {FEWEST_FITS} fits of each that differ among "
+        "themselves, and a share of counted pairs also Fisher's exact test. P-values of the page are held against "
+        "Holm's levels at 5 %. Where that does not decide but rules out a gain as large as the paper's, the paper's "
+        "gain is excluded; otherwise the run cannot tell."
     )
     columns = ("claim", "whose", "our gain", "paper's gain", "verdict")
     return Table("verdicts", "What held here", caption, columns, tuple(lines), always_open=True)
