@@ -142,3 +142,5 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     assert exit_code(*judge_right, "--generator", at["wrong"]) == 3
     assert exit_code(*judge_right) == 0
     assert Scores.open(tmp_path / "s2").card[APART] == "yes"
+    assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
+    assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0

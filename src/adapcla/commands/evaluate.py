@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from adapcla.console import say
 
 if TYPE_CHECKING:
     from adapcla.metrics import Score, Scores
+    from adapcla.records import Cohort
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,7 @@ def evaluate(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller classifiers: a look only.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
     generator: Annotated[
-        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds attacks that read the model.")
+        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that ask the model.")
     ] = None,
     references: Annotated[
         int, typer.Option("--references", help="Reference models trained for these attacks; 0 for likelihood alone.")
@@ -66,17 +67,9 @@ def evaluate(
     metrics_of(chosen)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
-    evidence = None
+    evidence: dict[str, Any] = {}
     if generator is not None:
-        from adapcla.generators.generator import load
-        from adapcla.generators.membership import evidence as model_evidence
-        from adapcla.metrics.separation import behind, require_apart
-
-        model = load(generator).model
-        # Before reference models are trained for nothing.
-        learned = [*behind(learned_from, generated), *model.origin.ancestors()]
-        require_apart(learned, {"test": unseen, "control": reserved})
-        evidence = model_evidence(model, learned_from, reserved or unseen, references, seed)
+        evidence = _asked_of_model(generator, learned_from, unseen, reserved, generated, chosen, references, seed)
     scores = evaluate(
         learned_from,
         unseen,
@@ -98,6 +91,30 @@ def evaluate(
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
         _require_privacy(scores)
+
+
+def _asked_of_model(
+    generator: Path,
+    train: Cohort,
+    test: Cohort,
+    control: Cohort | None,
+    synthetic: Cohort,
+    suites: list[str],
+    references: int,
+    seed: int,
+) -> dict[str, Any]:
+    """What only the model can say of real patients, as far as the suites ask."""
+    from adapcla.generators.generator import load
+    from adapcla.generators.membership import evidence
+    from adapcla.generators.tail_swap import tail_swap
+    from adapcla.metrics.separation import behind, require_apart
+
+    model = load(generator).model
+    # Before reference models are trained for nothing.
+    require_apart([*behind(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
+    of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
+    of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
+    return of_tail | of_members
 
 
 def _require_privacy(scores: Scores) -> None:

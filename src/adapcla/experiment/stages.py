@@ -17,9 +17,12 @@ from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import generator_for
 from adapcla.generators.runs import ASKED, OUTCOME, train_run
 from adapcla.generators.shards import write_sample
+from adapcla.generators.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Scores
+from adapcla.metrics.cache import name_of
 from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
 from adapcla.records.parts import divided, open_parts, save_parts
 from adapcla.scaffold import Steering
@@ -163,8 +166,9 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 
 # ---- evaluate -----------------------------------------------------------------------------------------------
 def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
-    """What scores depend on."""
-    return key_of(of_sample, spec.model_dump(mode="json"), __version__, *more)
+    """What scores depend on, the definition of every metric among it."""
+    metrics = [name_of(metric) for metric in metrics_of(spec.suites)]
+    return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
 
 
 def scored(
@@ -195,7 +199,7 @@ def scored(
             seed=spec.seed,
             quick=spec.quick,
             cache=cache,
-            evidence=_likelihoods(generator, parts) if "privacy" in spec.suites else None,
+            evidence=_evidence(generator, parts, spec),
             observe=lambda comparison: kept.update(curves_of(comparison, spec.suites)),
         )
         scores.save(folder, overwrite=True)
@@ -203,14 +207,22 @@ def scored(
     return scores
 
 
-def _likelihoods(generator: Generator | None, parts: dict[str, Cohort]) -> dict[str, Any] | None:
-    """What an attacker with the model would see of members and controls; None where the row has no likelihood."""
-    from adapcla.generators.methods import METHODS
+def _evidence(generator: Generator | None, parts: dict[str, Cohort], spec: EvaluateSpec) -> dict[str, Any]:
+    """What only the model can say of real patients, as far as the suites ask; nothing where it has no likelihood."""
+    if generator is None or not generator.model.traits.likelihood:
+        return {}
+    evidence: dict[str, Any] = {}
+    if "tail" in spec.suites:
+        evidence |= tail_swap(generator.model, parts["train"], parts["test"], spec.seed)
+    if "privacy" in spec.suites:
+        evidence |= _likelihoods(generator, parts)
+    return evidence
 
-    if generator is None or "likelihood" not in METHODS[generator.method].supports:
-        return None
+
+def _likelihoods(generator: Generator, parts: dict[str, Cohort]) -> dict[str, Any]:
+    """What an attacker with the model would see of members and controls; nothing where that is no number."""
     control = parts.get("control", parts["test"])
     members, controls = (generator.log_likelihood(cohort) for cohort in (parts["train"], control))
     if not (np.isfinite(members).all() and np.isfinite(controls).all()):
-        return None
+        return {}
     return {"member_log_likelihood": members, "control_log_likelihood": controls}

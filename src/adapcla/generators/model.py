@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.settings import Settings
-from adapcla.networks.batch import Records
-from adapcla.networks.contract import Network, Shape
+from adapcla.networks.batch import Batch, Records
+from adapcla.networks.contract import Likelihood, Network, Shape
 from adapcla.networks.family import Traits
 from adapcla.records import Cohort, Kind, Origin, Prevalence, Vocabulary
 from adapcla.scaffold import Scaffold
@@ -67,16 +68,26 @@ class Model:
         """The cohort ready for batches, as this model sees it."""
         return seen_records(self.settings, cohort.on(self.vocabulary))
 
-    @torch.no_grad()
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""
+        return np.concatenate([-likelihood.record.numpy() for _, likelihood in self._likelihoods(cohort)])
+
+    def code_log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
+        """Log-likelihood of the codes of each patient's visits, in nats: without days and without going on."""
+        log_likelihoods = []
+        for batch, likelihood in self._likelihoods(cohort):
+            patient = batch.patient_of_visit.numpy()
+            log_likelihoods.append(-np.bincount(patient, likelihood.codes.double().numpy(), batch.n_patients))
+        return np.concatenate(log_likelihoods)
+
+    @torch.no_grad()
+    def _likelihoods(self, cohort: Cohort) -> Iterator[tuple[Batch, Likelihood]]:
+        """The patients batch by batch, and how probable they are."""
         self.network.eval()
         records, bias = self.records(cohort), self.inference_bias
-        log_likelihoods = []
         for low in range(0, cohort.n_patients, _AT_ONCE):
             batch = records.batch(np.arange(low, min(low + _AT_ONCE, cohort.n_patients)))
-            log_likelihoods.append(-self.network.likelihood(batch, bias).record.numpy())
-        return np.concatenate(log_likelihoods)
+            yield batch, self.network.likelihood(batch, bias)
 
 
 def seen_records(settings: Settings, cohort: Cohort) -> Records:

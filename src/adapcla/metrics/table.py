@@ -42,6 +42,7 @@ from adapcla.metrics.privacy.strata import assessed
 from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.sequence import unique_visits, visit_overlap
+from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
 
@@ -84,6 +85,17 @@ _NATS, _SIGNED = (0.0, LOG2), (-1.0, 1.0)
 #: Every metric.
 METRICS: tuple[Metric, ...] = (
     # ---- tail ------------------------------------------------------------------------------------------------
+    Metric("tail_swap", "tail", "up", partial(swap_scores, "auc"),
+           "Chance that the model finds a test visit likelier than the same visit with another code as rare in the "
+           "place of its rare code.", unit="AUC"),
+    Metric("tail_swap_lift", "tail", "up", partial(swap_scores, "lift"),
+           "Log of the likelihood of a test visit, divided by the mean over its rare code and others as rare.",
+           bounds=INFINITE, unit="nats"),
+    Metric("tail_swap_training", "tail", "none", partial(swap_scores, "auc", held_out=False),
+           "The same chance for visits of training patients: what lies above that of test patients is memory.",
+           unit="AUC"),
+    Metric("tail_swap_chance", "tail", "none", partial(swap_scores, "chance"),
+           "The same chance for training counts alone: ½ where the codes are exactly as rare.", unit="AUC"),
     Metric("pair_seen", "tail", "up", partial(pair_scores, "pair_seen"),
            "Share of generated same-visit pairs that training visits hold.", origin="paper", thinned=True),
     Metric("tail_pair_seen", "tail", "up", partial(pair_scores, "tail_pair_seen"),

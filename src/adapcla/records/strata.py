@@ -11,6 +11,8 @@ from adapcla.records.vocabulary import Vocabulary
 
 #: Count bands reported beside the cuts: name → (lowest, highest count).
 BANDS: dict[str, tuple[int, int]] = {"1": (1, 1), "2-5": (2, 5), "6-20": (6, 20), "21+": (21, 2**62)}
+#: The bands of rare codes that scores of single tail codes are given for: name → (lowest, highest count).
+RARE_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-20": (6, 20), "21-100": (21, 100)}
 #: The tail cuts, the default first.
 TAIL_CUTS = ("third", "rare20", "singletons")
 
@@ -77,10 +79,10 @@ class Strata:
         return {"third": self.tail, "rare20": self.rare20, "singletons": self.singletons}[name]
 
     def band(self, name: str) -> NDArray[np.bool_]:
-        """Codes whose training count lies in one of `BANDS`.
+        """Codes whose training count lies in one of `BANDS` or `RARE_BANDS`.
 
         >>> Strata.of(np.array([1, 4]), Vocabulary.of(["A", "B"])).band("2-5").tolist()
         [False, True]
         """
-        low, high = BANDS[name]
+        low, high = (BANDS | RARE_BANDS)[name]
         return (self.counts >= low) & (self.counts <= high)

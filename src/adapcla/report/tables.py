@@ -147,6 +147,21 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
 
 SCORE_TABLES = (
     ScoreTable(
+        "tail-knowledge",
+        "Who knows the tail, and who copied it",
+        "Tail swap: how often a model finds a visit likelier than the same visit with another code as rare in the "
+        "place of its rare code; one half is chance, whatever the prevalence. Never met: training never held the code "
+        "with a partner of the visit. On training patients the same number is memory.",
+        _columns(
+            ("tail_swap", "1-5", "swap, 1–5 visits"),
+            ("tail_swap", "1-5:never met", "1–5, never met"),
+            ("tail_swap_training", "1-5", "1–5, training patients"),
+            ("tail_swap", "6-20", "swap, 6–20"),
+            ("tail_swap", "21-100", "swap, 21–100"),
+            ("tail_swap_lift", "1-5", "lift, 1–5"),
+        ),
+    ),
+    ScoreTable(
         "tail-plausibility",
         "Tail plausibility, the paper's cut",
         "Table 1 of the paper: tail codes are the rarest 20 %. Read each number against the real test row (what other "
@@ -261,7 +276,8 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
     lines = _with_best(lines, [study.goal(c.metric) for c in columns])
-    lines += [_reference_line(study, reference, columns) for reference in Reference]
+    beside = [_reference_line(study, reference, columns) for reference in Reference]
+    lines += [line for line in beside if any(cell.value is not None for cell in line.cells)]
     for row in rows or study.rows:
         numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
         if any(number is not None for number in numbers):
