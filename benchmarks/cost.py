@@ -33,7 +33,7 @@ from adapcla.metrics.intervals import mean_half
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
-from adapcla.seeds import generator as stream
+from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 
 CODES_A_VISIT, MEMORY_GB = 11, 3.0

@@ -45,7 +45,7 @@ from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_c
 from adapcla.metrics.table import metrics_of
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort
-from adapcla.seeds import generator as stream
+from adapcla.seeds import random_stream as stream
 from adapcla.sources.planted import simulate
 from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of

@@ -25,7 +25,7 @@ import numpy as np
 
 from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
-from adapcla.seeds import generator as stream
+from adapcla.seeds import random_stream as stream
 from adapcla.sources.planted import simulate
 
 PATIENTS, CODES, VISITS, MINUTES = 33_494, 7_000, 1.26, 15.0

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from adapcla.machine import peak_memory_mb
 from adapcla.metrics.privacy.distances import nearest
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 SECONDS, MEGABYTES = 60.0, 1000.0
 
@@ -26,7 +26,7 @@ def patients(n: int, codes: int, a_patient: float, seed: int) -> sparse.csr_matr
     """Patients of independent codes with long-tailed prevalence, the most common one held by at most half."""
     share = 1.0 / np.arange(1, codes + 1) ** 0.9
     share = np.minimum(share * a_patient / share.sum(), 0.5)
-    rng = generator(seed, "benchmark/neighbours")
+    rng = random_stream(seed, "benchmark/neighbours")
     holders = rng.binomial(n, share)
     column = np.repeat(np.arange(codes), holders)
     out = sparse.csr_matrix((np.ones(len(column), np.float32), (rng.integers(0, n, len(column)), column)), (n, codes))

@@ -33,7 +33,7 @@ from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
 from adapcla.records.runs import starts_of
-from adapcla.seeds import generator as stream
+from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 
 N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48

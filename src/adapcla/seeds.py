@@ -1,4 +1,4 @@
-"""Random streams keyed by what they are for, so that no generator state is ever saved or shared.
+"""Random streams keyed by what they are for, so that no state of random numbers is ever saved or shared.
 
 The same (seed, stream, counter) always gives the same numbers, whatever was drawn before, in whichever order,
 process or batch. That is what makes a killed run resume to the same bytes.
@@ -39,10 +39,10 @@ def stream_key(seed: int, stream: str, *index: int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def generator(seed: int, stream: str, *index: int) -> np.random.Generator:
-    """A numpy generator for a named stream.
+def random_stream(seed: int, stream: str, *index: int) -> np.random.Generator:
+    """The random numbers of a named stream.
 
-    >>> float(generator(1, "demo").random()) == float(generator(1, "demo").random())
+    >>> float(random_stream(1, "demo").random()) == float(random_stream(1, "demo").random())
     True
     """
     return np.random.Generator(np.random.Philox(key=stream_key(seed, stream, *index)))

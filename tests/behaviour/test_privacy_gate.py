@@ -18,7 +18,7 @@ from adapcla.metrics.privacy.strata import holds_any
 from adapcla.metrics.table import metric_of
 from adapcla.records import Code, Cohort, Vocabulary
 from adapcla.records.runs import starts_of
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 from adapcla.sources import planted
 
 N, CODES, SEEDS = 800, 300, range(1, 21)
@@ -70,7 +70,7 @@ def on_other_codes(cohort: Cohort) -> Cohort:
 def marginal(members: Cohort, like: Cohort, seed: int, fewest_holders: int = 1) -> Cohort:
     """Visits of independent codes at the members' prevalence, only of codes that enough members hold."""
     share = np.where(members.patient_counts >= fewest_holders, members.prevalence().share, 0.0)
-    drawn = generator(seed, "marginal").random((like.n_visits, like.n_codes)) < share
+    drawn = random_stream(seed, "marginal").random((like.n_visits, like.n_codes)) < share
     drawn[drawn.sum(axis=1) == 0, int(np.argmax(share))] = True
     return Cohort(
         like.vocabulary, np.nonzero(drawn)[1].astype(np.int32), starts_of(drawn.sum(axis=1)), like.patient_starts

@@ -21,7 +21,7 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort
 from adapcla.records.split import Split
-from adapcla.seeds import generator as stream
+from adapcla.seeds import random_stream as stream
 from adapcla.training.private import SECRET
 
 pytestmark = pytest.mark.skipif(

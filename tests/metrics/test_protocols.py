@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from adapcla import Cohort
 from adapcla.metrics import protocols
 from adapcla.records import LabelRule
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 RULE = LabelRule.of({"a": ["A"], "b": ["B"]})
 
@@ -78,7 +78,7 @@ def test_repeats_of_a_record_stay_on_one_side():
 def test_apart_loses_nobody(n, kinds, share, seed):
     records = np.arange(n, dtype=np.uint64) % np.uint64(kinds)
     rows = np.arange(n)
-    large, small = protocols.apart(records, rows, share, generator(seed, "test"))
+    large, small = protocols.apart(records, rows, share, random_stream(seed, "test"))
     assert sorted([*large, *small]) == rows.tolist()
     assert not set(records[large]) & set(records[small])
     assert len(large) and len(small)

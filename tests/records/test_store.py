@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adapcla import files
 from adapcla.errors import ExistsError, InputError
 from adapcla.records import Attribute, Cohort, store
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 PINNED = {"codes.npy", "visit_starts.npy", "patient_starts.npy", "vocabulary.parquet", "card.json", "MANIFEST.json"}
 
@@ -28,7 +28,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def drawn(seed: int, n_patients: int = 5) -> Cohort:
     """A small random cohort with everything a cohort can carry."""
-    draw = generator(seed, "store test")
+    draw = random_stream(seed, "store test")
     patients = [
         [draw.choice(list("ABCDEFGH"), size=draw.integers(1, 5), replace=False) for _ in range(draw.integers(1, 4))]
         for _ in range(n_patients)

@@ -19,7 +19,7 @@ from adapcla.analysis.histories import next_visits
 from adapcla.errors import InputError, UsageError
 from adapcla.metrics.pairs import cooccurrence
 from adapcla.records import Cohort, Strata
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Contexts of the small and of the large probe set.
 CONTEXTS = (30, 100)
@@ -151,7 +151,7 @@ def probe_set(
     cut = next_visits(held_out, longest)
     counts = _Counts(held_out, cooccurrence(held_out), cooccurrence(train), train.strata())
     seen = cut.seen
-    order = generator(seed, "probe contexts").permutation(len(cut.patients))
+    order = random_stream(seed, "probe contexts").permutation(len(cut.patients))
     whole: list[tuple[int, list[Probe]]] = []
     partial: list[tuple[int, list[Probe]]] = []
     for row in order[:MOST_LOOKED_AT].tolist():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from adapcla.metrics.intervals import LEVEL, bootstrap_sums
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Bootstrap draws of an interval, and of one that needs new ranks each time.
 DRAWS, RANK_DRAWS = 1000, 300
@@ -109,7 +109,7 @@ def spearman(
     correlation = stats.spearmanr(x, y)
     _, which = np.unique(np.arange(len(x)) if groups is None else groups, return_inverse=True)
     members = [np.flatnonzero(which == group) for group in range(which.max() + 1)]
-    random = generator(seed, "spearman")
+    random = random_stream(seed, "spearman")
     drawn = []
     for _ in range(RANK_DRAWS):
         rows = np.concatenate([members[group] for group in random.integers(0, len(members), len(members))])

@@ -26,7 +26,7 @@ from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
 from adapcla.records.parts import divided, open_parts, save_parts
 from adapcla.scaffold import Steering
-from adapcla.seeds import generator as random_stream
+from adapcla.seeds import random_stream
 from adapcla.version import __version__
 
 CURVES = "curves.json"

@@ -16,7 +16,7 @@ from adapcla.generators.model import Model
 from adapcla.generators.settings import settings_from
 from adapcla.metrics.separation import require_apart
 from adapcla.records import Cohort
-from adapcla.seeds import generator as random_stream
+from adapcla.seeds import random_stream
 
 #: Share of a reference model's patients that watch its training.
 _WATCHING = 0.1

@@ -18,7 +18,7 @@ from adapcla.networks.contract import Likelihood, Network, Shape
 from adapcla.networks.family import Traits
 from adapcla.records import Cohort, Kind, Origin, Prevalence, Vocabulary
 from adapcla.scaffold import Scaffold
-from adapcla.seeds import generator as random_stream
+from adapcla.seeds import random_stream
 
 #: Patients whose likelihood is computed together.
 _AT_ONCE = 1024

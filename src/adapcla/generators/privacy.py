@@ -21,7 +21,7 @@ from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.settings import Settings
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort, Prevalence
-from adapcla.seeds import generator as random_stream
+from adapcla.seeds import random_stream
 from adapcla.training.accounting import Account, account_for
 from adapcla.training.private import PrivateStep, secret_of
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from adapcla.metrics.packing import FlatVisits, pack
 from adapcla.metrics.protocols import Tasks
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +82,7 @@ def fit(
         number = k if numbers is None else numbers[k]
         network = _network(int(seen.sum()), train.targets[k], seed, number, settings)
         epochs = (
-            _batches(train.part([k]), generator(seed, "tstr-order", number, epoch), n_steps, settings.batch)
+            _batches(train.part([k]), random_stream(seed, "tstr-order", number, epoch), n_steps, settings.batch)
             for epoch in range(settings.epochs)
         )
         return _fitted(network, flat, epochs, valid.part([k]), settings)
@@ -106,7 +106,7 @@ def _network(n_codes: int, target: NDArray[np.uint8], seed: int, number: int, se
     import torch
 
     hidden, n_outputs = settings.hidden, target.shape[1]
-    random = generator(seed, "tstr-weights", number)
+    random = random_stream(seed, "tstr-weights", number)
     network = torch.nn.ModuleDict(
         {
             "codes": torch.nn.EmbeddingBag(n_codes, settings.embedding, mode="sum", include_last_offset=True),

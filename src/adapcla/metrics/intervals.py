@@ -15,7 +15,7 @@ from scipy import sparse, stats
 
 from adapcla.metrics.contract import Comparison, Missing, Score
 from adapcla.records import Cohort
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Bootstrap draws of a result, and of a quick look.
 DRAWS, QUICK_DRAWS = 200, 100
@@ -97,7 +97,7 @@ def resampled(n_patients: int, seed: int, draws: int, block: int = 0) -> NDArray
     >>> resampled(1000, seed=1, draws=20).shape
     (1000, 20)
     """
-    numbers = generator(seed, "bootstrap", block).integers(0, 65_536, size=(n_patients, draws), dtype=np.uint16)
+    numbers = random_stream(seed, "bootstrap", block).integers(0, 65_536, size=(n_patients, draws), dtype=np.uint16)
     return _poisson_table()[numbers]
 
 
@@ -167,7 +167,7 @@ def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArra
     """
     n_groups = min(n_groups, n_patients)
     groups = np.arange(n_patients, dtype=np.int64) % max(n_groups, 1)
-    return generator(seed, "jackknife groups").permutation(groups)
+    return random_stream(seed, "jackknife groups").permutation(groups)
 
 
 def groups_of(comparison: Comparison) -> NDArray[np.int64] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 
 def tail_per_visit(cohort: Cohort, tail: NDArray[np.bool_]) -> float:
@@ -38,7 +38,7 @@ def with_fewer_tail_codes(cohort: Cohort, tail: NDArray[np.bool_], rate: float, 
     if surplus <= 0:
         return cohort
     keep = np.ones(cohort.n_entries, dtype=bool)
-    keep[generator(seed, "fewer tail codes").choice(entries, surplus, replace=False)] = False
+    keep[random_stream(seed, "fewer tail codes").choice(entries, surplus, replace=False)] = False
     return cohort.keep_entries(keep)
 
 
@@ -72,7 +72,7 @@ class Profile:
         n = cohort.n_visits
         if n == 0 or not all(len(sizes) for sizes in self.sizes):
             return cohort
-        draw = generator(self.seed, "thinned visits")
+        draw = random_stream(self.seed, "thinned visits")
         by_size = np.lexsort((draw.random(n), cohort.codes_per_visit))
         rank = (np.arange(n) + 0.5) / n
         sizes_by_rank = np.minimum(*(sizes[(rank * len(sizes)).astype(np.int64)] for sizes in self.sizes))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from adapcla.records import Cohort, LabelRule
 from adapcla.records.fingerprints import code_keys, record_fingerprints
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: The paper's balanced sets: training and validation patients (synthetic), test patients (real).
 BALANCED_TRAIN, BALANCED_VALID, BALANCED_TEST = 5_000, 500, 1_000
@@ -101,7 +101,7 @@ def balanced(
 ) -> NDArray[np.int64]:
     """Up to `n` patients (of those `among`), half with the label and half without, without replacement, alternating.
 
-    >>> drawn = balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, generator(1, "demo"))
+    >>> drawn = balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, random_stream(1, "demo"))
     >>> len(drawn), sorted(drawn[::2].tolist())
     (4, [0, 4])
     """
@@ -118,7 +118,7 @@ def apart(
 
     A generator may repeat itself; were a repeat in both parts, the epoch that memorises would look like the best.
 
-    >>> large, small = apart(np.array([7, 7, 8, 9], dtype=np.uint64), np.arange(4), 0.3, generator(1, "demo"))
+    >>> large, small = apart(np.array([7, 7, 8, 9], dtype=np.uint64), np.arange(4), 0.3, random_stream(1, "demo"))
     >>> bool(np.isin([7, 7, 8, 9], np.array([7, 7, 8, 9])[small]).any()), len(large) + len(small)
     (True, 4)
     """
@@ -183,11 +183,11 @@ def balanced_trial(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, 
     reasons: dict[int, str] = {}
     rows: list[list[NDArray[np.int64]]] = [[], [], []]
     for label in range(len(rule.names)):
-        tested = balanced(theirs[:, label], sizes.test, generator(seed, "tstr-test", label))
+        tested = balanced(theirs[:, label], sizes.test, random_stream(seed, "tstr-test", label))
         if len(tested) < 2 * FEWEST:
             reasons[label] = f"fewer than {FEWEST} test patients with or without the label"
             continue
-        drawn = _balanced_parts(ours[:, label], records, sizes, generator(seed, "tstr-synthetic", label))
+        drawn = _balanced_parts(ours[:, label], records, sizes, random_stream(seed, "tstr-synthetic", label))
         if drawn is None:
             reasons[label] = f"fewer than {FEWEST} synthetic patients with or without the label"
             untaught[label] = tested, theirs[tested, label]
@@ -246,7 +246,7 @@ def _whole_trial(
     most: int | None,
 ) -> Trial:
     """One classifier on all patients (at most `most` synthetic ones), a tenth of the synthetic ones for validation."""
-    random = generator(seed, stream)
+    random = random_stream(seed, stream)
     drawn = random.permutation(synthetic.n_patients)[:most]
     inputs = recent(synthetic)
     parts = apart(record_keys(synthetic), drawn, VALID_SHARE, random)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from adapcla.records import Cohort
 from adapcla.records.runs import starts_of
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Times that empty visits are drawn again before they are given one code each.
 _REDRAWS = 50
@@ -62,7 +62,7 @@ def halves(cohort: Cohort) -> Halves:
     >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
     [2, 1]
     """
-    order = generator(_HALVES_SEED, "halves of the test patients").permutation(cohort.n_patients)
+    order = random_stream(_HALVES_SEED, "halves of the test patients").permutation(cohort.n_patients)
     middle = (cohort.n_patients + 1) // 2
     return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
 
@@ -75,7 +75,7 @@ def some_patients(cohort: Cohort, n_patients: int, seed: int) -> Cohort:
     """
     if n_patients >= cohort.n_patients:
         return cohort
-    chosen = generator(seed, "some patients").choice(cohort.n_patients, n_patients, replace=False)
+    chosen = random_stream(seed, "some patients").choice(cohort.n_patients, n_patients, replace=False)
     return cohort.subset(np.sort(chosen))
 
 
@@ -87,7 +87,7 @@ def train_copy(train: Cohort, n_patients: int, seed: int) -> Cohort:
     """
     if train.n_patients == 0:
         return train
-    return train.subset(generator(seed, "train copy").integers(0, train.n_patients, size=n_patients))
+    return train.subset(random_stream(seed, "train copy").integers(0, train.n_patients, size=n_patients))
 
 
 def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
@@ -99,7 +99,7 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     >>> floor.n_patients, floor.n_codes
     (100, 3)
     """
-    draw = generator(seed, "marginal patients")
+    draw = random_stream(seed, "marginal patients")
     if train.n_patients == 0:
         return train
     visits = train.visits_per_patient[draw.integers(0, train.n_patients, size=n_patients)]

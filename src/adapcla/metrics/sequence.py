@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.intervals import groups_of, jackknife_score, ratio_scores
 from adapcla.records.fingerprints import code_keys, identities, visit_fingerprints
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 _NO_STEP = "no synthetic patient has two visits"
 
@@ -22,7 +22,7 @@ def _overlaps(comparison: Comparison) -> dict[str, Score]:
     """Next-visit and random-visit overlap and their difference, from the same first visits."""
     cohort = comparison.synthetic
     first = cohort.visits_with_next
-    anybody = generator(comparison.seed, "random visit").integers(0, max(cohort.n_visits, 1), size=len(first))
+    anybody = random_stream(comparison.seed, "random visit").integers(0, max(cohort.n_visits, 1), size=len(first))
     near, far = cohort.jaccard(first, first + 1), cohort.jaccard(first, anybody)
     patient = cohort.patient_of_visit[first]
     tops = np.stack(

@@ -29,7 +29,7 @@ from adapcla.metrics.protocols import (
     tail_labels,
 )
 from adapcla.records import Cohort, LabelRule
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Synthetic and test patients, labels, seed, most synthetic patients → what to learn from and to be judged on.
 TrialOf = Callable[[Cohort, Cohort, LabelRule, int, int | None], Trial]
@@ -188,7 +188,7 @@ def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: 
     draws = QUICK_DRAWS if comparison.quick else DRAWS
     means = []
     for start in range(0, draws, _DRAWS_AT_ONCE):
-        random = generator(comparison.seed, "utility-bootstrap", start)
+        random = random_stream(comparison.seed, "utility-bootstrap", start)
         weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
         means.append(_means(judged, statistic, weights))
     low, high = np.nanquantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from adapcla.records.cohort import Cohort
 from adapcla.records.strata import BANDS, TAIL_CUTS, Strata
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: Pairs of visits compared at most; beyond that a seeded sample stands for all.
 MOST_PAIRS = 100_000
@@ -102,7 +102,7 @@ def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     first = cohort.visits_with_next
     if len(first) == 0:
         return {"next_visit": None, "random_visit": None, "pairs": 0, "reason": "no patient has two visits"}
-    rng = generator(seed, "describe/overlap")
+    rng = random_stream(seed, "describe/overlap")
     if len(first) > MOST_PAIRS:
         first = np.sort(rng.choice(first, MOST_PAIRS, replace=False))
     anybody = rng.integers(0, cohort.n_visits, len(first))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 #: The split that everybody gets who does not ask for another.
 SPLIT_SEED = 4
@@ -50,7 +50,7 @@ def parts(n_patients: int, seed: int = SPLIT_SEED, control: float = 0.0) -> Cont
     """
     if not 0 <= control < 0.7:
         raise UsageError(f"control {control}: expected a share from 0 up to 0.7")
-    order = generator(seed, "split").permutation(n_patients)
+    order = random_stream(seed, "split").permutation(n_patients)
     n_test = round(TEST_SHARE * n_patients)
     n_valid = round(VALID_SHARE_OF_REST * (n_patients - n_test))
     n_control = round(control * n_patients)

@@ -1,6 +1,6 @@
 """The training loop, the only one in the project.
 
-Every draw is keyed by seed and step, so the loop carries no generator state: a run that is killed and resumed ends in
+Every draw is keyed by seed and step, so the loop carries no state of random numbers: a run that is killed and resumed ends in
 the same bytes as one that was not.
 """
 
@@ -24,7 +24,7 @@ from adapcla.console import Meter, meter, say
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment, Objective
-from adapcla.seeds import generator, stream_key
+from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.device import chosen_device, computing_on
@@ -218,7 +218,7 @@ class Loop:
         a_pass = math.ceil(n / size)
         if self._order is None or self._order[0] != step // a_pass:
             # Drawn once per pass: shuffling everybody at every step would make a pass grow with the square.
-            self._order = (step // a_pass, generator(self.seed, "pass", step // a_pass).permutation(n))
+            self._order = (step // a_pass, random_stream(self.seed, "pass", step // a_pass).permutation(n))
         chosen = self._order[1][(step % a_pass) * size : (step % a_pass + 1) * size]
         return chosen[self.processes.index :: self.processes.count]
 

@@ -20,7 +20,7 @@ from adapcla.errors import ExistsError
 from adapcla.files import read_json, write_json
 from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment, Objective
-from adapcla.seeds import generator, stream_key
+from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.ghost import clipped_by_norms
@@ -43,7 +43,7 @@ class PrivateStep:
         >>> all(0 <= i < 8 for i in step.drawn(0, 8))
         True
         """
-        chance = generator(self.secret, "private draw", step).random(n_patients)
+        chance = random_stream(self.secret, "private draw", step).random(n_patients)
         return np.flatnonzero(chance < self.rate)
 
     def accumulate(
@@ -62,7 +62,7 @@ class PrivateStep:
 
     def add_noise(self, parameters: Sequence[nn.Parameter], step: int) -> float:
         """Turn sums into a noisy mean over the expected number of patients; its norm."""
-        stream = generator(self.secret, "private noise", step)
+        stream = random_stream(self.secret, "private noise", step)
         sums = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         for parameter, value in zip(parameters, sums, strict=True):
             drawn = torch.from_numpy(stream.standard_normal(tuple(parameter.shape))).to(parameter.dtype)

@@ -21,7 +21,7 @@ from adapcla.metrics.privacy.membership import auc
 from adapcla.metrics.privacy.strata import Groups
 from adapcla.metrics.table import METRICS, metric_of
 from adapcla.records import Cohort
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 from adapcla.sources import planted
 
 
@@ -83,7 +83,7 @@ def test_members_and_controls_trade_places(parts: tuple[Cohort, Cohort, Cohort])
 @settings(max_examples=5)
 @given(st.integers(0, 10_000))
 def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Cohort, Cohort], seed: int) -> None:
-    rng = generator(seed, "permute")
+    rng = random_stream(seed, "permute")
     turned = [cohort.subset(rng.permutation(cohort.n_patients)) for cohort in parts]
     plain, other = (Comparison.of(a, b, c, control=b) for a, b, c in (parts, tuple(turned)))
     for metric in METRICS:
@@ -112,7 +112,7 @@ def test_rare_codes_common_in_synthetic_say_member() -> None:
 
 def test_shadow_learns_which_way_a_feature_points() -> None:
     """The second feature is lower for members, the first is noise: the regression finds it, out of fold."""
-    rng = generator(2, "shadow")
+    rng = random_stream(2, "shadow")
     truth = np.arange(400) < 200
     features = np.stack([rng.normal(size=400), rng.normal(size=400) - 2.0 * truth], axis=1)
     scores = shadow(features, truth)
@@ -121,7 +121,7 @@ def test_shadow_learns_which_way_a_feature_points() -> None:
 
 
 def test_shadow_is_at_chance_on_noise() -> None:
-    features = generator(4, "noise").normal(size=(1000, 3))
+    features = random_stream(4, "noise").normal(size=(1000, 3))
     truth = np.arange(1000) < 500
     scores = shadow(features, truth)
     area = auc(scores[truth], scores[~truth]).value

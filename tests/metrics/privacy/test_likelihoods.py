@@ -10,7 +10,7 @@ from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.privacy.likelihoods import NO_MODEL, NO_REFERENCES, model_scores
 from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 N = 60
 
@@ -23,7 +23,7 @@ def _comparison(evidence: dict[str, np.ndarray]) -> Comparison:
 
 def _memorised() -> dict[str, np.ndarray]:
     """Per code the model gives members −1 and controls −3; reference models give all −3, give or take."""
-    noise = generator(1, "references").normal(scale=0.1, size=(2, N, 4))
+    noise = random_stream(1, "references").normal(scale=0.1, size=(2, N, 4))
     return {
         "member_log_likelihood": np.full(N, -1.0),
         "control_log_likelihood": np.full(N, -6.0),

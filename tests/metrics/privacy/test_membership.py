@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from adapcla.errors import InputError
 from adapcla.metrics.privacy.membership import auc, calibrated, caught, likelihood_per_code, likelihood_ratio
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=20)
 
@@ -25,14 +25,14 @@ def test_interval_covers_chance_nineteen_times_in_twenty() -> None:
     """Scores that know nothing: of 400 intervals about 380 hold ½ (five deviations are 22)."""
     covered = 0
     for draw in range(400):
-        values = generator(1, "coverage", draw).normal(size=(2, 100))
+        values = random_stream(1, "coverage", draw).normal(size=(2, 100))
         score = auc(values[0], values[1])
         covered += bool(score.low is not None and score.high is not None and score.low <= 0.5 <= score.high)
     assert 358 <= covered <= 400
 
 
 def test_scores_of_two_halves_are_less_sure() -> None:
-    values = generator(1, "halves").normal(size=(2, 100))
+    values = random_stream(1, "halves").normal(size=(2, 100))
     one, two = auc(values[0], values[1]), auc(values[0], values[1], halves=True)
     assert one.low is not None and two.low is not None and one.value is not None
     assert (one.value - two.low) == pytest.approx(np.sqrt(2) * (one.value - one.low))
@@ -91,7 +91,7 @@ def test_fewer_than_four_reference_models_are_refused() -> None:
 
 def test_the_ratio_reads_members_that_likelihood_alone_does_not() -> None:
     """Records differ much in difficulty; a model that saw a record likes it one unit more than one that did not."""
-    rng = generator(3, "lira")
+    rng = random_stream(3, "lira")
     difficulty = rng.normal(scale=10, size=400)
     included = rng.random((400, 8)) < 0.5
     references = difficulty[:, None] + included + 0.3 * rng.normal(size=(400, 8))

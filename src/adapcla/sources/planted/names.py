@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from adapcla.errors import UsageError
 from adapcla.records import Code, Vocabulary
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 
 SYSTEM = "PLANTED"
 FEWEST_CODES, MOST_CODES = 40, 100_000
@@ -69,7 +69,7 @@ def layout(codes: int = _DEFAULT_CODES) -> Layout:
     """
     if not FEWEST_CODES <= codes <= MOST_CODES:
         raise UsageError(f"{codes} codes: the planted world has from {FEWEST_CODES} to {MOST_CODES:,}")
-    rng = generator(0, "planted/layout", codes)
+    rng = random_stream(0, "planted/layout", codes)
     n_reasons = int(np.clip(codes // 75, 6, 40))
     sizes = _family_sizes(codes - n_reasons, rng)
     vocabulary = Vocabulary.of(itertools.chain(_disorders(sizes), _reasons(n_reasons)))
@@ -126,7 +126,7 @@ def _disorders(sizes: NDArray[np.int64]) -> list[Code]:
     a_chapter = -(-n_families // len(CHAPTERS))
     step = max(1, 100 // a_chapter)
     stems = list(itertools.product(_ONSETS, _MIDDLES, _CORES, _PROCESSES))
-    order = generator(0, "planted/stems").permutation(len(stems))[:n_families]
+    order = random_stream(0, "planted/stems").permutation(len(stems))[:n_families]
     out = []
     for family, (size, stem) in enumerate(zip(sizes, order, strict=True)):
         chapter, in_chapter = divmod(family, a_chapter)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 from adapcla.sources.planted.names import Layout
 
 SEXES = ("female", "male")
@@ -81,7 +81,7 @@ class Structure:
 
 def structure(layout: Layout, law_seed: int) -> Structure:
     """The planted facts of the world with this seed."""
-    rng = generator(law_seed, "planted/structure", len(layout.vocabulary))
+    rng = random_stream(law_seed, "planted/structure", len(layout.vocabulary))
     traits = _traits(layout, rng)
     syndromes = _syndromes(layout, traits, rng)
     emissions, is_rare, rate, home = syndromes
@@ -244,7 +244,7 @@ def rewired(world: Structure, layout: Layout, law_seed: int) -> Structure:
     A third of the syndromes have other partners, a third of the progressions lead elsewhere, and a third of the
     persistent codes persist half as much.
     """
-    rng = generator(law_seed, "planted/deep", len(layout.vocabulary))
+    rng = random_stream(law_seed, "planted/deep", len(layout.vocabulary))
     moved = rng.random(world.n_syndromes) < 1 / 3
     members = world.emissions.target.copy()
     swap = np.flatnonzero(moved[world.emissions.source] & ~world.is_rare)
@@ -272,7 +272,7 @@ def moved_log_odds(world: Structure, layout: Layout, law_seed: int) -> NDArray[n
 
     Moved are a sixth of the codes that belong to no syndrome and a fifth of the syndromes, by 0.7 to 1.6 up or down.
     """
-    rng = generator(law_seed, "planted/shifted", len(layout.vocabulary))
+    rng = random_stream(law_seed, "planted/shifted", len(layout.vocabulary))
     n_codes = len(layout.vocabulary)
     free = np.zeros(n_codes, dtype=bool)
     free[layout.disorders] = True

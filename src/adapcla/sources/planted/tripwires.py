@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
 from adapcla.records.runs import starts_of
-from adapcla.seeds import generator
+from adapcla.seeds import random_stream
 from adapcla.sources.planted.draw import Drawn
 from adapcla.sources.planted.names import Layout
 
@@ -26,7 +26,7 @@ def marked_codes(layout: Layout, n: int) -> NDArray[np.int64]:
         raise UsageError(f"{n} tripwires: expected 0 to {MOST_TRIPWIRES}")
     disorders = layout.disorders
     rare = disorders[np.argsort(layout.target[disorders], kind="stable")][: max(2 * MARKS, len(disorders) // 3)]
-    order = np.argsort(generator(0, "planted/tripwires").random((n, len(rare))), axis=1)[:, : 2 * MARKS]
+    order = np.argsort(random_stream(0, "planted/tripwires").random((n, len(rare))), axis=1)[:, : 2 * MARKS]
     return np.sort(rare[order].reshape(n, 2, MARKS), axis=2)
 
 
