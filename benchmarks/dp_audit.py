@@ -202,7 +202,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
         scores = {}
         sizes = [np.diff(c.entry_starts) for c in (train, control)]
         target = [found["member_log_likelihood"], found["control_log_likelihood"]]
-        refs = [found["member_references"], found["control_references"]]
+        refs = [found["member_attack_models"], found["control_attack_models"]]
         per_code = [likelihood_per_code(*pair) for pair in zip(target, sizes, strict=True)]
         scores["likelihood"] = auc(*per_code)
         ref_code = [r / s[:, None] for r, s in zip(refs, sizes, strict=True)]

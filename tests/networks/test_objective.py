@@ -24,12 +24,12 @@ def parts(tiny: Cohort):  # type: ignore[no-untyped-def]
 
 def test_the_loss_uses_the_weight_of_its_moment(parts) -> None:  # type: ignore[no-untyped-def]
     network, bias, batch = parts
-    plan = ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("base")))
+    objective = ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("base")))
     start, middle, end = (Moment(step, 101, 1) for step in (0, 50, 100))
-    assert [plan.weight(m) for m in (start, middle, end)] == [1.0, 0.5, 0.0]
-    assert float(plan.loss(batch, start)) == pytest.approx(float(network.loss(batch, bias)), rel=1e-6)
-    assert float(plan.loss(batch, middle)) == pytest.approx(float(network.loss(batch, 0.5 * bias)), rel=1e-6)
-    assert float(plan.loss(batch, end)) == pytest.approx(float(network.loss(batch, None)), rel=1e-6)
+    assert [objective.weight(m) for m in (start, middle, end)] == [1.0, 0.5, 0.0]
+    assert float(objective.loss(batch, start)) == pytest.approx(float(network.loss(batch, bias)), rel=1e-6)
+    assert float(objective.loss(batch, middle)) == pytest.approx(float(network.loss(batch, 0.5 * bias)), rel=1e-6)
+    assert float(objective.loss(batch, end)) == pytest.approx(float(network.loss(batch, None)), rel=1e-6)
 
 
 def test_validation_is_free_of_the_scaffold_unless_inference_keeps_it(parts) -> None:  # type: ignore[no-untyped-def]
@@ -43,6 +43,6 @@ def test_validation_is_free_of_the_scaffold_unless_inference_keeps_it(parts) -> 
 
 def test_a_ramp_settles_when_it_is_released(parts) -> None:  # type: ignore[no-untyped-def]
     network, bias, _ = parts
-    plan = ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("base")))
-    assert [plan.settled(Moment(step, 101, 1)) for step in (0, 69, 70, 100)] == [False, False, True, True]
+    objective = ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("base")))
+    assert [objective.settled(Moment(step, 101, 1)) for step in (0, 69, 70, 100)] == [False, False, True, True]
     assert ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("constant"))).settled(Moment(0, 101, 1))

@@ -17,7 +17,7 @@ def test_the_data_card_has_the_sizes_of_the_whole_and_of_every_part(finished_run
 
 
 def test_control_shows_every_way_of_steering(finished_run):
-    table = cards.control_table(Study.open(finished_run))
+    table = cards.steering_table(Study.open(finished_run))
     assert [line.cells[2].text for line in table.lines] == ["not steered", "paper's rule"]
     assert all(line.cells[3].value is not None for line in table.lines)
 
@@ -25,7 +25,7 @@ def test_control_shows_every_way_of_steering(finished_run):
 def test_the_papers_transfer_rows_need_the_papers_cohorts(finished_run):
     study = Study.open(finished_run)
     study.about["spec"]["cohort"] = "MIMIC-IV to MIMIC-III"
-    paper = [line for line in cards.control_table(study).lines if "(paper)" in line.cells[0].text]
+    paper = [line for line in cards.steering_table(study).lines if "(paper)" in line.cells[0].text]
     assert [line.cells[-1].text for line in paper] == ["0.565", "0.445", "0.603", "0.895", "0.922"]
 
 

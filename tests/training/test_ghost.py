@@ -31,13 +31,13 @@ def world() -> Cohort:
 def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[Any, Records, list[nn.Parameter]]:
     """A plan whose weights have left their beginning, where many gradients would be zero."""
     generator = generator_for(method, **{**_SMALL, **changes})
-    plan = objective_for(untrained(generator.settings, world))
+    objective = objective_for(untrained(generator.settings, world))
     stream = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for parameter in plan.modules.parameters():
+        for parameter in objective.modules.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=stream) * 0.1)
-    plan.modules.train()
-    return plan, Records(seen_records(generator.settings, world).cohort, 7), list(plan.modules.parameters())
+    objective.modules.train()
+    return objective, Records(seen_records(generator.settings, world).cohort, 7), list(objective.modules.parameters())
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[An
     ids=["plain", "families", "weighted", "bare"],
 )
 def test_norms_are_those_of_each_patient_alone(world: Cohort, changes: dict[str, Any]) -> None:
-    plan, records, parameters = prepared(world, **changes)
+    objective, records, parameters = prepared(world, **changes)
     if "hierarchy" in changes:
-        assert len(plan.network.table.parts), "the planted vocabulary has families"
+        assert len(objective.network.table.parts), "the planted vocabulary has families"
     everyone = np.arange(world.n_patients)
-    losses, norms = losses_and_norms(plan, own_starts(records.batch(everyone)), _MOMENT)
+    losses, norms = losses_and_norms(objective, own_starts(records.batch(everyone)), _MOMENT)
     for patient in everyone:
-        loss, gradient = one_gradient(plan, records, int(patient), _MOMENT, parameters)
+        loss, gradient = one_gradient(objective, records, int(patient), _MOMENT, parameters)
         alone = float(torch.stack([part.double().norm() for part in gradient]).norm())
         assert float(norms[patient]) == pytest.approx(alone, rel=1e-5)
         assert float(losses[patient].detach()) == pytest.approx(loss, rel=1e-5)
@@ -65,36 +65,38 @@ def test_norms_are_those_of_each_patient_alone(world: Cohort, changes: dict[str,
 
 def test_every_parameter_counts_towards_the_norm(world: Cohort) -> None:
     """Each parameter alone: the norm with all others frozen out of the sum would hide a forgotten one."""
-    plan, records, parameters = prepared(world, hierarchy=True)
-    _, gradient = one_gradient(plan, records, 0, _MOMENT, parameters)
-    small = [name for (name, _), part in zip(plan.modules.named_parameters(), gradient, strict=True) if not part.any()]
+    objective, records, parameters = prepared(world, hierarchy=True)
+    _, gradient = one_gradient(objective, records, 0, _MOMENT, parameters)
+    small = [
+        name for (name, _), part in zip(objective.modules.named_parameters(), gradient, strict=True) if not part.any()
+    ]
     assert not [name for name in small if not name.startswith("gap_head")], "a gradient that is zero proves nothing"
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
 def test_the_sum_of_cut_gradients_is_that_of_one_by_one(world: Cohort, factor: float) -> None:
-    plan, records, parameters = prepared(world, hierarchy=True)
+    objective, records, parameters = prepared(world, hierarchy=True)
     everyone = np.arange(world.n_patients)
-    _, norms = losses_and_norms(plan, own_starts(records.batch(everyone)), _MOMENT)
+    _, norms = losses_and_norms(objective, own_starts(records.batch(everyone)), _MOMENT)
     clip = factor * float(norms.median())
-    total = clipped_by_norms(plan, records, everyone, _MOMENT, parameters, clip)
+    total = clipped_by_norms(objective, records, everyone, _MOMENT, parameters, clip)
     at_once = [parameter.grad.clone() for parameter in parameters]  # type: ignore[union-attr]
-    assert total == pytest.approx(clipped_one_by_one(plan, records, everyone, _MOMENT, parameters, clip), rel=1e-5)
+    assert total == pytest.approx(clipped_one_by_one(objective, records, everyone, _MOMENT, parameters, clip), rel=1e-5)
     for found, parameter in zip(at_once, parameters, strict=True):
         torch.testing.assert_close(found, parameter.grad, rtol=1e-4, atol=1e-4 * float(found.abs().max()) + 1e-7)
 
 
 def test_a_cut_gradient_is_never_longer_than_the_bound(world: Cohort) -> None:
-    plan, records, parameters = prepared(world)
+    objective, records, parameters = prepared(world)
     for patient in range(world.n_patients):
-        clipped_by_norms(plan, records, np.array([patient]), _MOMENT, parameters, 0.7)
+        clipped_by_norms(objective, records, np.array([patient]), _MOMENT, parameters, 0.7)
         length = torch.stack([p.grad.double().norm() for p in parameters]).norm()  # type: ignore[union-attr]
         assert 0.699 < float(length) <= 0.7
 
 
 def test_nobody_drawn_gives_zeros(world: Cohort) -> None:
-    plan, records, parameters = prepared(world)
-    assert clipped_by_norms(plan, records, np.zeros(0, dtype=np.int64), _MOMENT, parameters, 1.0) == 0.0
+    objective, records, parameters = prepared(world)
+    assert clipped_by_norms(objective, records, np.zeros(0, dtype=np.int64), _MOMENT, parameters, 1.0) == 0.0
     assert all(p.grad is not None and not p.grad.any() for p in parameters)
 
 
@@ -108,11 +110,11 @@ def test_start_rows_have_one_owner(world: Cohort) -> None:
 
 @pytest.mark.parametrize("method", ["tailwise", "lstm", "halo", "gpt"])
 def test_other_networks_are_left_to_the_slow_way(world: Cohort, method: str) -> None:
-    plan, _, parameters = prepared(world, method)
-    assert not applies(plan, parameters)
+    objective, _, parameters = prepared(world, method)
+    assert not applies(objective, parameters)
 
 
 def test_a_parameter_that_nobody_knows_is_noticed(world: Cohort) -> None:
-    plan, _, parameters = prepared(world)
-    assert isinstance(plan, ScaffoldedLikelihood) and applies(plan, parameters)
-    assert not applies(plan, [*parameters, nn.Parameter(torch.zeros(1))])
+    objective, _, parameters = prepared(world)
+    assert isinstance(objective, ScaffoldedLikelihood) and applies(objective, parameters)
+    assert not applies(objective, [*parameters, nn.Parameter(torch.zeros(1))])

@@ -51,12 +51,12 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
     """Without a bound and without dropout, patients one by one give what the plain loss gives for all of them."""
     train = world[0]
     generator = generator_for(method, width=16, layers=1, heads=2, dropout=0.0)
-    plan = objective_for(untrained(generator.settings, train))
-    plan.modules.train()
-    parameters, records = list(plan.modules.parameters()), Records(train, 9)
+    objective = objective_for(untrained(generator.settings, train))
+    objective.modules.train()
+    parameters, records = list(objective.modules.parameters()), Records(train, 9)
     patients = np.arange(12)
-    expected = torch.autograd.grad(plan.loss(records.batch(patients), _MOMENT), parameters, allow_unused=True)
-    clipped_one_by_one(plan, records, patients, _MOMENT, parameters, clip=1e9)
+    expected = torch.autograd.grad(objective.loss(records.batch(patients), _MOMENT), parameters, allow_unused=True)
+    clipped_one_by_one(objective, records, patients, _MOMENT, parameters, clip=1e9)
     for parameter, whole in zip(parameters, expected, strict=True):
         torch.testing.assert_close(
             parameter.grad, torch.zeros_like(parameter) if whole is None else whole, rtol=1e-4, atol=1e-4
@@ -66,14 +66,14 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
 def test_no_patient_moves_the_sum_by_more_than_the_bound(world: tuple[Cohort, Cohort]) -> None:
     """What sensitivity means: with and without a patient, the sums differ by at most the bound."""
     generator = generator_for("lstm", width=16, layers=1, dropout=0.0)
-    plan = objective_for(untrained(generator.settings, world[0]))
-    parameters, records = list(plan.modules.parameters()), Records(world[0], 9)
+    objective = objective_for(untrained(generator.settings, world[0]))
+    parameters, records = list(objective.modules.parameters()), Records(world[0], 9)
     sums = []
     for patients in (np.arange(5), np.arange(6)):
-        clipped_one_by_one(plan, records, patients, _MOMENT, parameters, clip=0.5)
+        clipped_one_by_one(objective, records, patients, _MOMENT, parameters, clip=0.5)
         sums.append(torch.cat([p.grad.reshape(-1).double() for p in parameters]))  # type: ignore[union-attr]
     assert 0.49 < float((sums[1] - sums[0]).norm()) <= 0.5 + 1e-5
-    assert one_gradient(plan, records, 5, _MOMENT, parameters)[0] > 0
+    assert one_gradient(objective, records, 5, _MOMENT, parameters)[0] > 0
 
 
 def test_factors_cut_and_leave_alone() -> None:

@@ -64,9 +64,9 @@ class ExactSetting:
         """The theorem's B: ‖b‖ in the norm of K⁻¹."""
         return float(self.norm(self.bias)[0])
 
-    def first_error(self, plan: Schedule) -> Array:
+    def first_error(self, schedule: Schedule) -> Array:
         """e_0 = z_0 + α(0) b − z̃*."""
-        return self.start + plan.weight(0.0) * self.bias - self.optimum
+        return self.start + schedule.weight(0.0) * self.bias - self.optimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Flow:
     """
 
     setting: ExactSetting
-    plan: Schedule
+    schedule: Schedule
     time: Array  # (points,)
     error: Array  # (points, codes)
     radius: Array  # (points,)
@@ -91,7 +91,7 @@ class Flow:
     @property
     def speed(self) -> float:
         """sup |α̇| in units of time."""
-        return steepest(self.plan) / self.setting.horizon
+        return steepest(self.schedule) / self.setting.horizon
 
     def transient(self, curvature: float) -> Array:
         """The first term of the bound at each time: e^(−μ λ_min τ) r_0."""
@@ -109,12 +109,11 @@ class Flow:
         """The bound before its last step: the integral of |α̇| with its exponential memory in place of its supremum."""
         rate, horizon = self._rate(curvature), self.setting.horizon
         out = self.transient(curvature)
-        for low, high in _pieces(self.plan):
+        for low, high in _pieces(self.schedule):
             begin, end = low * horizon, np.clip(self.time, low * horizon, high * horizon)
             # |α̇| is at most its largest value on the piece; pieces are short, so that little is given away.
-            steep = (
-                max(abs(slope(self.plan, low)), abs(slope(self.plan, high)), _inside(self.plan, low, high)) / horizon
-            )
+            ends = (abs(slope(self.schedule, edge)) for edge in (low, high))
+            steep = max(*ends, _inside(self.schedule, low, high)) / horizon
             out += (
                 self.setting.bias_norm
                 * steep
@@ -126,13 +125,13 @@ class Flow:
     @property
     def endpoint_deviation(self) -> float:
         """‖z_T − z_0 − b‖ in the norm of K⁻¹."""
-        last, first = self.plan.weight(1.0), self.plan.weight(0.0)
+        last, first = self.schedule.weight(1.0), self.schedule.weight(0.0)
         moved = self.error[-1] - self.error[0] + (first - last) * self.setting.bias
         return float(self.setting.norm(moved - self.setting.bias)[0])
 
     def corollary(self, curvature: float) -> float:
         """The corollary's bound of that deviation; it needs a schedule from 1 to 0."""
-        if self.plan.weight(0.0) != 1.0 or self.plan.weight(1.0) != 0.0:
+        if self.schedule.weight(0.0) != 1.0 or self.schedule.weight(1.0) != 0.0:
             return float("nan")
         shrink = 1.0 + np.exp(-self._rate(curvature) * self.setting.horizon)
         return float(shrink * self.radius[0] + self.annealing(curvature))
@@ -143,26 +142,26 @@ def _decay(rate: float, ago: Array) -> Array:
     return np.exp(-rate * np.maximum(ago, 0.0))
 
 
-def _pieces(plan: Schedule, n: int = 64) -> list[tuple[float, float]]:
+def _pieces(schedule: Schedule, n: int = 64) -> list[tuple[float, float]]:
     """Short stretches of progress on which the schedule is smooth."""
-    edges = np.unique(np.concatenate([np.linspace(0, 1, n + 1), corners(plan)]))
+    edges = np.unique(np.concatenate([np.linspace(0, 1, n + 1), corners(schedule)]))
     return list(itertools.pairwise(edges.tolist()))
 
 
-def _inside(plan: Schedule, low: float, high: float) -> float:
+def _inside(schedule: Schedule, low: float, high: float) -> float:
     """The steepness between two points that lie on one smooth stretch."""
-    return abs(plan.weight(high) - plan.weight(low)) / (high - low)
+    return abs(schedule.weight(high) - schedule.weight(low)) / (high - low)
 
 
-def certain_curvature(setting: ExactSetting, plan: Schedule) -> float:
+def certain_curvature(setting: ExactSetting, schedule: Schedule) -> float:
     """A valid μ, known before the flow is integrated.
 
     ‖e‖ in the norm of K⁻¹ can grow by B · |α̇| only, so it stays below R = r_0 + B · (the whole way α goes), and then
     |e_c| ≤ R √K_cc for every code. σ' falls with the distance from 0, so its smallest value on that box is at an end.
     """
-    edges = np.unique(np.concatenate([np.linspace(0, 1, 1001), corners(plan)]))
-    way = float(np.abs(np.diff([plan.weight(p) for p in edges])).sum())
-    radius = float(setting.norm(setting.first_error(plan))[0]) + setting.bias_norm * way
+    edges = np.unique(np.concatenate([np.linspace(0, 1, 1001), corners(schedule)]))
+    way = float(np.abs(np.diff([schedule.weight(p) for p in edges])).sum())
+    radius = float(setting.norm(setting.first_error(schedule))[0]) + setting.bias_norm * way
     reach = np.abs(setting.optimum) + radius * np.sqrt(np.diag(setting.kernel))
     return float(_curvature(reach).min())
 
@@ -172,27 +171,27 @@ def _curvature(logits: Array) -> Array:
     return expit(logits) * expit(-logits)
 
 
-def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
+def flow(setting: ExactSetting, schedule: Schedule, points: int = POINTS) -> Flow:
     """The error along the flow, integrated piece by piece between the corners of the schedule."""
-    if not np.isfinite(steepest(plan)):
-        raise UsageError(f"schedule {plan.name} jumps: the bound needs one that falls at a finite speed")
+    if not np.isfinite(steepest(schedule)):
+        raise UsageError(f"schedule {schedule.name} jumps: the bound needs one that falls at a finite speed")
     target = expit(setting.optimum)
 
     def push(progress: float, error: Array, steep: float) -> Array:
         moved = -setting.kernel @ (expit(setting.optimum + error) - target)
-        change = slope(plan, progress) if np.isnan(steep) else steep
+        change = slope(schedule, progress) if np.isnan(steep) else steep
         return setting.horizon * moved + change * setting.bias
 
     def jacobian(progress: float, error: Array, steep: float) -> Array:
         return -setting.horizon * setting.kernel * _curvature(setting.optimum + error)[None, :]
 
-    edges = corners(plan)
+    edges = corners(schedule)
     grid = np.unique(np.concatenate([np.linspace(0, 1, points), edges]))
-    times, errors = [0.0], [setting.first_error(plan)]
+    times, errors = [0.0], [setting.first_error(schedule)]
     for low, high in itertools.pairwise(edges.tolist()):
         inside = grid[(grid > low) & (grid <= high)]
         # On a straight stretch the slope is that of the stretch, also at its two ends.
-        straight = slope(plan, (low + high) / 2) if isinstance(plan, Ramp) else np.nan
+        straight = slope(schedule, (low + high) / 2) if isinstance(schedule, Ramp) else np.nan
         solution = solve_ivp(
             push, (low, high), errors[-1], "LSODA", inside, jac=jacobian, args=(straight,), rtol=1e-8, atol=1e-10
         )
@@ -202,11 +201,11 @@ def flow(setting: ExactSetting, plan: Schedule, points: int = POINTS) -> Flow:
     near = np.minimum(_curvature(setting.optimum), _curvature(setting.optimum + error).min(axis=0))
     return Flow(
         setting,
-        plan,
+        schedule,
         np.array(times) * setting.horizon,
         error,
         setting.norm(error),
-        certain_curvature(setting, plan),
+        certain_curvature(setting, schedule),
         float(near.min()),
     )
 
@@ -225,7 +224,7 @@ def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
         allowed = run.bound(path)
         rows.append(
             {
-                "schedule": run.plan.name,
+                "schedule": run.schedule.name,
                 "horizon": setting.horizon,
                 "codes": len(setting.bias),
                 "speed": run.speed,

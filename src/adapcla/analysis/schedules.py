@@ -24,32 +24,32 @@ FAMILY = (*PAPER, *(name for name in WIDTHS if name not in PAPER))
 _FINE = 20_000
 
 
-def corners(plan: Schedule) -> NDArray[np.float64]:
+def corners(schedule: Schedule) -> NDArray[np.float64]:
     """The progresses between which a schedule is smooth, from 0 to 1.
 
     >>> corners(schedule("base")).tolist(), corners(schedule("cosine")).tolist()
     ([0.0, 0.3, 0.7, 1.0], [0.0, 1.0])
     """
-    inner = [plan.hold, plan.release] if isinstance(plan, Ramp) else []
+    inner = [schedule.hold, schedule.release] if isinstance(schedule, Ramp) else []
     return np.unique(np.array([0.0, *inner, 1.0]))
 
 
-def slope(plan: Schedule, progress: float) -> float:
+def slope(schedule: Schedule, progress: float) -> float:
     """dα/dp at a progress.
 
     >>> round(slope(schedule("base"), 0.5), 6), round(slope(schedule("cosine"), 0.5), 4)
     (-2.5, -1.5708)
     """
-    if isinstance(plan, Ramp):
-        return -1.0 / (plan.release - plan.hold) if plan.hold < progress < plan.release else 0.0
-    if isinstance(plan, Cosine):
+    if isinstance(schedule, Ramp):
+        return -1.0 / (schedule.release - schedule.hold) if schedule.hold < progress < schedule.release else 0.0
+    if isinstance(schedule, Cosine):
         return float(-0.5 * np.pi * np.sin(np.pi * progress))
     step = 1e-5
     low, high = max(0.0, progress - step), min(1.0, progress + step)
-    return (plan.weight(high) - plan.weight(low)) / (high - low)
+    return (schedule.weight(high) - schedule.weight(low)) / (high - low)
 
 
-def steepest(plan: Schedule) -> float:
+def steepest(schedule: Schedule) -> float:
     """sup |dα/dp|, what the bound speaks of.
 
     >>> round(steepest(schedule("base")), 6), round(steepest(schedule("cosine")), 4), steepest(schedule("none"))
@@ -57,19 +57,19 @@ def steepest(plan: Schedule) -> float:
     >>> steepest(schedule("ramp:0.5,0.5"))
     inf
     """
-    if isinstance(plan, Ramp):
-        return float("inf") if plan.hold == plan.release else 1.0 / (plan.release - plan.hold)
-    return max(abs(slope(plan, p)) for p in np.linspace(0, 1, 1001).tolist())
+    if isinstance(schedule, Ramp):
+        return float("inf") if schedule.hold == schedule.release else 1.0 / (schedule.release - schedule.hold)
+    return max(abs(slope(schedule, p)) for p in np.linspace(0, 1, 1001).tolist())
 
 
-def free_share(plan: Schedule) -> float:
+def free_share(schedule: Schedule) -> float:
     """∫(1 − α): the share of training without a scaffold.
 
     >>> round(free_share(schedule("base")), 4), round(free_share(schedule("cosine")), 4)
     (0.5, 0.5)
     """
     middle = (np.arange(_FINE) + 0.5) / _FINE
-    return float(np.mean([1.0 - plan.weight(p) for p in middle.tolist()]))
+    return float(np.mean([1.0 - schedule.weight(p) for p in middle.tolist()]))
 
 
 def explained_share(values: NDArray[np.float64], by: NDArray[np.float64]) -> float:

@@ -42,7 +42,7 @@ def evaluate(
         Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that ask the model.")
     ] = None,
     references: Annotated[
-        int, typer.Option("--references", help="Reference models trained for these attacks; 0 for likelihood alone.")
+        int, typer.Option("--references", help="Attack models trained for these attacks; 0 for likelihood alone.")
     ] = 4,
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Where scores are kept by content; the user's cache if not given.")

@@ -120,29 +120,29 @@ def _computed(metric: Metric, comparison: Comparison) -> dict[str, Score]:
     return metric.compute(comparison)
 
 
-def _plan(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject, list[Metric]]]:
+def _jobs(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject, list[Metric]]]:
     """What must be computed: for each view and subject, the metrics."""
     base = bench.base
-    plan: list[tuple[View, Subject, list[Metric]]] = [("all", SYNTHETIC, list(metrics))]
+    jobs: list[tuple[View, Subject, list[Metric]]] = [("all", SYNTHETIC, list(metrics))]
     # A quick look does without references where they are slow.
     referenced = [metric for metric in metrics if not (base.quick and metric.cost == "slow")]
     for reference in Reference:
         chosen = [metric for metric in referenced if reference in SUITES[metric.suite].references]
         if reference is Reference.REAL_TEST:
             chosen = [metric for metric in chosen if not _needs_half(metric, base)]
-        plan.append(("all", reference, chosen))
+        jobs.append(("all", reference, chosen))
     if bench.n_matched == 0:
-        return plan
+        return jobs
     views: tuple[tuple[View, Callable[[Metric], bool]], ...] = (
         ("matched", lambda metric: metric.sized or metric.thinned or metric.heldout),
         ("matched_codes", lambda metric: metric.thinned),
     )
     for view, applies in views:
         chosen = [metric for metric in metrics if applies(metric)]
-        plan += [(view, subject, chosen) for subject in (SYNTHETIC, *Reference)]
+        jobs += [(view, subject, chosen) for subject in (SYNTHETIC, *Reference)]
     halved = [metric for metric in referenced if metric.suite == "privacy" and _needs_half(metric, base)]
-    plan.append(("matched", Reference.REAL_TEST, halved))
-    return plan
+    jobs.append(("matched", Reference.REAL_TEST, halved))
+    return jobs
 
 
 def _needs_half(metric: Metric, base: Comparison) -> bool:
@@ -239,11 +239,11 @@ def evaluate(
             raise UsageError(f"suite {name}: it needs the prevalence that was asked for; give a target")
     base = Comparison.of(train, test, synthetic, control, seed, quick, target=target, evidence=evidence)
     bench = _Bench(base)
-    plan = _plan(bench, metrics)
+    jobs = _jobs(bench, metrics)
     scores: dict[tuple[View, str], dict[Subject, dict[str, Score]]] = {}
-    with meter("evaluate", sum(len(chosen) for _, _, chosen in plan)) as bar:
+    with meter("evaluate", sum(len(chosen) for _, _, chosen in jobs)) as bar:
         runner = _Runner(bench, ScoreCache(None if cache is None else Path(cache)), bar)
-        for view, subject, chosen in plan:
+        for view, subject, chosen in jobs:
             for key, strata in runner.scores(subject, view, chosen).items():
                 scores.setdefault((view, key), {})[subject] = strata
     if observe is not None:

@@ -12,7 +12,6 @@ from functools import partial
 
 from adapcla.errors import UsageError
 from adapcla.metrics.contract import Metric
-from adapcla.metrics.control import control_scores, divergence, max_gap, mean_gap, rank_correlation
 from adapcla.metrics.curves import accuracy, average_precision, f1, roc_area
 from adapcla.metrics.fidelity import (
     INFINITE,
@@ -43,6 +42,7 @@ from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.tail_swap import swap_scores
+from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, steering_scores
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
 
@@ -205,13 +205,13 @@ METRICS: tuple[Metric, ...] = (
            "Wasserstein distance between codes per visit and those of training.",
            bounds=POSITIVE, unit="codes", sized=True),
     # ---- control ---------------------------------------------------------------------------------------------
-    Metric("control_mae", "control", "down", partial(control_scores, mean_gap, (0.0, 1.0)),
+    Metric("control_mae", "control", "down", partial(steering_scores, mean_gap, (0.0, 1.0)),
            "Mean absolute difference between requested and achieved prevalence."),
-    Metric("control_max_gap", "control", "down", partial(control_scores, max_gap, (0.0, 1.0)),
+    Metric("control_max_gap", "control", "down", partial(steering_scores, max_gap, (0.0, 1.0)),
            "Largest absolute difference between requested and achieved prevalence.", sized=True),
-    Metric("control_jsd", "control", "down", partial(control_scores, divergence, _NATS),
+    Metric("control_jsd", "control", "down", partial(steering_scores, divergence, _NATS),
            "Divergence between requested and achieved prevalence, each scaled to sum to 1.", bounds=_NATS, unit="nats"),
-    Metric("control_spearman", "control", "up", partial(control_scores, rank_correlation, _SIGNED),
+    Metric("control_spearman", "control", "up", partial(steering_scores, rank_correlation, _SIGNED),
            "Rank correlation between requested and achieved prevalence.", bounds=_SIGNED, unit="correlation"),
     # ---- utility ---------------------------------------------------------------------------------------------
     Metric("tstr_acc", "utility", "up", partial(mean_over_labels, balanced_judgements, accuracy),
@@ -300,16 +300,16 @@ METRICS: tuple[Metric, ...] = (
            "Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per code."),
     Metric("membership_reference_auc", "privacy", "down", assessed(partial(model_attack, "reference", auc)),
            "Area under the curve of the membership attack by the model's likelihood per code less that of "
-           "reference models.", unit="AUC", origin="Watson et al., 2022"),
+           "attack models.", unit="AUC", origin="Watson et al., 2022"),
     Metric("membership_reference_caught", "privacy", "down", assessed(partial(model_attack, "reference", caught)),
            "Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per "
-           "code less that of reference models.", origin="Watson et al., 2022"),
+           "code less that of attack models.", origin="Watson et al., 2022"),
     Metric("membership_lira_auc", "privacy", "down", assessed(partial(model_attack, "lira", auc)),
-           "Area under the curve of the membership attack by the likelihood ratio over reference models.",
+           "Area under the curve of the membership attack by the likelihood ratio over attack models.",
            unit="AUC", origin="Carlini et al., 2022"),
     Metric("membership_lira_caught", "privacy", "down", assessed(partial(model_attack, "lira", caught)),
            "Share of members caught at 1 % false alarms by the membership attack by the likelihood ratio over "
-           "reference models.", origin="Carlini et al., 2022"),
+           "attack models.", origin="Carlini et al., 2022"),
     Metric("unique_pair_gap", "privacy", "down", unique_pair_gap,
            "Share of the pairs that one member holds alone which are emitted, less that of the pairs of one control.",
            bounds=_SIGNED),

@@ -12,7 +12,7 @@ from adapcla.report.study import Measured, Study
 from adapcla.report.tables import Line, Table, cell_of, shown
 from adapcla.tables import Cell
 
-_CONTROL = (
+_STEERING = (
     ("control_mae", "all", "gap MAE ↓"),
     ("control_max_gap", "all", "largest gap ↓"),
     ("control_jsd", "all", "JSD ↓"),
@@ -62,18 +62,18 @@ def _overlap(overlap: dict[str, Any]) -> str:
     return f"{overlap['next_visit']:.3f} (somebody else's visit: {'–' if other is None else f'{other:.3f}'})"
 
 
-def control_table(study: Study) -> Table | None:
+def steering_table(study: Study) -> Table | None:
     """Requested against achieved, the tail and utility on the target, for each way of steering; None without any."""
     lines = []
     for row in study.rows:
         for way in study.ways(row):
             where = {"target": way["target"], "mode": way["mode"]}
-            cells = [cell_of(study.measured(row, metric, stratum, **where)) for metric, stratum, _ in _CONTROL]
+            cells = [cell_of(study.measured(row, metric, stratum, **where)) for metric, stratum, _ in _STEERING]
             lines.append(Line((Cell(row), Cell(way["target"]), Cell(_MODES[way["mode"]]), *cells)))
     if not lines:
         return None
     for row in ("lstm", "eva", "synteg", "gpt", "adapcla"):
-        numbers = [paper_number(study.cohort, row, metric, stratum) for metric, stratum, _ in _CONTROL]
+        numbers = [paper_number(study.cohort, row, metric, stratum) for metric, stratum, _ in _STEERING]
         if study.cohort == TRANSFER and any(numbers):
             lines.append(
                 Line((Cell(f"{row} (paper)"), Cell("MIMIC-III"), Cell("–"), *(Cell(shown(x), x) for x in numbers)))
@@ -82,8 +82,8 @@ def control_table(study: Study) -> Table | None:
         "Table 3b of the paper and what it leaves out: how near the generated prevalences came to the requested ones, "
         "and what that did to the tail and to classifiers, judged on the target's own patients."
     )
-    columns = ("method", "target", "way", *(heading for _, _, heading in _CONTROL))
-    return Table("control", "Control without training", caption, columns, tuple(lines))
+    columns = ("method", "target", "way", *(heading for _, _, heading in _STEERING))
+    return Table("control", "Steering without training", caption, columns, tuple(lines))
 
 
 def gate_table(study: Study) -> Table | None:

@@ -148,7 +148,7 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     yield section("fidelity", "Fidelity", tables["fidelity"])
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
-    yield section("control", "Control", cards.control_table(study))
+    yield section("control", "Steering", cards.steering_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
     yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
     yield section("cost", "Cost", cards.cost_table(study))

@@ -1,6 +1,6 @@
 """How it is learned: one loop, its checkpoints and its journal.
 
-Lives here: the only training loop of the project. What differs between methods is a `Plan`.
+Lives here: the only training loop of the project. What differs between methods is an `Objective`.
 May not: know methods by name, draw patients, compute metrics.
 May import: networks, scaffold, records, torch, accelerate and the ground floor.
 """

@@ -1,7 +1,7 @@
 """The training loop, the only one in the project.
 
-Every draw is keyed by seed and step, so the loop carries no state of random numbers: a run that is killed and resumed ends in
-the same bytes as one that was not.
+Every draw is keyed by seed and step, so the loop carries no state of random numbers: a run that is killed and
+resumed ends in the same bytes as one that was not.
 """
 
 from __future__ import annotations

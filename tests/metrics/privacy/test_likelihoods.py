@@ -7,7 +7,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.metrics.contract import ALL, Comparison
-from adapcla.metrics.privacy.likelihoods import NO_MODEL, NO_REFERENCES, model_scores
+from adapcla.metrics.privacy.likelihoods import NO_ATTACK_MODELS, NO_MODEL, model_scores
 from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
 from adapcla.seeds import random_stream
@@ -22,13 +22,13 @@ def _comparison(evidence: dict[str, np.ndarray]) -> Comparison:
 
 
 def _memorised() -> dict[str, np.ndarray]:
-    """Per code the model gives members −1 and controls −3; reference models give all −3, give or take."""
+    """Per code the model gives members −1 and controls −3; attack models give all −3, give or take."""
     noise = random_stream(1, "references").normal(scale=0.1, size=(2, N, 4))
     return {
         "member_log_likelihood": np.full(N, -1.0),
         "control_log_likelihood": np.full(N, -6.0),
-        "member_references": -3.0 + noise[0],
-        "control_references": 2 * (-3.0 + noise[1]),
+        "member_attack_models": -3.0 + noise[0],
+        "control_attack_models": 2 * (-3.0 + noise[1]),
     }
 
 
@@ -45,12 +45,12 @@ def test_likelihoods_are_per_code() -> None:
     assert metric_of("membership_likelihood_auc").compute(_comparison(given))[ALL].value == 0.5
 
 
-def test_without_a_model_or_references_the_reason_is_named() -> None:
+def test_without_a_model_or_attack_models_the_reason_is_named() -> None:
     assert metric_of("membership_lira_auc").compute(_comparison({}))[ALL].reason == NO_MODEL.reason
-    alone = {name: value for name, value in _memorised().items() if "references" not in name}
-    assert metric_of("membership_reference_auc").compute(_comparison(alone))[ALL].reason == NO_REFERENCES.reason
-    few = {name: value[:, :3] if "references" in name else value for name, value in _memorised().items()}
-    assert metric_of("membership_lira_auc").compute(_comparison(few))[ALL].reason == "3 reference models, 4 needed"
+    alone = {name: value for name, value in _memorised().items() if "attack_models" not in name}
+    assert metric_of("membership_reference_auc").compute(_comparison(alone))[ALL].reason == NO_ATTACK_MODELS.reason
+    few = {name: value[:, :3] if "attack_models" in name else value for name, value in _memorised().items()}
+    assert metric_of("membership_lira_auc").compute(_comparison(few))[ALL].reason == "3 attack models, 4 needed"
 
 
 def test_rows_that_do_not_fit_the_cohort_are_refused() -> None:
@@ -62,18 +62,18 @@ def test_rows_that_do_not_fit_the_cohort_are_refused() -> None:
 
 def test_values_that_are_not_numbers_are_refused() -> None:
     given = _memorised()
-    given["control_references"][3, 1] = np.nan
+    given["control_attack_models"][3, 1] = np.nan
     with pytest.raises(InputError, match="1 values not finite"):
         model_scores(_comparison(given), "reference")
 
 
 def test_models_trained_on_the_patient_are_used_where_they_are_told() -> None:
-    """Reference models that saw a patient give −1 per code, others −3: the model's −1 says member."""
+    """Attack models that saw a patient give −1 per code, others −3: the model's −1 says member."""
     included = np.tile([True, True, False, False], (N, 1))
     given = _memorised()
     for side, codes in (("member", 1), ("control", 2)):
         given[f"{side}_included"] = included
-        given[f"{side}_references"] = given[f"{side}_references"] + codes * 2.0 * included
+        given[f"{side}_attack_models"] = given[f"{side}_attack_models"] + codes * 2.0 * included
     scores = model_scores(_comparison(given), "lira")
     assert not isinstance(scores, str)
     assert (scores[0] > 0).all() and (scores[1] < 0).all()

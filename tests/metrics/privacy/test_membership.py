@@ -67,9 +67,9 @@ def test_likelihood_ratio_by_hand() -> None:
 
     At 0 the two laws are equally likely; at 2 the log ratio is ((2 + 2)² − 0)/(2·2) = 4.
     """
-    references = np.array([[-3.0, -1.0, 1.0, 3.0]] * 2)
+    attack_models = np.array([[-3.0, -1.0, 1.0, 3.0]] * 2)
     included = np.array([[False, False, True, True]] * 2)
-    assert likelihood_ratio(np.array([0.0, 2.0]), references, included) == pytest.approx([0.0, 4.0])
+    assert likelihood_ratio(np.array([0.0, 2.0]), attack_models, included) == pytest.approx([0.0, 4.0])
 
 
 def test_without_models_that_knew_the_patient_distance_counts() -> None:
@@ -78,14 +78,14 @@ def test_without_models_that_knew_the_patient_distance_counts() -> None:
     assert found == pytest.approx([2.0 / np.sqrt(4 / 3)])
 
 
-def test_a_patient_in_every_reference_model_does_not_break_the_ratio() -> None:
-    references = np.array([[1.0, 2.0, 3.0, 4.0], [-3.0, -1.0, 1.0, 3.0]])
+def test_a_patient_in_every_attack_model_does_not_break_the_ratio() -> None:
+    attack_models = np.array([[1.0, 2.0, 3.0, 4.0], [-3.0, -1.0, 1.0, 3.0]])
     included = np.array([[True] * 4, [False, False, True, True]])
-    assert np.isfinite(likelihood_ratio(np.array([0.0, 0.0]), references, included)).all()
+    assert np.isfinite(likelihood_ratio(np.array([0.0, 0.0]), attack_models, included)).all()
 
 
-def test_fewer_than_four_reference_models_are_refused() -> None:
-    with pytest.raises(InputError, match="3 reference models"):
+def test_fewer_than_four_attack_models_are_refused() -> None:
+    with pytest.raises(InputError, match="3 attack models"):
         likelihood_ratio(np.zeros(2), np.zeros((2, 3)))
 
 
@@ -94,10 +94,10 @@ def test_the_ratio_reads_members_that_likelihood_alone_does_not() -> None:
     rng = random_stream(3, "lira")
     difficulty = rng.normal(scale=10, size=400)
     included = rng.random((400, 8)) < 0.5
-    references = difficulty[:, None] + included + 0.3 * rng.normal(size=(400, 8))
+    attack_models = difficulty[:, None] + included + 0.3 * rng.normal(size=(400, 8))
     member = np.arange(400) < 200
     target = difficulty + member + 0.3 * rng.normal(size=400)
-    ratio = likelihood_ratio(target, references, included)
+    ratio = likelihood_ratio(target, attack_models, included)
     plain, strong = auc(target[member], target[~member]).value, auc(ratio[member], ratio[~member]).value
     assert plain is not None and plain < 0.65
     assert strong is not None and strong > 0.95

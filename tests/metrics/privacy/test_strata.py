@@ -11,7 +11,7 @@ from adapcla.metrics.privacy.strata import (
     UNIQUE_PAIR,
     Groups,
     assessed,
-    head,
+    first_patients,
     holds_any,
     too_few,
     unassessable,
@@ -78,4 +78,4 @@ def test_holding_any_of_some_codes() -> None:
     cohort = Cohort.of([[["A"], ["R"]], [["B"]], [["R", "C"]]], VOCABULARY)
     assert holds_any(cohort, np.array([False, False, False, True])).tolist() == [True, False, True]
     assert holds_any(cohort.subset([]), np.ones(4, dtype=bool)).tolist() == []
-    assert head(cohort, 9) is cohort
+    assert first_patients(cohort, 9) is cohort

@@ -17,7 +17,7 @@ from scipy import sparse, stats
 from adapcla.metrics.contract import Comparison, Score
 from adapcla.metrics.privacy.distances import code_sets, nearest, neighbours_within
 from adapcla.metrics.privacy.membership import auc, caught
-from adapcla.metrics.privacy.strata import Groups, assessed, by_stratum, head
+from adapcla.metrics.privacy.strata import Groups, assessed, by_stratum, first_patients
 from adapcla.records import Cohort
 from adapcla.records.fingerprints import identities, record_fingerprints
 
@@ -52,9 +52,9 @@ class Attacked:
 
 def patient_features(groups: Groups, n: int) -> dict[str, NDArray[np.float64]]:
     """The attack scores of the first `n` members and then of the first `n` controls; higher says member."""
-    targets = [head(groups.members, n), head(groups.controls, n)]
+    targets = [first_patients(groups.members, n), first_patients(groups.controls, n)]
     x = sparse.vstack([code_sets(cohort) for cohort in targets]).tocsr()
-    y = code_sets(head(groups.synthetic, 4 * groups.most))
+    y = code_sets(first_patients(groups.synthetic, 4 * groups.most))
     to_synthetic = nearest(x, y).distance.astype(np.float64)
     to_real = nearest(x, x, same=True).distance
     crowd = [neighbours_within(x, x, to_real, same=True), neighbours_within(x, y, to_real)]

@@ -9,7 +9,7 @@ from scipy import sparse
 from adapcla.metrics.contract import Comparison, Missing, Score
 from adapcla.metrics.intervals import normal_score
 from adapcla.metrics.privacy.distances import BLOCK, code_sets, overlaps
-from adapcla.metrics.privacy.strata import Groups, Values, assessed, by_stratum, head
+from adapcla.metrics.privacy.strata import Groups, Values, assessed, by_stratum, first_patients
 
 
 def rarest_code(x: sparse.csr_matrix, holders: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -86,10 +86,10 @@ def residual(members: NDArray[np.float64], controls: NDArray[np.float64]) -> Sco
 def attribute_residual(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Rarest codes read off the nearest synthetic patient, members beyond controls: (r_D − r_H)/(1 − r_H)."""
     n = min(groups.n_matched, groups.most)
-    synthetic = code_sets(head(groups.synthetic, 4 * groups.most))
+    synthetic = code_sets(first_patients(groups.synthetic, 4 * groups.most))
     rates, several = [], []
     for cohort in (groups.members, groups.controls):
-        x = code_sets(head(cohort, n))
+        x = code_sets(first_patients(cohort, n))
         hidden = rarest_code(x, groups.holders, groups.keys[:, 0])
         rates.append(read_off(without(x, hidden), hidden, synthetic))
         several.append(np.diff(x.indptr) >= 2)

@@ -9,7 +9,7 @@ from scipy import sparse
 from adapcla.metrics.contract import ALL, Comparison, Score
 from adapcla.metrics.intervals import wilson
 from adapcla.metrics.privacy.distances import aligned_sets, nearest
-from adapcla.metrics.privacy.strata import Groups, assessed, head, too_few
+from adapcla.metrics.privacy.strata import Groups, assessed, first_patients, too_few
 
 #: Patients of each group; HALO's own test draws about as many.
 _MOST = 2_000
@@ -51,7 +51,7 @@ def halo_membership_accuracy(comparison: Comparison, groups: Groups) -> dict[str
     members, controls = groups.matched(_MOST)
     if missing := too_few(members.n_patients, controls.n_patients):
         return {ALL: missing.score}
-    d, h, s = aligned_sets([members, controls, head(groups.synthetic, 4 * groups.most)])
+    d, h, s = aligned_sets([members, controls, first_patients(groups.synthetic, 4 * groups.most)])
     n = 2 * members.n_patients
     value = median_accuracy(nearest(d, s).distance, nearest(h, s).distance)
     return {ALL: Score(value, n, *wilson(value * n, n))}
@@ -63,5 +63,7 @@ def nnaa_privacy_loss(comparison: Comparison, groups: Groups) -> dict[str, Score
     n = min(groups.n_matched, groups.synthetic.n_patients, _MOST)
     if missing := too_few(n, n):
         return {ALL: missing.score}
-    d, h, s = aligned_sets([head(cohort, n) for cohort in (groups.members, groups.controls, groups.synthetic)])
+    d, h, s = aligned_sets(
+        [first_patients(cohort, n) for cohort in (groups.members, groups.controls, groups.synthetic)]
+    )
     return {ALL: Score(adversarial_accuracy(h, s) - adversarial_accuracy(d, s), n)}

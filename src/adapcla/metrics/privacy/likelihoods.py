@@ -1,11 +1,11 @@
-"""Membership attacks on a model: likelihood per code, calibrated by reference models, and LiRA.
+"""Membership attacks on a model: likelihood per code, calibrated by attack models, and LiRA.
 
 Metrics know no generator, so its maker hands the log-likelihoods over in `Comparison.evidence`, one row per patient of
 the training cohort ("member_") and of the control cohort ("control_"), in the cohorts' order:
 
 - `member_log_likelihood`, `control_log_likelihood`: under the model that made the synthetic patients; shape (n,)
-- `member_references`, `control_references`: under the reference models, one column per model; shape (n, models)
-- `member_included`, `control_included`: whether the reference model was trained on the patient; optional,
+- `member_attack_models`, `control_attack_models`: under the attack models, one column per model; shape (n, models)
+- `member_included`, `control_included`: whether the attack model was trained on the patient; optional,
   shape (n, models)
 """
 
@@ -20,7 +20,7 @@ from adapcla.errors import InputError
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.privacy.copies import entries_per_patient
 from adapcla.metrics.privacy.membership import (
-    FEWEST_REFERENCES,
+    FEWEST_ATTACK_MODELS,
     calibrated,
     likelihood_per_code,
     likelihood_ratio,
@@ -29,7 +29,7 @@ from adapcla.metrics.privacy.strata import Groups, Values, by_stratum
 
 SIDES = ("member", "control")
 NO_MODEL = Missing("no likelihoods were given: this attack needs the model that made the synthetic patients")
-NO_REFERENCES = Missing("no reference models were given")
+NO_ATTACK_MODELS = Missing("no attack models were given")
 
 
 def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64]] | Missing:
@@ -42,7 +42,7 @@ def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64
     >>> [scores.tolist() for scores in model_scores(pair, "likelihood")]
     [[-2.0, -1.0], [-2.0, -1.0]]
     >>> model_scores(pair, "lira").reason
-    'no reference models were given'
+    'no attack models were given'
     """
     given = comparison.evidence
     if any(f"{side}_log_likelihood" not in given for side in SIDES):
@@ -55,21 +55,21 @@ def model_scores(comparison: Comparison, attack: str) -> list[NDArray[np.float64
     ]
     if attack == "likelihood":
         return targets
-    if any(f"{side}_references" not in given for side in SIDES):
-        return NO_REFERENCES
-    references = [
-        _rows(given, f"{side}_references", len(size)) / np.maximum(size, 1)[:, None]
+    if any(f"{side}_attack_models" not in given for side in SIDES):
+        return NO_ATTACK_MODELS
+    by_attack_model = [
+        _rows(given, f"{side}_attack_models", len(size)) / np.maximum(size, 1)[:, None]
         for side, size in zip(SIDES, sizes, strict=True)
     ]
     if attack == "reference":
-        return [calibrated(target, reference) for target, reference in zip(targets, references, strict=True)]
-    if references[0].shape[1] < FEWEST_REFERENCES:
-        return Missing(f"{references[0].shape[1]} reference models, {FEWEST_REFERENCES} needed")
+        return [calibrated(target, models) for target, models in zip(targets, by_attack_model, strict=True)]
+    if by_attack_model[0].shape[1] < FEWEST_ATTACK_MODELS:
+        return Missing(f"{by_attack_model[0].shape[1]} attack models, {FEWEST_ATTACK_MODELS} needed")
     included = None
     if all(f"{side}_included" in given for side in SIDES):
         included = np.concatenate([np.asarray(given[f"{side}_included"], dtype=bool) for side in SIDES])
     # Both groups share one variance: an attacker does not know who is who.
-    ratios = likelihood_ratio(np.concatenate(targets), np.concatenate(references), included)
+    ratios = likelihood_ratio(np.concatenate(targets), np.concatenate(by_attack_model), included)
     return [ratios[: len(targets[0])], ratios[len(targets[0]) :]]
 
 

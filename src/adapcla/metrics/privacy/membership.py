@@ -16,8 +16,8 @@ from adapcla.metrics.intervals import normal_score, wilson
 
 #: False alarms among controls at which the share of caught members is reported.
 FALSE_ALARMS = 0.01
-#: Reference models below which per-patient means are too rough.
-FEWEST_REFERENCES = 4
+#: Attack models below which per-patient means are too rough.
+FEWEST_ATTACK_MODELS = 4
 
 
 def auc(members: NDArray[np.float64], controls: NDArray[np.float64], halves: bool = False) -> Score:
@@ -63,43 +63,43 @@ def likelihood_per_code(log_likelihoods: NDArray[np.float64], n_codes: NDArray[n
     return np.asarray(log_likelihoods, dtype=np.float64) / np.maximum(n_codes, 1)
 
 
-def calibrated(target: NDArray[np.float64], references: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Attack C: the model's likelihood per code less the mean of the reference models', which know the law only.
+def calibrated(target: NDArray[np.float64], attack_models: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Attack C: the model's likelihood per code less the mean of the attack models', which know the law only.
 
     >>> calibrated(np.array([-1.0]), np.array([[-2.0, -4.0]])).tolist()
     [2.0]
     """
-    return np.asarray(target) - np.asarray(references).mean(axis=1)
+    return np.asarray(target) - np.asarray(attack_models).mean(axis=1)
 
 
 def likelihood_ratio(
-    target: NDArray[np.float64], references: NDArray[np.float64], included: NDArray[np.bool_] | None = None
+    target: NDArray[np.float64], attack_models: NDArray[np.float64], included: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """Attack D (LiRA, Carlini et al., 2022): is the target's likelihood like that of models with or without x?
 
-    `references` holds one column a reference model; `included` says which of them were trained on the patient.
+    `attack_models` holds one column per attack model; `included` says which of them were trained on the patient.
     Normal laws with each patient's own means and one pooled variance for all. Without models that were trained on
     the patient, the distance from the models without, in standard deviations.
 
-    >>> references = np.array([[-3.0, -1.0, 1.0, 3.0], [1.0, 3.0, -3.0, -1.0]])
+    >>> attack_models = np.array([[-3.0, -1.0, 1.0, 3.0], [1.0, 3.0, -3.0, -1.0]])
     >>> included = np.array([[False, False, True, True], [True, True, False, False]])
-    >>> likelihood_ratio(np.array([2.0, -2.0]), references, included).round(6).tolist()
+    >>> likelihood_ratio(np.array([2.0, -2.0]), attack_models, included).round(6).tolist()
     [4.0, -4.0]
     >>> likelihood_ratio(np.array([1.0]), np.array([[-1.0, -1.0, 1.0, 1.0]])).round(3).tolist()
     [0.866]
     """
-    references = np.asarray(references, dtype=np.float64)
-    if references.shape[1] < FEWEST_REFERENCES:
+    attack_models = np.asarray(attack_models, dtype=np.float64)
+    if attack_models.shape[1] < FEWEST_ATTACK_MODELS:
         raise InputError(
-            f"{references.shape[1]} reference models",
-            expected=f"at least {FEWEST_REFERENCES}",
-            remedy="train more reference models, or use the calibrated attack",
+            f"{attack_models.shape[1]} attack models",
+            expected=f"at least {FEWEST_ATTACK_MODELS}",
+            remedy="train more attack models, or use the calibrated attack",
         )
-    inside = np.zeros(references.shape, dtype=bool) if included is None else np.asarray(included, dtype=bool)
-    mean_out, out_spread = _means(references, ~inside)
+    inside = np.zeros(attack_models.shape, dtype=bool) if included is None else np.asarray(included, dtype=bool)
+    mean_out, out_spread = _means(attack_models, ~inside)
     if not inside.any():
         return (target - mean_out) / out_spread
-    mean_in, in_spread = _means(references, inside)
+    mean_in, in_spread = _means(attack_models, inside)
     return stats.norm.logpdf(target, mean_in, in_spread) - stats.norm.logpdf(target, mean_out, out_spread)
 
 

@@ -107,7 +107,7 @@ class Groups:
     def matched(self, limit: int | None = None) -> tuple[Cohort, Cohort]:
         """Members and controls, cut to the same number (and to `limit`)."""
         n = self.n_matched if limit is None else min(self.n_matched, limit)
-        return head(self.members, n), head(self.controls, n)
+        return first_patients(self.members, n), first_patients(self.controls, n)
 
     def masks(self) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """For each stratum, which members and which controls are in it."""
@@ -120,10 +120,10 @@ class Groups:
         }
 
 
-def head(cohort: Cohort, n: int) -> Cohort:
+def first_patients(cohort: Cohort, n: int) -> Cohort:
     """The first `n` patients of a cohort.
 
-    >>> head(Cohort.of([[["A"]], [["B"]]]), 1).n_patients
+    >>> first_patients(Cohort.of([[["A"]], [["B"]]]), 1).n_patients
     1
     """
     return cohort if n >= cohort.n_patients else cohort.subset(np.arange(n, dtype=np.int64))

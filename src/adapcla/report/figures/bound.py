@@ -24,7 +24,7 @@ def bound_against_error(flows: Sequence[Flow]) -> tuple[Figure, str]:
             axis.plot(progress, run.bound(run.path_curvature), color=PALETTE[0], label="theorem")
             axis.set(yscale="log", xlabel="progress", xlim=(0, 1))
             share = float((run.radius / run.bound(run.path_curvature)).max())
-            axis.set_title(f"{run.plan.name}\nuses at most {100 * share:.2g} %", fontsize=9)
+            axis.set_title(f"{run.schedule.name}\nuses at most {100 * share:.2g} %", fontsize=9)
             axis.margins(y=0.15)
         for spare in axes.ravel()[len(flows) :]:
             spare.set_axis_off()

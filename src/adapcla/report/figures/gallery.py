@@ -15,8 +15,8 @@ from adapcla.files import read_json
 from adapcla.metrics import Reference
 from adapcla.records import Cohort
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
-from adapcla.report.figures.control import requested_against_achieved
 from adapcla.report.figures.longtail import longtail
+from adapcla.report.figures.steering import requested_against_achieved
 from adapcla.report.folder import SUMMARY
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import gain, side
@@ -96,7 +96,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _memory_pictures(study)
-    yield from _control_pictures(study, train)
+    yield from _steering_pictures(study, train)
     yield from _analysis_pictures(study)
 
 
@@ -169,7 +169,7 @@ def _memory_pictures(study: Study) -> Iterator[Picture]:
         yield Picture("memory", "privacy", "Memory against the tail", caption, drawn)
 
 
-def _control_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
+def _steering_pictures(study: Study, train: Cohort) -> Iterator[Picture]:
     """Requested against achieved prevalence for each steered row and target; schedules beside the analysis."""
     for row in study.rows:
         ways = study.ways(row)

@@ -24,13 +24,13 @@ def schedule_curves(names: Sequence[str] = NAMED) -> tuple[Figure, str]:
     styles = ("-", "--", "-.", ":")
     with panels(1, 1, width=6.4, height=3.0) as (figure, axes):
         for number, name in enumerate(names):
-            plan = schedule(name)
+            curve = schedule(name)
             axes[0, 0].plot(
                 progress,
-                [plan.weight(float(p)) for p in progress],
+                [curve.weight(float(p)) for p in progress],
                 color=PALETTE[number % len(PALETTE)],
                 linestyle=styles[number % len(styles)],
-                label=plan.name,
+                label=curve.name,
             )
         axes[0, 0].set(xlabel="progress of training", ylabel="weight of the scaffold", ylim=(-0.04, 1.08), xlim=(0, 1))
         axes[0, 0].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -114,7 +114,7 @@ def _patients(block: Block, keys: list[str], tag: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _head(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
+def _opening(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
     """The opening of a resource up to its id."""
     return _json({"resourceType": resource, **tag, **more})[:-1] + ',"id":"'
 
@@ -122,11 +122,11 @@ def _head(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
 def _encounters(block: Block, tag: dict[str, Any], options: ExportOptions) -> list[str]:
     """The Encounter resources of a block."""
     days = np.datetime_as_string(block.dates)
-    head = _head("Encounter", tag, {"status": "finished", "class": _CLASSES[options.visit_type]})
+    opening = _opening("Encounter", tag, {"status": "finished", "class": _CLASSES[options.visit_type]})
     middle = '","subject":{"reference":"Patient/p'
     start, end = '"},"period":{"start":"', '","end":"'
     who = block.patient_of_visit + FIRST_ID
-    return _joined(head + "v", block.visits + FIRST_ID, middle, who, start, days, end, days, '"}}')
+    return _joined(opening + "v", block.visits + FIRST_ID, middle, who, start, days, end, days, '"}}')
 
 
 def _coded(
@@ -141,7 +141,7 @@ def _coded(
     visit = block.cohort.visit_of_entry[chosen]
     code = pa.array(concepts, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
     return _joined(
-        _head(RESOURCES[domain][0], tag, fields) + "e",
+        _opening(RESOURCES[domain][0], tag, fields) + "e",
         chosen + before + 1,
         '","subject":{"reference":"Patient/p',
         block.patient_of_visit[visit] + FIRST_ID,

@@ -1,6 +1,6 @@
 """The planted world: made-up patients under a law whose every probability is known.
 
-It is the ground truth of tests and analyses, and a world of another law seed is their negative control: the same codes,
+It is the ground truth of tests and analyses, and a world of another law seed is their counter-example: the same codes,
 names and target prevalences with another structure.
 """
 
@@ -41,16 +41,16 @@ def law(codes: int = 3000, population: str = "base", law_seed: int = LAW_SEED) -
     """
     if population not in POPULATIONS:
         raise UsageError(f"population {population!r}: expected one of {', '.join(POPULATIONS)}")
-    plan = layout(codes)
-    world = structure(plan, law_seed)
+    code_layout = layout(codes)
+    world = structure(code_layout, law_seed)
     # The rates are those of the base population: a shift moves prevalences, it is not balanced away.
-    rates = balanced(world, plan)
-    log_odds = moved_log_odds(world, plan, law_seed)
+    rates = balanced(world, code_layout)
+    log_odds = moved_log_odds(world, code_layout, law_seed)
     if population == "base":
         log_odds = np.zeros_like(log_odds)
     if population == "deep":
-        world = rewired(world, plan, law_seed)
-    return Law(plan, world, rates, log_odds, population, law_seed)
+        world = rewired(world, code_layout, law_seed)
+    return Law(code_layout, world, rates, log_odds, population, law_seed)
 
 
 def simulate(
@@ -116,9 +116,9 @@ def tripwire_codes(codes: int = 3000, n: int = 1) -> list[list[list[str]]]:
     >>> [[len(visit) for visit in patient] for patient in tripwire_codes(codes=60, n=1)]
     [[6, 6]]
     """
-    plan = layout(codes)
-    tokens = plan.vocabulary.tokens
-    return [[[tokens[c] for c in visit] for visit in patient] for patient in marked_codes(plan, n).tolist()]
+    code_layout = layout(codes)
+    tokens = code_layout.vocabulary.tokens
+    return [[[tokens[c] for c in visit] for visit in patient] for patient in marked_codes(code_layout, n).tolist()]
 
 
 def _joined(parts: list[Drawn]) -> Drawn:

@@ -8,7 +8,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import spearmanr
 
 from adapcla.metrics.contract import ALL, Comparison, Score
-from adapcla.metrics.control import divergence, max_gap, mean_gap, rank_correlation
+from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation
 from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.records import Cohort, Prevalence
 

@@ -1,4 +1,4 @@
-"""The control suite: how near a generated population came to the prevalence that was asked for."""
+"""The suite `control`: how near a steered population came to the requested prevalence."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rank_correlation(requested: _Shares, achieved: _Shares) -> float:
     return float(np.clip(np.corrcoef(one, two)[0, 1], -1.0, 1.0))
 
 
-def control_scores(
+def steering_scores(
     measure: Callable[[_Shares, _Shares], float], bounds: tuple[float, float], comparison: Comparison
 ) -> dict[str, Score]:
     """One measure over all codes with a request, over those that can be judged alone, and over head, mid and tail."""

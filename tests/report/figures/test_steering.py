@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapcla.records import Prevalence
-from adapcla.report.figures.control import requested_against_achieved
+from adapcla.report.figures.steering import requested_against_achieved
 
 
 def test_a_panel_a_mode_and_a_point_a_code() -> None:
