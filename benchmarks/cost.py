@@ -32,7 +32,7 @@ from adapcla.machine import peak_memory_mb
 from adapcla.metrics.intervals import mean_half
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 

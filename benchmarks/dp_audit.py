@@ -49,8 +49,8 @@ from adapcla.seeds import random_stream as stream
 from adapcla.sources.planted import simulate
 from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of
-from adapcla.training.ghost import clipped_by_norms
-from adapcla.training.private import PrivateStep, clipped_one_by_one
+from adapcla.training.ghost_clipping import clipped_by_norms
+from adapcla.training.private_step import PrivateStep, clipped_one_by_one
 
 NETWORK: dict[str, Any] = {"layers": 1, "heads": 4, "schedule": "none", "use_days": False, "use_attributes": False}
 CLAIMS = (1.0, 8.0)

@@ -22,8 +22,8 @@ from speed import prepared, zipf_cohort
 from torch import nn
 
 from adapcla.networks.objective import Moment
-from adapcla.training.ghost import clipped_by_norms
-from adapcla.training.private import clipped_one_by_one
+from adapcla.training.ghost_clipping import clipped_by_norms
+from adapcla.training.private_step import clipped_one_by_one
 
 MOMENT = Moment(1, 10, 1)
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from adapcla.records import Cohort
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.sources import planted
 
 LIMIT = 4 << 30

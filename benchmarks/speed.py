@@ -32,7 +32,7 @@ from adapcla.generators.sampling import BLOCK
 from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from adapcla.analysis.probed_fit import Probed, probed_fit
 from adapcla.analysis.probes import ProbeSet, probe_set
-from adapcla.analysis.probing import Probed, probed_fit
 from adapcla.records.split import Split
 from adapcla.sources import planted
 

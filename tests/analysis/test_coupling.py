@@ -6,8 +6,8 @@ import pytest
 
 from adapcla.analysis.coupling import correlation_table, eigenvalue_table, similarity_table
 from adapcla.analysis.kernel import label_kernel
+from adapcla.analysis.probed_fit import probed_fit
 from adapcla.analysis.probes import ProbeKind
-from adapcla.analysis.probing import probed_fit
 from adapcla.generators.model import seen_records
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from adapcla.analysis.probing import probed_fit
+from adapcla.analysis.probed_fit import probed_fit
 from adapcla.analysis.schedules import (
     FAMILY,
     PAPER,

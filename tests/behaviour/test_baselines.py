@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from adapcla.generators.generator import Generator
 from adapcla.generators.methods import METHODS, generator_for
 from adapcla.records import Cohort
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.records.split import Split
 from adapcla.sources import planted
 

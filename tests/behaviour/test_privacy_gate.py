@@ -17,7 +17,7 @@ from adapcla.metrics.privacy import LIMITS, GateLine, gate
 from adapcla.metrics.privacy.strata import holds_any
 from adapcla.metrics.table import metric_of
 from adapcla.records import Code, Cohort, Vocabulary
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream
 from adapcla.sources import planted
 

@@ -12,7 +12,7 @@ import pytest
 
 from adapcla.errors import InterruptedRun
 from adapcla.generators import generator_for, shards
-from adapcla.generators.runs import train_run
+from adapcla.generators.run_folder import train_run
 from adapcla.generators.sampling import BLOCK
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -31,7 +31,7 @@ PATIENTS = 3 * BLOCK + 17
 TRAIN = f"""
 import sys
 from adapcla.generators import generator_for
-from adapcla.generators.runs import train_run
+from adapcla.generators.run_folder import train_run
 from adapcla.sources import planted
 train, valid, _ = planted.simulate(patients=260, codes=60, seed=1).split(seed=4)
 for folder in sys.argv[1:]:

@@ -34,7 +34,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
-    monkeypatch.setattr("adapcla.report.folder.save_both", empty)
+    monkeypatch.setattr("adapcla.report.analysis_folder.save_both", empty)
     monkeypatch.setattr("adapcla.report.page.write_page", lambda studies, path: path)
 
 

@@ -16,13 +16,13 @@ from adapcla.files import read_json
 from adapcla.generators import Generator, generator_for, load
 from adapcla.generators.methods import METHODS
 from adapcla.generators.privacy import bounded_counts, noised_law, noised_prevalence, public_prior, smoothed
-from adapcla.generators.runs import train_run
+from adapcla.generators.run_folder import train_run
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.batch import Records
 from adapcla.records import Cohort
 from adapcla.records.split import Split
 from adapcla.seeds import random_stream as stream
-from adapcla.training.private import SECRET
+from adapcla.training.private_step import SECRET
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("opacus") is None, reason="opacus is not installed: pip install 'adapcla[dp]'"

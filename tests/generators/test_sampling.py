@@ -8,7 +8,7 @@ import numpy as np
 
 from adapcla.generators import Generator
 from adapcla.generators.attributes import AttributeLaw
-from adapcla.generators.rolling import Rolled
+from adapcla.generators.rollout import Rolled
 from adapcla.generators.sampling import SampleRule, cohort_of
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from adapcla.analysis.histories import next_visits
 from adapcla.generators import generator_for
+from adapcla.report.analysis_folder import ResultFolder
 from adapcla.report.case_pages import REAL, write_code_page, write_examples, write_neighbours
-from adapcla.report.folder import ResultFolder
 from adapcla.sources import planted
 
 

@@ -23,8 +23,8 @@ from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment, Objective
 from adapcla.records import Cohort
 from adapcla.sources import planted
-from adapcla.training.ghost import applies, losses_and_norms, own_starts
-from adapcla.training.private import PrivateStep
+from adapcla.training.ghost_clipping import applies, losses_and_norms, own_starts
+from adapcla.training.private_step import PrivateStep
 
 if importlib.util.find_spec("opacus") is None:
     pytest.skip("opacus is not installed: pip install 'adapcla[dp]'", allow_module_level=True)

@@ -17,7 +17,7 @@ from adapcla.analysis.trajectories import Trajectory, require_one_shot
 from adapcla.errors import InputError
 from adapcla.generators.generator import Generator
 from adapcla.generators.model import seen_records
-from adapcla.metrics.contexts import top_neighbours
+from adapcla.metrics.neighbours import top_neighbours
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.records import Cohort
 from adapcla.tables import Table

@@ -52,7 +52,7 @@ def train(
 ) -> None:
     """Fit a method to the train part, watched on the valid part; test and control patients are never looked at."""
     from adapcla.generators.methods import generator_for
-    from adapcla.generators.runs import outcome, train_run
+    from adapcla.generators.run_folder import outcome, train_run
     from adapcla.records.parts import parts_at
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adapcla import files
+from adapcla.analysis.probed_fit import NEVER, probed_fit
 from adapcla.analysis.probes import probe_set
-from adapcla.analysis.probing import NEVER, probed_fit
 from adapcla.analysis.saved_trajectory import SavedTrajectory, open_trajectory, save_trajectory
 from adapcla.analysis.schedules import FAMILY, schedule_tables
 from adapcla.analysis.trajectories import require_one_shot
@@ -128,7 +128,7 @@ class Subject:
 
     def analyse(self, part: str) -> None:
         """Do one analysis in its folder, and say what is worth telling."""
-        from adapcla.report.folder import ResultFolder
+        from adapcla.report.analysis_folder import ResultFolder
 
         with making(self.folder / part, self.key(part)):
             shutil.rmtree(self.folder / part, ignore_errors=True)

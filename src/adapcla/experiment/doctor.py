@@ -117,7 +117,7 @@ def _keeps_patients(folder: Path) -> str:
 
 def _resumes(folder: Path) -> str:
     from adapcla.generators import generator_for
-    from adapcla.generators.runs import train_run
+    from adapcla.generators.run_folder import train_run
     from adapcla.records import Cohort
 
     train, valid, _ = Cohort.open(folder / "cohort").split()

@@ -15,7 +15,7 @@ from adapcla.experiment.folder import is_done, making
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
 from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import generator_for
-from adapcla.generators.runs import ASKED, OUTCOME, train_run
+from adapcla.generators.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generators.shards import write_sample
 from adapcla.generators.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory

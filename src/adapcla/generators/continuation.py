@@ -12,7 +12,7 @@ from scipy import sparse
 
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
-from adapcla.generators.rolling import Rolled, joined, roll
+from adapcla.generators.rollout import Rolled, joined, roll
 from adapcla.generators.sampling import cohort_of, draw_rule
 from adapcla.networks.batch import Records
 from adapcla.networks.draws import Noise

@@ -23,7 +23,7 @@ from adapcla.networks.batch import Records
 from adapcla.records import Cohort, Prevalence
 from adapcla.seeds import random_stream
 from adapcla.training.accounting import Account, account_for
-from adapcla.training.private import PrivateStep, secret_of
+from adapcla.training.private_step import PrivateStep, secret_of
 
 #: Share of the squared bound on a patient's counts that is for attributes, where there are codes to count too.
 _FOR_ATTRIBUTES = 0.1

@@ -11,10 +11,10 @@ import torch
 
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
-from adapcla.generators.rolling import BLOCK, Rolled, blocks, joined
+from adapcla.generators.rollout import BLOCK, Rolled, blocks, joined
 from adapcla.networks.contract import DrawRule
 from adapcla.records import Attribute, Cohort
-from adapcla.records.runs import since_first, starts_of
+from adapcla.records.offsets import since_first, starts_of
 from adapcla.scaffold import Steering
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import meter
 from adapcla.generators.model import Model
-from adapcla.generators.rolling import BLOCK, Rolled, joined
+from adapcla.generators.rollout import BLOCK, Rolled, joined
 from adapcla.generators.sampling import SampleRule, cohort_of, sample_card, stream
 from adapcla.records import Cohort, store
 from adapcla.scaffold import Steering

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import wasserstein_distance
 
-from adapcla.metrics.contexts import Neighbours
 from adapcla.metrics.contract import ALL, Comparison, Real, Score
 from adapcla.metrics.intervals import counts_without_groups, groups_of, jackknife_score, ratio_scores
+from adapcla.metrics.neighbours import Neighbours
 from adapcla.metrics.ngrams import KINDS, Agreement, agreement, places
 from adapcla.metrics.plausibility import domain_strata, tail_strata
 from adapcla.records import Cohort

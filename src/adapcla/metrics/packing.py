@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 
 
 @dataclass(frozen=True, eq=False)

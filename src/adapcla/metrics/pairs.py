@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.records import Cohort
-from adapcla.records.runs import ranges
+from adapcla.records.offsets import ranges
 
 #: Pairs listed at a time, so that memory does not grow with the cohort.
 _BLOCK = 4_000_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.metrics.contexts import Contexts, Neighbours
 from adapcla.metrics.contract import ALL, Comparison, Missing, Real, Score
 from adapcla.metrics.intervals import counts_without_groups, jackknife_interval, ratio_scores
+from adapcla.metrics.neighbours import Contexts, Neighbours
 from adapcla.metrics.pairs import cooccurrence, visit_pairs, visits_with_neighbours
 from adapcla.records import Cohort
 from adapcla.records.strata import BANDS, TAIL_CUTS

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream
 
 #: Times that empty visits are drawn again before they are given one code each.

@@ -31,8 +31,8 @@ from adapcla.metrics.fidelity import (
 from adapcla.metrics.plausibility import LOG2, context_scores, pair_scores
 from adapcla.metrics.privacy.attacks import attack_auc, membership_auc, membership_caught
 from adapcla.metrics.privacy.attributes import attribute_residual
-from adapcla.metrics.privacy.comparability import halo_membership_accuracy, nnaa_privacy_loss
 from adapcla.metrics.privacy.copies import copy_excess, near_copy_excess, rare_copy_excess, run_excess
+from adapcla.metrics.privacy.distance_tests import halo_membership_accuracy, nnaa_privacy_loss
 from adapcla.metrics.privacy.likelihoods import model_attack
 from adapcla.metrics.privacy.membership import auc, caught
 from adapcla.metrics.privacy.pairs_gap import tail_pair_seen_gap, unique_pair_gap

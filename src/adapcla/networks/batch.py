@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.networks.lines import AttentionLines, attention_lines
+from adapcla.networks.attention_lines import AttentionLines, attention_lines
 from adapcla.records import Cohort
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 
 
 class LengthGroup(NamedTuple):

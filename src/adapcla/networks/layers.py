@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adapcla.networks.attention_lines import AttentionLines, Lines
 from adapcla.networks.batch import Batch
-from adapcla.networks.lines import AttentionLines, Lines
 
 #: Upper edges of the day-gap buckets: 0, 1, 2, 3, 7, 14 … days; the last bucket is open.
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)

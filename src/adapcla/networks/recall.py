@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from adapcla.errors import UsageError
 from adapcla.networks.batch import Batch
 from adapcla.networks.layers import CodeTable
-from adapcla.records.runs import ranges
+from adapcla.records.offsets import ranges
 
 #: What is known of a code that was there before: that it was, whether in the last visit, and in what share of visits.
 N_FACTS = 3

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adapcla.networks.attention_lines import AttentionLines, attention_lines
 from adapcla.networks.batch import Batch
 from adapcla.networks.layers import CausalLayer, CausalTrunk
-from adapcla.networks.lines import AttentionLines, attention_lines
 
 #: Tokens that a new cache has room for.
 _ROOM = 64

@@ -16,9 +16,9 @@ from scipy import sparse
 from adapcla.errors import InputError
 from adapcla.records import invariants, store
 from adapcla.records.attribute import Attribute
+from adapcla.records.offsets import ranges, run_sums, since_first, starts_of
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
-from adapcla.records.runs import ranges, run_sums, since_first, starts_of
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
 from adapcla.records.strata import Strata
 from adapcla.records.vocabulary import Code, Vocabulary

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records.cohort import Cohort
-from adapcla.records.runs import run_sums
+from adapcla.records.offsets import run_sums
 from adapcla.records.vocabulary import Vocabulary
 from adapcla.seeds import keyed_uniform, stream_key
 

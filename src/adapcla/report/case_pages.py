@@ -9,9 +9,9 @@ from adapcla.analysis.trajectories import Trajectory
 from adapcla.console import say
 from adapcla.generators import Generator
 from adapcla.records import Cohort, Strata
+from adapcla.report.analysis_folder import ResultFolder
 from adapcla.report.figures.cases import example_figure, neighbour_overlap
 from adapcla.report.figures.dynamics import code_trend
-from adapcla.report.folder import ResultFolder
 
 #: Where single real patients go: the name says what it holds, and the page of an experiment leaves folders out.
 REAL = "examples-of-real-patients"

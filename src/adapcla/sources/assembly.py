@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
 from adapcla.records.icd import ICD9, ICD10
-from adapcla.records.runs import since_first, starts_of
+from adapcla.records.offsets import since_first, starts_of
 from adapcla.records.vocabulary import CODE_PATTERN
 from adapcla.sources.contract import Options
 from adapcla.sources.workbench import Workbench

@@ -16,7 +16,7 @@ import numpy as np
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
 from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category, has_form, system_of, undotted
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 
 LEVELS = ("full", "category", "ccs")
 #: Share of bare codes that must have a revision's form before they are taken for it.

@@ -29,7 +29,7 @@ from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.device import chosen_device, computing_on
 from adapcla.training.journal import Journal
-from adapcla.training.private import PrivateStep
+from adapcla.training.private_step import PrivateStep
 from adapcla.training.processes import processes
 
 

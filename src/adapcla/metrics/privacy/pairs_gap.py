@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.contexts import Neighbours
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.intervals import normal_score
+from adapcla.metrics.neighbours import Neighbours
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, sum_error
 from adapcla.metrics.privacy.strata import RARE, Groups, assessed, too_few

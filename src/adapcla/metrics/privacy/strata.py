@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.contexts import Neighbours
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
+from adapcla.metrics.neighbours import Neighbours
 from adapcla.metrics.pairs import PairSet
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs
 from adapcla.records import Cohort

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from adapcla.files import read_json
 from adapcla.metrics import Reference
 from adapcla.records import Cohort
+from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.steering import requested_against_achieved
-from adapcla.report.folder import SUMMARY
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import gain, side
 from adapcla.scaffold.schedule import SCHEDULES

@@ -13,7 +13,7 @@ import numpy as np
 
 from adapcla.errors import UsageError
 from adapcla.records import Attribute, Cohort, Kind, Origin
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.sources.planted.balance import MOST_VISITS, balanced
 from adapcla.sources.planted.chances import History
 from adapcla.sources.planted.draw import CHUNK, Drawn, Sampler

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import poisson
 
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import keyed_uniform, stream_key
 from adapcla.sources.planted.chances import Chances, History, tilted
 from adapcla.sources.planted.structure import GROUP_SHARE

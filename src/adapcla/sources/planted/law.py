@@ -11,7 +11,7 @@ from scipy import sparse
 
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Cohort, Prevalence
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.sources.planted.chances import Chances, History
 from adapcla.sources.planted.draw import Sampler
 from adapcla.sources.planted.structure import BIRTH_BANDS, GROUP_SHARE, SEXES

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream
 from adapcla.sources.planted.draw import Drawn
 from adapcla.sources.planted.names import Layout

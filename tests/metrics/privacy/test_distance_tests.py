@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from adapcla.metrics.contract import ALL, Comparison
-from adapcla.metrics.privacy.comparability import adversarial_accuracy, median_accuracy
+from adapcla.metrics.privacy.distance_tests import adversarial_accuracy, median_accuracy
 from adapcla.metrics.privacy.gate import LIMITS
 from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort, Vocabulary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapcla.records.runs import ranges, run_sums, since_first, starts_of
+from adapcla.records.offsets import ranges, run_sums, since_first, starts_of
 
 
 def test_starts_and_ranges_by_hand():

@@ -9,7 +9,7 @@ import pytest
 from adapcla.errors import ExistsError, InterruptedRun
 from adapcla.files import read_json
 from adapcla.generators import generator_for, load
-from adapcla.generators.runs import train_run
+from adapcla.generators.run_folder import train_run
 from adapcla.records.split import Split
 from adapcla.training.loop import Loop
 

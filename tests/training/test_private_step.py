@@ -23,7 +23,7 @@ from adapcla.sources import planted
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.loop import Loop
-from adapcla.training.private import SECRET, PrivateStep, clip_factor, clipped_one_by_one, one_gradient, secret_of
+from adapcla.training.private_step import SECRET, PrivateStep, clip_factor, clipped_one_by_one, one_gradient, secret_of
 from adapcla.training.processes import Processes
 
 pytestmark = pytest.mark.skipif(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from adapcla.analysis.probing import probed_fit
+from adapcla.analysis.probed_fit import probed_fit
 
 
 def test_a_watched_fit_uses_its_whole_budget(world, probes):

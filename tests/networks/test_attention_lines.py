@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.networks.lines import SHARED, attention_lines
+from adapcla.networks.attention_lines import SHARED, attention_lines
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=60)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import AdapclaError
 from adapcla.generators.attributes import AttributeLaw
-from adapcla.generators.rolling import BLOCK, blocks, joined, roll
+from adapcla.generators.rollout import BLOCK, blocks, joined, roll
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise
 

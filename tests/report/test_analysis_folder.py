@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from adapcla.errors import ExistsError
-from adapcla.report.folder import ResultFolder
+from adapcla.report.analysis_folder import ResultFolder
 from adapcla.report.style import panels
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 
 #: Slots of a line that several records share.
 SHARED = 16

@@ -16,8 +16,8 @@ from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment, ScaffoldedLikelihood
 from adapcla.records import Cohort
 from adapcla.sources import planted
-from adapcla.training.ghost import applies, clipped_by_norms, losses_and_norms, own_starts
-from adapcla.training.private import clipped_one_by_one, one_gradient
+from adapcla.training.ghost_clipping import applies, clipped_by_norms, losses_and_norms, own_starts
+from adapcla.training.private_step import clipped_one_by_one, one_gradient
 
 _SMALL = {"width": 16, "layers": 2, "heads": 2, "dropout": 0.0}
 _MOMENT = Moment(1, 10, 1)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.spatial.distance import jensenshannon
 
-from adapcla.metrics.contexts import Contexts, top_neighbours
+from adapcla.metrics.neighbours import Contexts, top_neighbours
 
 counts = arrays(np.int64, (4, 5), elements=st.integers(0, 9))
 

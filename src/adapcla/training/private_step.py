@@ -23,7 +23,7 @@ from adapcla.networks.objective import Moment, Objective
 from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
-from adapcla.training.ghost import clipped_by_norms
+from adapcla.training.ghost_clipping import clipped_by_norms
 
 #: The file of a run that holds its secret; it goes when the run is complete, and is never part of a model.
 SECRET = ".private.json"

@@ -14,7 +14,7 @@ from adapcla.generators.generator import Generator, load
 from adapcla.machine import peak_memory_mb
 from adapcla.records import Cohort
 from adapcla.training.checkpoint import Checkpoints
-from adapcla.training.private import SECRET
+from adapcla.training.private_step import SECRET
 from adapcla.training.processes import processes
 
 ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
