@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort, Kind, Vocabulary
-from adapcla.records.runs import ranges, starts_of
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.sources import codes
 from adapcla.sources.codebook import NAMES, Codebook
 from adapcla.sources.export import cdm
