@@ -110,7 +110,7 @@ def _asked_of_model(
     from adapcla.metrics.separation import behind, require_apart
 
     model = load(generator).model
-    # Before reference models are trained for nothing.
+    # Before attack models are trained for nothing.
     require_apart([*behind(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
     of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
     of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}

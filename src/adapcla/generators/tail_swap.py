@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from adapcla.generators.model import Model
 from adapcla.records import Cohort
-from adapcla.records.runs import starts_of
+from adapcla.records.offsets import starts_of
 from adapcla.records.strata import RARE_BANDS
-from adapcla.seeds import generator as random_stream
+from adapcla.seeds import random_stream
 
 #: Cases drawn of each band of counts, from patients that were held out and from those that were learned from.
 HELD_OUT_CASES, TRAINING_CASES = 500, 250

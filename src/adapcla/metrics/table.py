@@ -41,8 +41,8 @@ from adapcla.metrics.privacy.strata import assessed
 from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.sequence import unique_visits, visit_overlap
-from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, steering_scores
+from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
 
