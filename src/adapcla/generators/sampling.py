@@ -23,7 +23,7 @@ class SampleRule:
     """How patients are drawn; the defaults are the paper's inference: the network's own logits and nothing else."""
 
     temperature: float = 1.0
-    #: `natural`, or `match`: temper each visit to a number of codes drawn from the training visits.
+    #: `natural`, or `match`: each visit holds exactly a number of codes that is drawn from the training visits.
     codes_per_visit: str = "natural"
     max_visits: int | None = None
     #: Visits with fewer codes are drawn again; 0 ends the record at an empty visit instead.

@@ -41,7 +41,7 @@ class DrawRule:
     #: Added to the logits: a steering shift, or the scaffold of Static-PCLA.
     bias: Tensor | None = None
     temperature: float = 1.0
-    #: Counts from which each visit draws the number of codes that it is tempered to; None leaves the number natural.
+    #: Numbers, one of which is drawn for each visit, which then holds exactly so many codes; None leaves it natural.
     counts: NDArray[np.int64] | None = None
 
     def applied(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:

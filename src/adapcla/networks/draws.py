@@ -7,7 +7,7 @@ about a dozen random numbers instead of one for each of thousands of codes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,6 +19,10 @@ from adapcla.errors import AdapclaError
 from adapcla.seeds import keyed_uniform
 
 _ARRIVALS = 16
+#: Parts of a channel, so that a long visit can ask for more: each is this many channels further.
+_CHANNELS = 64
+#: Channels of the code draws begin here.
+_FIRST = 8
 #: A code of this hazard is missed once in 10^17 draws; larger ones would only take longer.
 _CERTAIN = 40.0
 #: Sum of hazards, close to the number of codes, beyond which a visit is none.
@@ -32,15 +36,40 @@ class Noise:
     key: int
     patients: NDArray[np.int64]
     place: int
+    #: How often the same was drawn before and did not do.
+    attempt: int = 0
 
-    def uniform(self, n: int, channel: int) -> NDArray[np.float64]:
-        """Uniform numbers (patients, n); another channel gives other numbers."""
-        counters = np.full(len(self.patients), self.place * 65536 + channel, dtype=np.int64)
+    def uniform(self, n: int, channel: int, layer: int = 0) -> NDArray[np.float64]:
+        """Uniform numbers (patients, n); another channel or layer gives other numbers."""
+        counters = np.full(len(self.patients), counter(self.place, channel, layer, self.attempt), dtype=np.int64)
         return keyed_uniform(self.key, self.patients, counters, n)
 
     def keep(self, rows: NDArray[np.int64]) -> Noise:
         """The noise of some of the patients."""
-        return Noise(self.key, self.patients[rows], self.place)
+        return replace(self, patients=self.patients[rows])
+
+
+def counter(place: int, channel: int, layer: int = 0, attempt: int = 0) -> int:
+    """The number that keys a draw of a patient: another one for each place, channel, layer and attempt.
+
+    It has 16 bits for the channel, 24 for the place (262,144 visits of 64 places), 8 for the layer and what a channel
+    runs over, and 15 for the attempt.
+
+    >>> counter(3, 8) == 3 * 65536 + 8
+    True
+    """
+    over, low = divmod(channel, 1 << 16)
+    return (attempt << 48) + ((8 * layer + over) << 40) + (place << 16) + low
+
+
+def channel_of(channel: int, part: int) -> tuple[int, int]:
+    """Channel and layer of a part of a code draw: 64 draws side by side share a layer, and no two a channel.
+
+    >>> channel_of(8, 1), channel_of(8 + 64, 0)
+    ((72, 0), (8, 1))
+    """
+    layer = max(channel - _FIRST, 0) // _CHANNELS
+    return channel + _CHANNELS * (part - layer), layer
 
 
 def bernoulli_codes(
@@ -77,7 +106,7 @@ def _arrivals(totals: NDArray[np.float64], noise: Noise, channel: int) -> NDArra
     pieces = []
     part = 0
     while (reached[:, -1] < totals).any():
-        gaps = -np.log(noise.uniform(_ARRIVALS, channel + 64 * part))
+        gaps = -np.log(noise.uniform(_ARRIVALS, *channel_of(channel, part)))
         piece = reached[:, -1:] + np.cumsum(gaps, axis=1)
         pieces.append(piece)
         reached = piece

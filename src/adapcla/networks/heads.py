@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from adapcla.errors import UsageError
 from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.networks.counts import independent_codes
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
 from adapcla.networks.kernels.blocks import BlockParts, block_bce, shared_first
@@ -120,28 +121,7 @@ class IndependentHead(nn.Module):
         """(patient, code) pairs of one drawn visit for each patient."""
         logits = self.logits(states)
         logits = rule.applied(logits if push is None else push.added_to(logits))
-        if rule.counts is None:
-            return bernoulli_codes(logits, row_of_patient, noise, channel=8)
-        wanted = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
-        if row_of_patient is not None:
-            logits = logits[row_of_patient]
-        return bernoulli_codes(with_expected_count(logits, torch.from_numpy(wanted)), None, noise, channel=8)
-
-
-def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Tensor:
-    """Logits (rows, codes) shifted by one scalar per row so that the expected number of codes is as wanted.
-
-    >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
-    >>> round(float(torch.sigmoid(shifted).sum()), 3)
-    2.0
-    """
-    low = torch.full((logits.shape[0], 1), -30.0)
-    high = -low
-    for _ in range(rounds):
-        middle = (low + high) / 2
-        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > wanted[:, None]
-        low, high = torch.where(too_many, low, middle), torch.where(too_many, middle, high)
-    return logits + (low + high) / 2
+        return independent_codes(logits, row_of_patient, rule, noise)
 
 
 def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:

@@ -1,0 +1,72 @@
+"""Independent codes, drawn as they come or given how many a visit must hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.errors import AdapclaError
+from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.networks.draws import Noise, bernoulli_codes
+
+#: Draws of a visit before its number of codes is given up; one in 2.5 standard deviations has the number.
+_ATTEMPTS = 2000
+
+
+def independent_codes(logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+    """(patient, code) pairs of independent draws; with counts in the rule, each visit holds exactly one of them."""
+    if rule.counts is None:
+        return bernoulli_codes(logits, row_of_patient, noise, channel=8)
+    number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
+    return codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
+
+
+def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) -> Drawn:
+    """Exactly `number[i]` codes of row i: the law of independent codes given how many there are.
+
+    That law does not change when all logits of a row are shifted alike. So they are shifted until the number is the
+    expected one, which makes it the likeliest, and drawn until it comes out: rejection, and exact.
+
+    >>> who, codes = codes_given_number(torch.zeros(2, 5), np.array([3, 9]), Noise(1, np.arange(2), 0))
+    >>> np.bincount(who).tolist()
+    [3, 5]
+    """
+    number = np.minimum(number, torch.isfinite(logits).sum(1).numpy())
+    shifted = with_expected_count(logits, torch.from_numpy(number))
+    waiting = np.arange(len(number))
+    patients, found = [], []
+    for attempt in range(_ATTEMPTS):
+        again = replace(noise.keep(waiting), attempt=attempt)
+        who, codes = bernoulli_codes(shifted[torch.from_numpy(waiting)], None, again, channel=8)
+        right = np.bincount(who, minlength=len(waiting)) == number[waiting]
+        patients.append(waiting[who[right[who]]])
+        found.append(codes[right[who]])
+        waiting = waiting[~right]
+        if not len(waiting):
+            who, codes = np.concatenate(patients), np.concatenate(found)
+            order = np.lexsort((codes, who))
+            return who[order], codes[order]
+    raise AdapclaError(
+        f"{len(waiting)} visits did not come out with their number of codes in {_ATTEMPTS} draws\n"
+        "to do: sample with codes_per_visit='natural', or check the target prevalence"
+    )
+
+
+def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Tensor:
+    """Logits (rows, codes) shifted by one scalar a row so that the expected number of codes is as wanted.
+
+    >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
+    >>> round(float(torch.sigmoid(shifted).sum()), 3)
+    2.0
+    """
+    low = torch.full((logits.shape[0], 1), -30.0)
+    high = -low
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > wanted[:, None]
+        low, high = torch.where(too_many, low, middle), torch.where(too_many, middle, high)
+    return logits + (low + high) / 2
