@@ -1,4 +1,4 @@
-"""The command line: the verbs, one line each."""
+"""The command line: its verbs, each made from its module when it is called."""
 
 from __future__ import annotations
 

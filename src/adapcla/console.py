@@ -1,4 +1,4 @@
-"""What a person sees while something runs: bars and log lines on stderr, never on stdout."""
+"""Progress bars and log lines, on stderr and never on stdout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Meter(Protocol):
-    """Something that can be told how far the work is."""
+    """Shows how far the work is."""
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """Add `n` done steps and show `note` beside the bar."""

@@ -1,4 +1,4 @@
-"""What may be told about groups of people: the one number that decides which counts are too small."""
+"""The smallest count of people that may be published."""
 
 from __future__ import annotations
 

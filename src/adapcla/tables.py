@@ -1,4 +1,4 @@
-"""A table of text, once: it becomes Markdown, LaTeX or CSV."""
+"""A table of text that becomes Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 

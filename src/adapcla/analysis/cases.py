@@ -1,4 +1,4 @@
-"""Case A: real conditional generation. Given all visits but the last of every held-out patient, what comes next?"""
+"""Case A, conditional generation: what each method expects at the last visit of held-out patients, given the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def code_groups(strata: Strata) -> list[_Group]:
 
 
 def predictors(runs: dict[str, Generator], draws: int, seed: int, histories: Cohort) -> dict[str, Predictor]:
-    """One predictor for each run, the last visit said again, and the true law where the planted world made the data."""
+    """One predictor for each run, one that repeats the last visit, and the true law where the patients are planted."""
     out: dict[str, Predictor] = {}
     for name, run in runs.items():
         if run.vocabulary_ != histories.vocabulary:
@@ -68,7 +68,7 @@ def _of_run(run: Generator, draws: int, seed: int) -> Predictor:
 
 @dataclass(eq=False)
 class _Tally:
-    """Sums over patients for one method and one group of codes; one row of `sums` a patient."""
+    """Sums over patients for one method and one group of codes; `sums` has one row per patient."""
 
     group: _Group
     sums: list[Array] = field(default_factory=list)
@@ -90,7 +90,7 @@ class _Tally:
             self.bins[:, column] += np.bincount(where, weights=weights, minlength=len(BINS) - 1)
 
     def rows(self, seed: int) -> list[dict[str, Any]]:
-        """One row a measure with an interval over patients."""
+        """One row per measure, with an interval over patients."""
         sums = np.concatenate(self.sums)
         hit, drawn, true, cells, squares, loss = range(6)
         ratios = {"hit_rate": (hit, drawn), "chance_of_true_code": (hit, true), "expected_to_observed": (drawn, true)}
@@ -114,7 +114,7 @@ class _Tally:
         ]
 
     def bin_rows(self) -> list[dict[str, Any]]:
-        """One row a bin that holds something."""
+        """One row for each bin that is not empty."""
         return [
             {
                 "low": low,

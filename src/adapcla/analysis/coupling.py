@@ -1,4 +1,4 @@
-"""Does the kernel before training say which probes gain? Similarity with the context, and λ_min, against the gain."""
+"""Whether the kernel before training predicts which probes gain: similarity with the context and λ_min."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class KernelObserver:
 
 
 def _recent_codes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The codes of a history, the last entries first kept where there are too many.
+    """The codes of a history; where there are too many, those of the latest entries.
 
     >>> _recent_codes(np.array([3, 1, 3], dtype=np.int32)).tolist()
     [1, 3]
@@ -150,12 +150,12 @@ def correlation_table(
 
 
 def _spread(values: NDArray[np.float64]) -> float:
-    """Standard deviation over mean: near 0, a predictor is a constant and can predict nothing."""
+    """The standard deviation divided by the mean; near 0, a predictor is constant and can predict nothing."""
     return float(values.std() / abs(values.mean())) if len(values) and values.mean() != 0 else float("nan")
 
 
 def verdict(correlation: Correlation) -> str:
-    """A correlation in words that claim no more than it shows: p and the interval over contexts must agree.
+    """A correlation in words; it counts as shown only where p and the interval over contexts agree.
 
     >>> verdict(Correlation(0.3, 0.11, -0.1, 0.6, 30)), verdict(Correlation(0.5, 0.001, 0.3, 0.6, 100))
     ('not shown', 'as the theory says')

@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 
 def chosen_examples(cases: NextVisits, n: int, seed: int = 1) -> NDArray[np.int64]:
-    """The cases whose histories have the smallest hash with the seed: what follows plays no part.
+    """The cases whose histories have the smallest hash with the seed, so that the outcome plays no part.
 
     >>> from adapcla.analysis.histories import next_visits
     >>> one = next_visits(Cohort.of([[["A"], ["B"]], [["B"], ["A"]], [["A", "B"], ["A"]]]))
@@ -43,7 +43,7 @@ def chosen_examples(cases: NextVisits, n: int, seed: int = 1) -> NDArray[np.int6
 
 
 def may_show_patients(cohort: Cohort) -> bool:
-    """Whether single patients of a cohort may be shown without asking: only those that nobody is.
+    """Whether single patients of a cohort may be shown without asking: only made-up ones may.
 
     >>> from adapcla.records import Origin
     >>> drawn = Cohort.of([[["A"]]], card=Origin(Kind.PLANTED).as_card())

@@ -49,10 +49,10 @@ def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
 
 
 def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.float64] | None:
-    """The true chance of each code at the next visit (patients × codes); None unless the planted world made them.
+    """The true chance of each code at the next visit (patients × codes); None unless the patients are planted.
 
-    With `other_world` it is what the law of another world on the same codes gives, which nobody who learned from these
-    patients should know.
+    With `other_world` it is the chance under the law of another world on the same codes, which a generator that
+    learned from these patients cannot know.
 
     >>> cut = next_visits(planted.simulate(patients=30, codes=60, seed=1))
     >>> true_next_visit(cut.histories).shape == (cut.histories.n_patients, 60)

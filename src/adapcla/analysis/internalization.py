@@ -216,7 +216,7 @@ def bound_table(setting: ExactSetting, schedules: Sequence[str]) -> pl.DataFrame
 
 
 def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
-    """One row a flow: what the error came to, what the bound allowed, and how much of that was used."""
+    """One row per flow: the error, what the bound allows, and the share of the bound that the error reaches."""
     rows = []
     for run in flows:
         setting = run.setting

@@ -1,4 +1,4 @@
-"""Does a trained generator know the planted law? Its next-visit probabilities against the true ones, by stratum."""
+"""Whether a trained generator knows the planted law: its next-visit probabilities against the true ones, by stratum."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def agreements(learned: NDArray[np.float64], truth: NDArray[np.float64]) -> dict
 def law_table(train: Cohort, histories: Cohort, methods: Mapping[str, Predictor]) -> pl.DataFrame:
     """Spearman's correlation of next-visit probabilities with the law, by method, stratum and world.
 
-    The law of another world on the same codes is the negative control.
+    The law of another world on the same codes is the counter-example.
     """
     truths = {
         "own": true_next_visit(histories),

@@ -1,4 +1,4 @@
-"""A training run that is watched: same steps for every schedule, probes and kernels looked at along the way."""
+"""A training run with probes and kernels recorded along the way; every schedule takes the same steps."""
 
 from __future__ import annotations
 

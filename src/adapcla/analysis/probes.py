@@ -88,7 +88,7 @@ class ProbeSet:
 
     @property
     def n_without_wrong(self) -> int:
-        """Contexts with no frequent code that training never saw with one of theirs."""
+        """Number of contexts without a probe of the kind `wrong`."""
         return self.n_contexts - len({probe.context for probe in self.probes if probe.kind is ProbeKind.WRONG})
 
     def table(self) -> pl.DataFrame:
@@ -207,7 +207,7 @@ def _largest(values: NDArray[np.float64], allowed: NDArray[np.bool_], n: int) ->
 
 
 def _of_like_count(counts: NDArray[np.int64], codes: list[int], allowed: NDArray[np.int64]) -> list[int]:
-    """For each wanted code the unused allowed code of the nearest count, ties to the smaller position."""
+    """For each code the unused allowed code with the nearest count; of equal ones the one with the smaller position."""
     free = allowed.tolist()
     chosen = []
     for code in codes:

@@ -1,4 +1,4 @@
-"""What a schedule does to the probes, and how much of that is only the time it leaves without a scaffold."""
+"""What a schedule does to the probes, and how much of that is explained by the time without a scaffold alone."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _PAIRS = (
 
 
 def require_one_shot(settings: Settings) -> None:
-    """Raise unless the network gives every code's logit in one shot: a log p without drawing."""
+    """Raise unless the network gives the logits of all codes at once, so that log p needs no drawing."""
     if not settings.architecture.one_shot:
         raise UsageError(
             f"{settings.method} has no one-shot logit for each code, so that its log p cannot be probed\n"
@@ -171,10 +171,10 @@ def trapezoid_gain(log_p: NDArray[np.float64], progress: NDArray[np.float64]) ->
 
 
 def mean_gain(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of log p_t − log p_0 over the checkpoints, losses counted too.
+    """The mean of log p_t − log p_0 over the checkpoints, with losses counted as negative gains.
 
     The paper's AUC drops losses, and under a scaffold that starts at full weight the intrinsic log p of a rare code
-    falls at first: then this says what the AUC hides.
+    falls at first: this number shows what the AUC hides.
 
     >>> mean_gain(np.array([[-3.0], [-1.0], [-4.0]])).tolist()
     [0.5]
@@ -253,7 +253,7 @@ def curve_table(probes: ProbeSet, trajectory: Trajectory, contexts: int) -> pl.D
 def _curve(
     trajectory: Trajectory, kind: str, values: NDArray[np.float64], oracle: float | None, truth: float | None
 ) -> list[dict[str, Any]]:
-    """One row a look."""
+    """One row per look."""
     fixed = {"schedule": trajectory.schedule, "kind": kind, "oracle": oracle, "truth": truth}
     moving = zip(trajectory.steps, trajectory.progress, trajectory.weight, values, strict=True)
     return [

@@ -1,4 +1,4 @@
-"""What each verb of the command line does, one file a verb.
+"""The verbs of the command line, one file for each verb.
 
 Lives here: options, checks of usage, printing. Heavy imports stay inside the functions.
 May not: compute anything that Python users would want too; that belongs in a room below.

@@ -29,7 +29,7 @@ def describe(
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Say how large a cohort is, how long its tail, how alike its visits, and what was dropped on the way."""
+    """Describe a cohort: its size, its long tail, how alike visits are, and what was dropped while reading."""
     from adapcla.errors import UsageError
     from adapcla.records import Cohort
     from adapcla.records.description import describe as description_of

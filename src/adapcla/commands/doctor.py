@@ -1,4 +1,4 @@
-"""`adapcla doctor`: versions, room and a self-test, for a bug report or before a long run."""
+"""`adapcla doctor`: versions, free memory and disk, and a self-test, for a bug report or before a long run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def doctor(
     test: Annotated[bool, typer.Option("--test/--no-test", help="Train and sample a tiny model.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is installed, how much room there is, and whether training and sampling work here; needs no network."""
+    """Show what is installed, free memory and disk, and whether training and sampling work; needs no network."""
     from adapcla.experiment.doctor import examined, self_test
 
     report = examined(folder)

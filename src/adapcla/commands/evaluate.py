@@ -1,4 +1,4 @@
-"""`adapcla evaluate`: how good and how private synthetic patients are, wherever they were made."""
+"""`adapcla evaluate`: how good and how private synthetic patients are, from whichever generator they come."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def evaluate(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score SYNTHETIC against TRAIN and TEST, beside real patients, copies of training patients and plain chance."""
+    """Score SYNTHETIC against TRAIN and TEST; real patients, copies of training patients and chance are scored too."""
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import evaluate

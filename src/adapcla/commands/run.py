@@ -58,7 +58,7 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Forget what is done and begin again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prepare, train, sample, evaluate, analyse and report whatever is missing; the last line is the page's place."""
+    """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""
     from adapcla.experiment.plan import Plan
     from adapcla.experiment.rows import chosen_methods
 

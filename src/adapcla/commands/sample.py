@@ -68,7 +68,7 @@ def sample(
 
 
 def _steered(out: Path, steering: Steering) -> dict[str, Any]:
-    """How near the sample came to the prevalences that were asked for."""
+    """How near the sample came to the requested prevalences."""
     from dataclasses import asdict
 
     from adapcla.records import Cohort

@@ -35,7 +35,7 @@ def simulate(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make up patients under a known law: long-tailed like hospital records, and nobody in them is real."""
+    """Simulate patients under a known law, long-tailed like hospital records; no patient is real."""
     from adapcla import files
     from adapcla.sources import planted
 

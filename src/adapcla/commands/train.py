@@ -50,7 +50,7 @@ def train(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a method to the train part, watched on the valid part; test and control patients are never looked at."""
+    """Fit a method to the train part and validate it on the valid part; test and control patients are never read."""
     from adapcla.generators.methods import generator_for
     from adapcla.generators.run_folder import outcome, train_run
     from adapcla.records.parts import parts_at

@@ -1,4 +1,4 @@
-"""What was asked, and the steps that answer it.
+"""Experiments: their specification, and the steps that carry it out.
 
 Lives here: the specification of an experiment (one TOML), its folder, its stages (prepare, train, sample, evaluate,
 analyse, report) and the plan that says which of them are still to be done.

@@ -55,7 +55,7 @@ class Subject:
     samples: Callable[[], dict[str, Cohort]]
 
     def __post_init__(self) -> None:
-        """Fail before the expensive part."""
+        """Check everything that can fail before the expensive part."""
         if set(self.spec.parts) & set(_WATCHED):
             require_one_shot(generator_for(self.method, **self.settings).settings)
         for name in self.spec.schedules:
@@ -101,7 +101,7 @@ class Subject:
         return "kernel" in self.spec.parts and fit == self.main
 
     def watch(self, fit: Watched) -> None:
-        """Train with probes, and where asked kernels, and keep what was seen."""
+        """Train with probes, and kernels where the spec asks for them, and save the trajectory."""
         parts, folder = self.parts(), self.watched_folder(fit)
         with making(folder, self.watched_key(fit)):
             probes = probe_set(parts["train"], parts["test"], max(self.contexts))
@@ -127,7 +127,7 @@ class Subject:
         return key_of(part, chosen, inputs, __version__)
 
     def analyse(self, part: str) -> None:
-        """Do one analysis in its folder, and say what is worth telling."""
+        """Do one analysis in its folder, and print its main results."""
         from adapcla.report.analysis_folder import ResultFolder
 
         with making(self.folder / part, self.key(part)):
@@ -140,7 +140,7 @@ class Subject:
 
 
 def remove_unasked(folder: Path, parts: Sequence[str]) -> None:
-    """Take away the analyses of an earlier run that are no longer asked for."""
+    """Remove the analyses of an earlier run that the specification no longer lists."""
     for name in set(ANALYSES) - set(parts):
         shutil.rmtree(folder / name, ignore_errors=True)
 

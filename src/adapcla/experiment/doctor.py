@@ -1,4 +1,4 @@
-"""What this machine offers, and whether the whole way from patients to a sample works on it; without a network."""
+"""What this machine offers, and whether training and sampling work on it; no network connection is needed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def version_of(package: str) -> str | None:
 
 
 def self_test() -> list[Check]:
-    """Patients made up, a tiny model trained, saved, opened, sampled and damaged: what each step came to."""
+    """The outcome of each step of a self-test: simulate, train a tiny model, reopen it, sample, and damage it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         return [

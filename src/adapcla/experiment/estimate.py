@@ -1,4 +1,4 @@
-"""About how long each stage takes on two cores: for a plan that somebody reads before starting it, not a promise."""
+"""A rough estimate of how long each stage takes on two cores, for people who read a plan before they start it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN = (40_000, 60_000, 5_000, 8.0)
 
 
 class Sizes(NamedTuple):
-    """Training patients, training visits, codes, and codes of a visit."""
+    """Numbers of training patients, training visits, codes, and codes per visit."""
 
     patients: int
     visits: int
@@ -84,7 +84,7 @@ def evaluation_seconds(spec: EvaluateSpec, sizes: Sizes) -> float:
 
 
 class Timed(NamedTuple):
-    """A step of a plan: its kind, its row, what was guessed, and what it took where it is done."""
+    """A step of a plan: its kind, its row, the estimated seconds, and the seconds it took where it is done."""
 
     stage: str
     row: str
@@ -93,7 +93,7 @@ class Timed(NamedTuple):
 
 
 def as_seen(steps: list[Timed]) -> list[float]:
-    """Seconds of each step: as its row's others took; else the guess, by how wrong guesses of its kind were here.
+    """Seconds of each step: the time of like steps of its row, else the estimate, corrected by earlier errors.
 
     >>> as_seen([Timed("train", "a", 10, 30), Timed("train", "a", 10, None), Timed("train", "b", 5, None)])
     [30, 30, 15.0]

@@ -1,4 +1,4 @@
-"""The index of a finished experiment: what was asked, and where each result lies; all that the page reads first."""
+"""The index of a finished experiment: its specification and the folder of each result; the page reads it first."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class Plan:
         return key_of([step.key for step in self.steps], words, sorted(self.failed.items()), __version__)
 
     def run(self) -> Path:
-        """The page, after everything that is not done yet was done; a second process is refused meanwhile."""
+        """Do every step that is not done yet and return the page; a second process is refused meanwhile."""
         with files.folder_lock(self.folder.root):
             for number, step in enumerate(self.steps, 1):
                 if not step.done and step.fit not in self.failed:
@@ -331,7 +331,7 @@ class Plan:
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:
-    """The prevalence without codes of every visit, towards which no finite shift leads."""
+    """The prevalence without codes that every visit holds, because no finite shift reaches a share of 1."""
     share = prevalence.share.copy()
     share[share >= 1] = float("nan")
     return Prevalence(prevalence.vocabulary, share, prevalence.n_visits)

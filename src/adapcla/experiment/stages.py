@@ -1,4 +1,4 @@
-"""What is done: cohorts prepared, rows trained, patients sampled and scored; each stage once for its settings."""
+"""The stages of an experiment: prepare, train, sample and score; each is done once for its settings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def data_key(data: DataSpec, split: SplitSpec) -> str:
 
 
 def _mark(path: Path) -> str | int:
-    """What tells a file from another of its name and size."""
+    """What distinguishes a file from others with its name and size."""
     large = path.stat().st_size > _LARGE
     return path.stat().st_mtime_ns if large else files.sha256_of(path)
 

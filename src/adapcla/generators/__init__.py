@@ -1,6 +1,6 @@
-"""Who writes patients: every method behind one grammar: `fit`, `sample`, `save`, `load`.
+"""Generators, which write patients; every method has the same functions: `fit`, `sample`, `save`, `load`.
 
-Lives here: the table of methods, what they share when fitting, sampling, steering and saving, and the references.
+Lives here: the table of methods, and what they share when fitting, sampling, steering and saving.
 May not: run a second training loop, compute metrics, draw figures.
 May import: training, networks, scaffold, sources, records and the ground floor.
 """

@@ -1,4 +1,4 @@
-"""What a user holds: the settings of one method and, after fitting or loading, its model."""
+"""The object that users work with: the settings of one method and, after fitting or loading, its model."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Generator:
             n: Number of patients.
             seed: Seed of the patients; other seeds give other people.
             toward: A prevalence, cohort or file to steer towards.
-            strength: λ, from 0 (no control) to 1 (the full shift).
+            strength: λ, from 0 (no steering) to 1 (the full shift).
             missing: What happens to codes without a target: `keep` or `drop`.
             calibrate: Correct the shift by closed-loop rounds until the target is reached.
             batch_size: Patients held between two yields of the stream; never changes a patient.

@@ -1,4 +1,4 @@
-"""What a generator gives away about who trained it: likelihoods for the strongest membership attacks.
+"""Log-likelihoods of patients under a model and under attack models, for the strongest membership attacks.
 
 The attacks themselves are metrics and know no generator; here are the numbers that they need: how likely each member
 and each control patient is under the model, and under attack models that saw a random half of both.

@@ -1,4 +1,4 @@
-"""Whether a network fits into memory, known before any of it is taken."""
+"""Whether a network fits into memory, checked before any memory is taken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES_A_PARAMETER = 36
 
 
 def demand_memory(settings: Settings, shape: Shape, prevalence: Prevalence) -> int:
-    """The bytes that training this network takes at least; an error with a remedy where they are not there."""
+    """The bytes that training this network takes at least; an error with a remedy where they are not free."""
     with torch.device("meta"):
         network = settings.network(shape, prevalence)
     n = sum(parameter.numel() for parameter in network.parameters())

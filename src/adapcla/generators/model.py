@@ -102,7 +102,7 @@ def seen_records(settings: Settings, cohort: Cohort) -> Records:
 
 
 def scaffold_bias(settings: Settings, prevalence: Prevalence) -> Tensor:
-    """The scaffold of the settings as a tensor (codes,), permuted where a control asks for it."""
+    """The scaffold of the settings as a tensor (codes,), permuted where the settings say so."""
     bias = Scaffold(prevalence, settings.tempering, settings.epsilon).bias
     if settings.permuted:
         bias = bias[random_stream(settings.seed, "permuted").permutation(len(bias))]

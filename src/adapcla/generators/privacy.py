@@ -1,4 +1,4 @@
-"""What a differentially private fit puts in the place of exact counts, and what it says it spent.
+"""What a differentially private fit uses instead of exact counts, and its statement of the privacy it spent.
 
 Everything that a saved model holds is either made from noised numbers or taken as public. Two mechanisms read the
 training patients: one noised count of codes, visits and attributes, and the noised steps of training. What else an
@@ -36,7 +36,7 @@ _EXACT = ("visits", "training data", "origin", "validation loss per visit", "vis
 
 
 def refuse_unprotectable(settings: Settings) -> None:
-    """Raise where privacy is asked for and cannot be had."""
+    """Raise where privacy is requested and cannot be given."""
     if settings.privacy is None:
         return
     why = settings.family.traits.not_private
@@ -63,7 +63,7 @@ class Protection:
     def begin(
         cls, settings: Settings, train: Cohort, valid: Cohort, folder: Path | None, resume: bool
     ) -> Protection | None:
-        """What protects this fit; None where nothing was asked for."""
+        """The protection of this fit; None where no privacy was requested."""
         privacy = settings.privacy
         if privacy is None:
             return None

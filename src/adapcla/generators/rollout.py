@@ -1,6 +1,6 @@
 """Rolling patients out, visit by visit, in blocks whose content depends on seed and patient number alone.
 
-A block is always computed whole, so that the arithmetic of patient i is the same whatever was asked for: another
+A block is always computed whole, so that the arithmetic of patient i is the same whatever is requested: another
 number of patients, another batch size, another process. That makes the patients equal to the last bit.
 """
 

@@ -1,4 +1,4 @@
-"""A training run as a folder: what was asked, what happened, and the model that came out."""
+"""A training run as a folder: its settings, its journal and the trained model."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _tidy(run_folder: Path) -> None:
 
 
 def outcome(generator: Generator) -> dict[str, Any]:
-    """What the run cost and came to."""
+    """The cost and the result of the run."""
     outcome = generator.outcome_
     if outcome is None:
         raise UsageError("this generator was not trained here")

@@ -1,4 +1,4 @@
-"""Everything that decides what a fitted generator is; saved beside it, and nowhere else are there defaults."""
+"""All settings that determine a fitted generator; they are saved beside it, and all defaults are here."""
 
 from __future__ import annotations
 

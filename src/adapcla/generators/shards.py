@@ -1,4 +1,4 @@
-"""Large samples straight to disk: shards that survive a kill, then one cohort folder, in flat memory."""
+"""Large samples written straight to disk in constant memory: shards that survive a kill, then one cohort folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Steering without training: the shift towards a target prevalence by the paper's rule, and by closed loop.
 
 The paper's rule moves each step's logits; what whole records come to depends on everything after it. The closed loop
-samples, measures and corrects, until the population has the prevalence that was asked for. The paper's rule is its
+samples, measures and corrects, until the population has the requested prevalence. The paper's rule is its
 first round.
 """
 

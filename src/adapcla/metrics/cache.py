@@ -25,7 +25,7 @@ def default_folder() -> Path:
 
 
 def content_key(comparison: Comparison, *recipe: object) -> str:
-    """A hash of everything that scores depend on but the synthetic cohort, and of the recipe that made that.
+    """A hash of everything that scores depend on, with the recipe of the synthetic cohort in place of its content.
 
     >>> from adapcla.records import Cohort
     >>> one = Comparison.of(*[Cohort.of([[["A"]]])] * 3)

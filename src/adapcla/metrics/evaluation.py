@@ -1,4 +1,4 @@
-"""Everything there is to say about a synthetic cohort: metrics, references, matched comparisons, one table."""
+"""All scores of a synthetic cohort in one table: its metrics, its references and the matched comparisons."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def evaluate(
         synthetic: What it wrote.
         suites: Names from `SUITES`; by default all that apply.
         control: Real patients used for nothing else; privacy tests compare with them (else with the test patients).
-        target: The prevalence that was asked for, if any; adds the control suite.
+        target: The requested prevalence, if any; adds the suite `control`.
         method: The name in the table.
         seed: Of everything random in judging; recorded in the table.
         quick: Fewer draws, smaller classifiers and no references for slow metrics.

@@ -27,7 +27,7 @@ def tail_per_visit(cohort: Cohort, tail: NDArray[np.bool_]) -> float:
 
 
 def with_fewer_tail_codes(cohort: Cohort, tail: NDArray[np.bool_], rate: float, seed: int) -> Cohort:
-    """The cohort after tail codes were dropped at random so that `rate` a visit are left, if it has more.
+    """The cohort after tail codes were dropped at random so that `rate` per visit are left, if it has more.
 
     >>> cohort = Cohort.of([[["A", "B"]]] * 10)
     >>> tail_per_visit(with_fewer_tail_codes(cohort, np.array([True, False]), 0.3, seed=1), np.array([True, False]))

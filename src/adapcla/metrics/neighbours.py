@@ -77,7 +77,7 @@ class Contexts:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """What stands together in the visits of a cohort: counts, and the set and contexts that follow, each made once.
+    """Which codes share visits in a cohort: counts, and the set and contexts that follow from them, each computed once.
 
     >>> neighbours = Neighbours.of(Cohort.of([[["A", "B"], ["C"]]]))
     >>> neighbours.contexts.exists.tolist()

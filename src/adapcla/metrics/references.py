@@ -19,7 +19,7 @@ _HALVES_SEED = 0
 
 
 class Reference(StrEnum):
-    """What is scored in the place of synthetic patients, so that a score can be read; the value is its name in files.
+    """A cohort that is scored in place of the synthetic one, for comparison; the value is its name in files.
 
     >>> Reference.REAL_TEST.value, Reference.REAL_TEST.label
     ('real_test', 'real test')

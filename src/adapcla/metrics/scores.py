@@ -111,7 +111,7 @@ class Scores:
         return {key: out[key] for key in self.values()}
 
     def table(self) -> polars.DataFrame:
-        """One row a score: method, seed, metric, stratum, value, low, high, n, reason, references and the rest."""
+        """One row per score: method, seed, metric, stratum, value, low, high, n, reason, references and the rest."""
         import polars
 
         schema = {"method": polars.String, "seed": polars.Int64, **_column_types()}

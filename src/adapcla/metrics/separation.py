@@ -13,7 +13,7 @@ APART = "training patients apart from test and control"
 
 
 def behind(train: Cohort, synthetic: Cohort) -> list[Group]:
-    """Everybody that took part in making a synthetic cohort: the training patients as given, and as it names them."""
+    """Everybody a synthetic cohort was learned from: the given training patients, and those that its card names."""
     given = Group("training", train.fingerprint, train.origin)
     return [given, *train.origin.ancestors(), *synthetic.origin.ancestors()]
 

@@ -1,4 +1,4 @@
-"""What a visit shares with the next, and how often visits repeat: the look of records beyond single codes."""
+"""How much a visit shares with the next, and how often visits repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where records lie when rows look back at earlier rows of their own record: many short ones on one line.
+"""Packs records into lines of equal length for attention: many short records share one line.
 
 Attention over each record by itself is thousands of tiny products. Short records share lines of equal length, with a
 mask that keeps them apart; a longer one has a line for itself, among others of nearly its length, padded at the end.

@@ -1,4 +1,4 @@
-"""What every network can be asked, so that one loop trains them all and one sampler rolls them all out."""
+"""The functions that every network has, so that one loop trains them all and one sampler rolls them all out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a family of networks says about itself: its settings, its network, how it is fitted, and what it can do."""
+"""What a family of networks registers: its settings, its network, how it is fitted, and what it can do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Architecture(BaseModel):
 
     @property
     def depth(self) -> int:
-        """Layers that are alike, one upon another."""
+        """Number of equal layers."""
         return 1
 
     @property

@@ -24,12 +24,12 @@ class Remembering(nn.Module):
     """
 
     def train(self, mode: bool = True) -> Self:
-        """Change the mode, forgetting."""
+        """Change the mode, and forget the derived tensors."""
         self.__dict__.pop("_remembered", None)
         return super().train(mode)
 
     def remembered(self, make: Callable[[], Tensor]) -> Tensor:
-        """`make()`, done once in evaluation mode for as long as no parameter is replaced or edited in place."""
+        """What `make()` returns; in evaluation mode it is computed once while no parameter is replaced or edited."""
         if self.training or torch.is_grad_enabled():
             return make()
         key = tuple((p.data_ptr(), p._version) for p in self.parameters())

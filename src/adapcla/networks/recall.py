@@ -1,4 +1,4 @@
-"""What a patient had before, as a part of the logit: "he had it last time" is learned once for all codes.
+"""A part of the logit for codes that the patient had before; how codes come back is learned once for all codes.
 
 A code that was seen a handful of times has no output row that could learn that it comes back. Whether codes come back
 is much the same for many of them, so the part is shared: how strongly depends on the patient's state and on how rare
@@ -198,7 +198,7 @@ class Memory(NamedTuple):
 
 
 class Recall(nn.Module):
-    """How strongly what was there before calls for itself.
+    """How strongly the codes that a patient had before raise their own logits.
 
     Codes come back about as often whether they are rare or not, so that a rare one must gain more: the strength has a
     part in proportion to the log-odds that the code lacks. A factor of 1 there makes rare and frequent codes alike.

@@ -1,4 +1,4 @@
-"""What a patient is.
+"""Patients and their codes.
 
 Lives here: the vocabulary of codes, the cohort of patients, its origin, split, prevalence, strata and folder on disk.
 May not: read anybody's file format, know a network, a metric or a figure.

@@ -80,7 +80,7 @@ def check_labels(labels: NDArray[np.uint8] | None, n_patients: int, n_labels: in
 
 
 def check_attributes(attributes: Mapping[str, tuple[NDArray[np.int16], tuple[str, ...]]], n_patients: int) -> None:
-    """Raise unless every attribute has one known category, or −1, a patient."""
+    """Raise unless every attribute has one known category, or −1, per patient."""
     for name, (values, categories) in attributes.items():
         require(name.isidentifier(), "an attribute whose name is no word", "letters, digits and underscores")
         require_form(f"attribute {name}", values, np.int16)

@@ -18,7 +18,7 @@ CARD_KEY = "origin"
 
 
 class Kind(StrEnum):
-    """Who the patients are; whoever makes a cohort says it, and nobody guesses."""
+    """Whether patients are real, synthetic, planted or unknown, as whoever makes a cohort says."""
 
     REAL = "real"
     #: Written by a trained generator.
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
     @property
     def made_up(self) -> bool:
-        """Whether these patients are nobody, so that they may be called synthetic.
+        """Whether these patients are made up, so that they may be called synthetic.
 
         >>> [kind.value for kind in Kind if kind.made_up]
         ['synthetic', 'planted']

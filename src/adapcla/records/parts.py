@@ -1,4 +1,4 @@
-"""The parts of a cohort on disk: a folder with one cohort folder a part, named after it."""
+"""The parts of a cohort on disk: a folder with one cohort folder for each part, named after it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_parts(folder: str | Path) -> dict[str, Cohort]:
 
 
 def parts_at(folder: str | Path, seed: int | None = None, control: float = 0.0) -> dict[str, Cohort]:
-    """The parts that a folder holds; where it holds a cohort, that one divided."""
+    """The parts in a folder; where the folder is a whole cohort, the cohort is divided."""
     if (Path(folder) / MANIFEST).exists() or not (Path(folder) / "train").is_dir():
         return divided(Cohort.open(folder), SPLIT_SEED if seed is None else seed, control)
     if seed is not None or control:

@@ -57,7 +57,7 @@ class Prevalence:
         return ~np.isnan(self.share)
 
     def on(self, vocabulary: Vocabulary) -> Prevalence:
-        """The same prevalences on another vocabulary, by code string; the only way across."""
+        """The same prevalences on another vocabulary, by code string; the only way from one vocabulary to another."""
         if vocabulary == self.vocabulary:
             return self
         positions = self.vocabulary.positions(vocabulary.tokens)

@@ -1,4 +1,4 @@
-"""Patients into train, validation, test and control: by patient, seeded, in the paper's shares."""
+"""Divides patients into train, validation, test and control, by seed and in the paper's shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Head, mid and tail: one definition for the whole project, from training visit counts."""
+"""Head, mid and tail by training visit counts: the one definition in the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How it is shown.
+"""Reports: tables, figures and the page.
 
 Lives here: the one plot style, the figures, the tables and the page.
 May not: compute a result; it draws what cohorts, tables and scores say, and raises where one is absent.

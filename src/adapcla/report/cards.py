@@ -1,4 +1,4 @@
-"""Tables that are not scores by row: the data card, control, the privacy gate, costs, settings and environment."""
+"""Tables that are not scores by row: the data card, steering, the privacy gate, costs, settings and environment."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def data_card(study: Study) -> Table:
 
 
 def _overlap(overlap: dict[str, Any]) -> str:
-    """How much more alike a patient's next visit is than anybody's."""
+    """How alike a patient's visit and the next one are, beside a visit of somebody else."""
     if overlap.get("next_visit") is None:
         return "not known"
     other = overlap.get("random_visit")
@@ -116,7 +116,7 @@ def gate_table(study: Study) -> Table | None:
 
 
 def cost_table(study: Study) -> Table | None:
-    """Parameters, passes, seconds and memory of each row, what it started from, and which fits failed; None of none."""
+    """Parameters, passes, seconds and memory of each row, its start, and which fits failed; None without rows."""
     lines = [_costs(study, row) for row in dict.fromkeys([*study.rows, *study.failed])]
     if not lines:
         return None
@@ -129,7 +129,7 @@ def cost_table(study: Study) -> Table | None:
 
 
 def _costs(study: Study, row: str) -> Line:
-    """The line of a row; one whose fits all failed, or that was made elsewhere, has no numbers."""
+    """The line of a row; it has no numbers where all fits failed, or where the patients come from elsewhere."""
     from adapcla.generators.methods import METHODS
 
     fits, remarks = study.costs.get(row, []), study.failed.get(row, [])

@@ -1,4 +1,4 @@
-"""What the cases leave in a folder: examples of single patients, shared neighbours, and a page a code."""
+"""Files of the two cases: examples of single patients, shared neighbours, and a page for each code."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _worded(before: str, after: str, row: str, other: str, whose: str = "paper")
 
 
 def _tail(text: str, row: str, other: str, whose: str = "control") -> tuple[Claim, ...]:
-    """One claim for each metric of the tail, told apart by the metric's name."""
+    """One claim for each metric of the tail, distinguished by the metric's name."""
     return tuple(Claim(f"{text} ({name})", row, other, key, _CUT, whose) for key, _, name in _TAIL)
 
 

@@ -33,7 +33,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where a study's tables and figures are put, and the way there from the page."""
+    """The folder of a study's tables and figures, and the path from the page to it."""
 
     folder: Path
     prefix: str
@@ -99,7 +99,7 @@ def rendered(title: str, studies: list[dict[str, Any]]) -> str:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """The names, with a number where one comes again.
+    """The names, with a number behind each that occurs again.
 
     >>> told_apart(["demo", "chile", "demo"])
     ['demo', 'chile', 'demo-2']

@@ -1,4 +1,4 @@
-"""What the paper reports, for the numbers beside ours; never targets to tune to."""
+"""The numbers that the paper reports, to be shown beside ours; they are never targets to tune to."""
 
 from __future__ import annotations
 

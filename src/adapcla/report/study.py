@@ -20,7 +20,7 @@ ABOUT = "study.json"
 
 
 class Measured(NamedTuple):
-    """A number of one row: the mean over fits and draws, what it is uncertain by, and how many there were."""
+    """A number of one row: the mean over fits and draws, its interval, and how many there were."""
 
     value: float
     low: float | None
@@ -170,7 +170,7 @@ class Study:
         return cohort.keep_codes(vocabulary.positions(cohort.vocabulary.tokens) >= 0).on(vocabulary)
 
     def ways(self, row: str) -> list[dict[str, Any]]:
-        """The steered samples of a row's first fit: target, mode, place of the cohort and of the scores."""
+        """The steered samples of a row's first fit: target, mode, and the folders of the cohort and of the scores."""
         return list(self._first(row)["toward"])
 
     def _first(self, row: str) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class Study:
         return "none"
 
     def reason(self, row: str, metric: str, stratum: str = "all") -> str:
-        """What was said where a number is missing, or of it."""
+        """Why a number is missing, or the note on it."""
         if self.scores.is_empty():
             return ""
         keep = (pl.col("row") == row) & (pl.col("metric") == metric) & (pl.col("stratum") == stratum)

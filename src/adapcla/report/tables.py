@@ -270,7 +270,7 @@ def ablation_table(study: Study) -> Table | None:
 
 
 def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
-    """The table of a study; None where none of its scores was asked for."""
+    """The table of a study; None where the study has none of its scores."""
     columns = [c for c in layout.columns if _has(study, c)]
     if not columns:
         return None

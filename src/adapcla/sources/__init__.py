@@ -1,6 +1,6 @@
-"""Where patients come from.
+"""Sources of patients, and exports.
 
-Lives here: one file a source, each with `read(root, options) -> Cohort`; the careful table reader and the assembly
+Lives here: one file per source, each with `read(root, options) -> Cohort`; the careful table reader and the assembly
 that every source shares; the ways out (exports) and what is known of codes (groups, mappings, phenotypes).
 May not: know a network, a metric or a figure.
 May import: records and the ground floor; polars, duckdb and pyarrow inside functions.

@@ -12,7 +12,7 @@ VISIT_RULE = "one hospital admission (hadm_id); ordered by admittime, then hadm_
 
 
 def load_visits(bench: Workbench, admissions: Table) -> None:
-    """Make `visits`, one row an admission."""
+    """Make `visits`, one row per admission."""
     columns = {"patient": "subject_id", "visit": "hadm_id", "date": "admittime"}
     bench.load("admissions", admissions, columns)
     bench.run("CREATE VIEW visits AS SELECT patient, visit, date, '' AS day, '' AS sequence FROM admissions")

@@ -4,7 +4,7 @@ A source loads its tables into a `Workbench` (an out-of-core database with a mem
 tables below, and calls `assemble`. All columns are text without surrounding blanks
 (the workbench strips them); what is missing is the empty text.
 
-`visits`   patient, visit, date, day, sequence: one row or more a visit. `date` is a calendar date or time, `day` a
+`visits`   patient, visit, date, day, sequence: one or more rows per visit. `date` is a calendar date or time, `day` a
            number of days, `sequence` any order key; each may be empty throughout.
 `entries`  patient, visit, code, system, domain: one row per code. `domain` is a domain of a vocabulary.
 `people`   optional: patient, visit (empty where the row speaks of all visits), one column for each static attribute.

@@ -1,4 +1,4 @@
-"""HALO's pickles, in and out.
+"""Reads and writes HALO's pickles.
 
 The only file that knows pickle, and what it reads can build lists, numbers and text, no more: the reader answers every
 name that a pickle asks for with a stand-in of its own, or refuses; no function of anybody else is ever called.
@@ -294,7 +294,7 @@ class _Rows:
         )
 
     def facts(self) -> pa.RecordBatch:
-        """One row a fact: its key, or the number of a label that is set."""
+        """One row per fact: its key, or the number of a label that is set."""
         import pyarrow as pa
 
         rows = list(self._facts())

@@ -1,4 +1,4 @@
-"""Prevalences of a site as a small table, in and out: `code, prevalence[, denominator]`."""
+"""Reads and writes the prevalences of a site as a small table: `code, prevalence[, denominator]`."""
 
 from __future__ import annotations
 

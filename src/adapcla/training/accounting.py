@@ -1,4 +1,4 @@
-"""What a private fit spends: noise for an ε that is asked for, and the ε of noise that was added.
+"""Privacy accounting: the noise that a requested ε needs, and the ε that added noise gives.
 
 Opacus does the arithmetic. Counting and training are two mechanisms on the same patients: their ε and their δ add up.
 """

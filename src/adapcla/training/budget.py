@@ -51,7 +51,7 @@ class Budget(BaseModel):
 
 
 class Privacy(BaseModel):
-    """What a differentially private fit is asked to keep; the unit is a patient, added or removed."""
+    """The privacy that a fit must keep; the unit is one patient, added or removed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Where steps are computed: on processors, or on a graphics card when it is asked for."""
+"""Where steps are computed: on processors, or on a graphics card when it is requested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chosen_device(asked: str) -> torch.device:
 
 @contextmanager
 def computing_on(device: torch.device) -> Iterator[None]:
-    """New tensors are made on the device inside; a processor needs no telling, and pays nothing for it."""
+    """Inside the block, new tensors are made on the device; nothing changes on a processor."""
     if device.type == "cpu":
         yield
         return

@@ -1,4 +1,4 @@
-"""What happened in training, one JSON object a line."""
+"""The journal of a training run: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adapcla.files import full_disk_explained, write_bytes
 
 
 class Journal:
-    """An append-only log of a run; without a file it only remembers."""
+    """An append-only log of a run; without a file it is kept in memory alone."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path

@@ -34,7 +34,7 @@ from adapcla.training.processes import processes
 
 
 class Observer(Protocol):
-    """Somebody who looks at the modules along the way; probes are observers."""
+    """An object that looks at the modules during training, as probes do."""
 
     #: How many looks over the whole run, the first before any step.
     looks: int
@@ -45,7 +45,7 @@ class Observer(Protocol):
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     best_loss: float
     best_step: int
@@ -57,7 +57,7 @@ class Outcome:
 
 
 class Loop:
-    """One run of a objective over a budget."""
+    """One run of an objective over a budget."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which of several processes this is, and the few things they do together; a process alone pays nothing for it.
+"""Which of several processes this is, and the few things they do together; a single process has no extra cost.
 
 Processes are started by `accelerate launch` or `torchrun`, never by the package itself.
 """

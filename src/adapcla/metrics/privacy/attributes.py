@@ -1,4 +1,4 @@
-"""Who knows the rest of a record, can he read its rarest code off the synthetic patients?"""
+"""Whether somebody who knows the rest of a record can read its rarest code off the synthetic patients."""
 
 from __future__ import annotations
 

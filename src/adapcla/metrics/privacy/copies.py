@@ -1,4 +1,4 @@
-"""Records written out again: exact copies, near copies and copied runs of visits, from members and from controls.
+"""Copies of real records: exact copies, near copies and copied runs of visits, of members and of controls.
 
 Short common records repeat by nature. The controls say how often: a rate counts only as far as it exceeds the rate
 from as many controls.

@@ -1,4 +1,4 @@
-"""The field's usual distance tests, for comparison with other papers only: they miss copied patients, so no gate."""
+"""The usual distance tests, for comparison with other papers; the gate ignores them: they miss copied patients."""
 
 from __future__ import annotations
 

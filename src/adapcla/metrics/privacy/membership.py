@@ -1,4 +1,4 @@
-"""Was this person in the training set? How well an attack's scores tell members from controls.
+"""How well the scores of an attack distinguish members of the training set from controls.
 
 Pure functions on arrays: the area under the curve, what is caught at few false alarms, and the attacks that need a
 model, on log-likelihoods that its maker hands over.

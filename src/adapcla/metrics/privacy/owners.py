@@ -60,7 +60,7 @@ def owned_pairs(cohorts: Sequence[Cohort]) -> OwnedPairs:
 
 
 def pair_set(pairs: OwnedPairs, n_codes: int) -> PairSet:
-    """The pairs as a set that can be asked.
+    """The pairs as a set in which pairs can be looked up.
 
     >>> pairs = OwnedPairs(np.array([0]), np.array([2]), np.array([5]))
     >>> pair_set(pairs, 3).holds(np.array([0, 1]), np.array([2, 2])).tolist()

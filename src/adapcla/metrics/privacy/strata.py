@@ -1,4 +1,4 @@
-"""Who is compared: members D, controls H of the same law, synthetic S, and the strata that leaks hit first.
+"""The groups that are compared (members D, controls H, synthetic patients S), and the strata where leaks show first.
 
 All strata are drawn on members and controls together. A rule that counts members alone would treat the two groups
 differently even if nothing had leaked; a rule on both is blind to who is a member.

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class MarginalNetwork(Network):
-    """One log-odds per code, one chance to go on per place, one law of gaps; all counted by `count`."""
+    """One log-odds per code, one chance to go on per visit number, one law of gaps; all counted by `count`."""
 
     def __init__(self, shape: Shape, prevalence: Prevalence) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class MarginalNetwork(Network):
         return Likelihood(codes, record.index_add_(0, batch.patient_of_visit, codes + rest))
 
     def begin(self, attributes: Tensor, noise: Noise) -> Place:
-        """Nobody has a visit yet."""
+        """The state before the first visit."""
         return Place(len(noise.patients), 0)
 
     def goes_on(self, state: Place, noise: Noise) -> NDArray[np.bool_]:
@@ -95,7 +95,7 @@ class MarginalNetwork(Network):
         return bernoulli_codes(logits, torch.zeros(state.n, dtype=torch.int64), noise, channel=8)
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:
-        """One visit more; what was in it is forgotten."""
+        """The state after one more visit; its codes are forgotten."""
         return Place(state.n, state.n_seen + 1)
 
     def keep(self, state: Place, rows: NDArray[np.int64]) -> Place:

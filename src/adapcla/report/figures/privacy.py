@@ -77,7 +77,7 @@ def copy_excess(
 
 
 def memory_against_tail(points: Mapping[str, tuple[Measured, Measured]], real: Measured | None) -> tuple[Figure, str]:
-    """Memory along, tail structure of held-out patients up, one point for each row; a line where real patients are.
+    """Memory (x) against the tail structure of held-out patients (y), one point for each row, a line for real patients.
 
     >>> point = Measured(0.02, 0.01, 0.03, 1), Measured(0.1, 0.09, 0.11, 1)
     >>> len(memory_against_tail({"a": point}, None)[0].axes)

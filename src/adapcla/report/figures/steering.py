@@ -1,4 +1,4 @@
-"""Requested against achieved prevalence: did the population come out as asked?"""
+"""Requested against achieved prevalence of a steered population."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ways out: a cohort in other people's formats, each of which reads back to the same cohort.
+"""Exports: a cohort in other people's formats, each of which reads back to the same cohort.
 
-Lives here: one file a format, each with `write(cohort, folder, options)`; the rows that they share.
+Lives here: one file per format, each with `write(cohort, folder, options)`; the rows that they share.
 May not: read anything; each format is read by the source of its name (`csv` by `table`).
 May import: records, the codebook and the ground floor; pyarrow and validators inside functions.
 """

@@ -1,4 +1,4 @@
-"""HALO pickles out: train, validation and test records with the paper's shares, and their code lists."""
+"""Writes HALO pickles: train, validation and test records with the paper's shares, and their code lists."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from adapcla.sources.planted.structure import GROUP_SHARE, N_GROUPS, Structure
 
 
 class History(NamedTuple):
-    """What the law looks at: one row a moment in a patient's record."""
+    """What the law looks at: one row for each moment in a patient's record."""
 
     #: Codes of the visit before (rows × codes, 0 or 1); empty before a first visit.
     previous: sparse.csr_matrix
