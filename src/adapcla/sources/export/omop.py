@@ -124,6 +124,7 @@ def _add_people(sheets: Sheets, block: Block, options: ExportOptions) -> None:
 
     cohort, ids = block.cohort, block.patients + FIRST_PERSON
     born = birth_years(cohort)
+    born = np.where(born > 0, born, options.birth_year or 0)
     gender, word = np.zeros(cohort.n_patients, dtype=np.int64), pa.nulls(cohort.n_patients, pa.string())
     if (sex := cohort.attributes.get("sex")) is not None:
         gender = np.array([*(_GENDERS.get(name[:1].upper(), 0) for name in sex.categories), 0])[sex.values]
@@ -132,7 +133,10 @@ def _add_people(sheets: Sheets, block: Block, options: ExportOptions) -> None:
     person = {
         "person_id": ids,
         "gender_concept_id": gender,
-        "year_of_birth": np.where(born > 0, born, options.birth_year or 0),
+        "year_of_birth": born,
+        "month_of_birth": 1,
+        "day_of_birth": 1,
+        "birth_datetime": (born - 1970).astype("datetime64[Y]").astype("datetime64[s]"),
         "race_concept_id": 0,
         "ethnicity_concept_id": 0,
         "person_source_value": ids.astype(str),
