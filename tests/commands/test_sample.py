@@ -63,7 +63,7 @@ def test_a_steered_sample_says_what_was_achieved(model: Path, tmp_path: Path, mo
         json.loads(_run(*words, *more, "--out", str(tmp_path / name)).stdout)
         for name, more in (("paper", []), ("loop", ["--calibrate"]))
     )
-    assert {"inside_sampling_error", "mae", "max_gap", "n_judged"} == set(paper["achieved"])
+    assert {"inside_sampling_error", "mae", "max_gap", "n_judged", "floor"} == set(paper["achieved"])
     assert loop["achieved"]["inside_sampling_error"] >= 0.9
     assert paper["unknown_codes"] == 0
     (tmp_path / "rare.csv").write_text(f"code,prevalence\n{load(model).prevalence_.vocabulary.tokens[0]},0.0001\n")

@@ -132,7 +132,13 @@ def test_cached_scores_are_equal_and_references_are_shared_between_methods(
 
 def test_a_request_adds_the_control_suite(cohorts: tuple[Cohort, Cohort, Cohort]):
     scores = evaluate(*cohorts, suites=["control"], target=Prevalence.of({"A00": 0.5, "A01": 0.25}))
-    assert set(scores.values()) == {"control_mae", "control_max_gap", "control_jsd", "control_spearman"}
+    assert set(scores.values()) == {
+        "control_mae",
+        "control_floor",
+        "control_max_gap",
+        "control_jsd",
+        "control_spearman",
+    }
     with pytest.raises(UsageError, match="target"):
         evaluate(*cohorts, suites=["control"])
 

@@ -27,6 +27,9 @@ def test_scores_by_hand_over_the_requested_codes_only():
     assert found["control_mae"].value == pytest.approx(0.125)
     assert found["control_max_gap"].value == 0.25
     assert found["control_mae"].n == 3
+    # Four visits: E|X − 2| = ¾ at ½, E|X − 1| = 2 · 2 · ¾ · 27/128 at ¼, and 2 · 1 · ⅞ · 4 · ⅛ · (⅞)³ at ⅛.
+    gaps = [3 / 4, 3 * 27 / 128, 7 / 8 * (7 / 8) ** 3]
+    assert found["control_floor"].value == pytest.approx(np.mean(gaps) / 4)
     wanted, got = np.array([0.5, 0.25, 0.125]), np.array([0.75, 0.25, 0.0])
     assert found["control_jsd"].value == pytest.approx(jensenshannon(wanted, got) ** 2)
     assert found["control_spearman"].value == pytest.approx(1.0)

@@ -63,3 +63,13 @@ def test_hiding_follows_the_count_for_any_denominator(n_visits, min_cell, count)
 def test_hiding_needs_a_denominator():
     with pytest.raises(InputError, match="number of visits"):
         Prevalence.of({"A": 0.5}).suppressed()
+
+
+def test_the_gap_of_sampling_by_hand():
+    """Two visits at one half: 0, 1 or 2 hits with chances ¼, ½, ¼, so off by ½ half of the time: ¼. One visit: ½."""
+    share = Prevalence(Vocabulary.of("ABC"), np.array([0.5, 1.0, np.nan]))
+    assert share.sampling_gap(2)[:2].tolist() == pytest.approx([0.25, 0.0])
+    assert share.sampling_gap(1)[0] == pytest.approx(0.5)
+    assert np.isnan(share.sampling_gap(2)[2])
+    draws = np.random.default_rng(1).binomial(40, 0.03, 200_000) / 40
+    assert Prevalence.of({"A": 0.03}).sampling_gap(40)[0] == pytest.approx(np.abs(draws - 0.03).mean(), rel=0.01)

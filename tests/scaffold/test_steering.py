@@ -150,7 +150,16 @@ def test_corrections_go_towards_the_target_and_are_bounded():
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.1, "C": 0.1}), Prevalence.of({"A": 0.3, "B": 0.01, "C": 0.5}))
     step = steering.corrected(Prevalence.of({"A": 0.2, "B": 0.05, "C": 0.0}), 1000).delta - steering.delta
     assert step[0] > 0 > step[1]
-    assert step[2] == pytest.approx(2.0)
+    assert step[2] == pytest.approx(2.0 * 500 / 510)
+
+
+def test_the_step_of_a_rare_code_is_believed_as_far_as_it_is_known():
+    """Both codes come out half as often as asked; 10 expected visits are believed by half, 1,000 by 100/101."""
+    steering = shift(Prevalence.of({"A": 0.1, "B": 0.1}), Prevalence.of({"A": 0.1, "B": 0.001}))
+    step = steering.corrected(Prevalence.of({"A": 0.05, "B": 0.0005}), 10_000).delta - steering.delta
+    assert step[0] == pytest.approx(np.log(19 / 9) * 100 / 101, rel=2e-3)
+    # Half a visit is added to the 10 and to the 5.
+    assert step[1] == pytest.approx(np.log(10.5 / 5.5) / 2, rel=2e-3)
 
 
 def test_damping_scales_the_step():
@@ -194,6 +203,8 @@ def test_achieved_by_hand():
     found = achieved(target, Prevalence.of({"A": 0.51, "B": 0.12, "C": 0.5, "D": 0.5}), 10_000)
     assert (found.n_judged, found.inside_sampling_error) == (2, 0.5)
     assert (found.mae, found.max_gap) == (0.015, 0.02)
+    # About √(2/π) standard errors each: 0.798 · (0.005 + 0.003) / 2.
+    assert found.floor == pytest.approx(0.00319, rel=1e-2)
 
 
 def test_nothing_to_judge_is_said_not_scored():

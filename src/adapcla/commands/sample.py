@@ -77,7 +77,10 @@ def _steered(out: Path, steering: Steering) -> dict[str, Any]:
     cohort = Cohort.open(out)
     came = achieved(steering.target, cohort.prevalence(), cohort.n_visits)
     if came.n_judged:
-        say(f"{came.inside_sampling_error:.1%} of {came.n_judged} judged codes came out inside sampling error")
+        say(
+            f"{came.inside_sampling_error:.1%} of {came.n_judged} judged codes came out inside sampling error; "
+            f"mean gap {came.mae:.2g}, of which sampling alone leaves {came.floor:.2g}"
+        )
     else:
         say("no code of the target is frequent enough here to be judged")
     return {

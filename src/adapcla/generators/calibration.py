@@ -3,7 +3,8 @@
 Record length: dropout is on in training and off when sampling, which shifts the chance that a record goes on a little;
 one intercept, refitted with dropout off, puts the mean right.
 
-Prevalence: folding the training prevalence into the output bias, so that rare codes come out as often as they should.
+Prevalence: folding the prevalence that is expected in other patients (Good and Turing's, from the training patients)
+into the output bias, so that rare codes come out as often as they should.
 
 Rare codes tend to come out too often: their logits are averages over few visits. A few rounds of sampling measure by
 how much, band by band of training counts, and the correction goes into the output bias. A code that a pilot holds often
@@ -24,6 +25,7 @@ from adapcla.generators.model import Model
 from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
+from adapcla.records.turing import expected_prevalence
 
 #: Upper edges of the bands of training visit counts.
 BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)
@@ -91,7 +93,8 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
     band = bands(train.visit_counts)
     n_bands = len(BAND_EDGES) + 1
     inside = band >= 0
-    goal = np.bincount(band[inside], train.visit_counts[inside] / train.n_visits, minlength=n_bands)
+    target = expected_prevalence(train).share
+    goal = np.bincount(band[inside], target[inside], minlength=n_bands)
     pilot = min(max(2 * train.n_patients, 1_000), 20_000)
     history = []
     with meter("fold prevalence", rounds) as bar:
@@ -100,8 +103,7 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
             share = np.bincount(band[inside], drawn.visit_counts[inside] / drawn.n_visits, minlength=n_bands)
             judged = goal * drawn.n_visits >= _ENOUGH
             ratio = np.where(judged, share / np.maximum(goal, 1e-12), 1.0)
-            expected = train.visit_counts / train.n_visits * drawn.n_visits
-            believed = believed_ratio(drawn.visit_counts, expected, ratio[band])
+            believed = believed_ratio(drawn.visit_counts, target * drawn.n_visits, ratio[band])
             move = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(move).float()[network.code_of_rank])

@@ -66,7 +66,9 @@ def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) ->
             synthetic = sample(model, pilot, seed + 7_000_003 * (number + 1), steering)
             prevalence = synthetic.prevalence()
             gap = achieved(steering.target, prevalence, synthetic.n_visits)
-            bar.advance(1, f"largest gap {gap.max_gap:.4f}, inside {gap.inside_sampling_error:.0%}")
+            bar.advance(
+                1, f"mean gap {gap.mae:.5f} (sampling alone {gap.floor:.5f}), inside {gap.inside_sampling_error:.0%}"
+            )
             if gap.inside_sampling_error >= CLOSED:
                 break
             steering = steering.corrected(prevalence, synthetic.n_visits, damping)

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.fidelity import synthetic_counts
 from adapcla.metrics.intervals import jackknife_score
+from adapcla.records import Prevalence
 
 #: Expected number of visits from which a single code's prevalence can be judged; the stratum `judged`.
 JUDGED_FROM = 50
@@ -61,24 +62,41 @@ def rank_correlation(requested: _Shares, achieved: _Shares) -> float:
     return float(np.clip(np.corrcoef(one, two)[0, 1], -1.0, 1.0))
 
 
+def _masks(comparison: Comparison, target: Prevalence) -> dict[str, NDArray[np.bool_]]:
+    """The requested codes of each stratum."""
+    strata = comparison.strata
+    return {
+        ALL: target.known,
+        "judged": target.known & (np.nan_to_num(target.share) * comparison.synthetic.n_visits >= JUDGED_FROM),
+        "head": target.known & strata.head,
+        "mid": target.known & strata.mid,
+        "tail": target.known & strata.tail,
+    }
+
+
+def sampling_floor(comparison: Comparison) -> dict[str, Score]:
+    """The mean gap that sampling alone would leave in as many independent visits of the requested prevalence."""
+    if comparison.target is None:
+        return {ALL: Missing("no prevalence was asked for").score}
+    gaps = comparison.target.sampling_gap(comparison.synthetic.n_visits)
+    return {
+        stratum: Score(float(gaps[mask].mean()), int(mask.sum()))
+        if mask.any()
+        else Missing("no such code has a requested prevalence").score
+        for stratum, mask in _masks(comparison, comparison.target).items()
+    }
+
+
 def steering_scores(
     measure: Callable[[_Shares, _Shares], float], bounds: tuple[float, float], comparison: Comparison
 ) -> dict[str, Score]:
     """One measure over all codes with a request, over those that can be judged alone, and over head, mid and tail."""
     if comparison.target is None:
         return {ALL: Missing("no prevalence was asked for").score}
-    requested, known = np.nan_to_num(comparison.target.share), comparison.target.known
-    strata = comparison.strata
+    requested = np.nan_to_num(comparison.target.share)
     shares = [counts.codes / max(counts.visits, 1) for counts in comparison.once(synthetic_counts)]
-    masks = {
-        ALL: known,
-        "judged": known & (requested * comparison.synthetic.n_visits >= JUDGED_FROM),
-        "head": known & strata.head,
-        "mid": known & strata.mid,
-        "tail": known & strata.tail,
-    }
     out = {}
-    for stratum, mask in masks.items():
+    for stratum, mask in _masks(comparison, comparison.target).items():
         if not mask.any():
             out[stratum] = Missing("no such code has a requested prevalence").score
             continue

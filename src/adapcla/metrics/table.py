@@ -41,7 +41,7 @@ from adapcla.metrics.privacy.strata import assessed
 from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.sequence import unique_visits, visit_overlap
-from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, steering_scores
+from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
 from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
@@ -207,6 +207,8 @@ METRICS: tuple[Metric, ...] = (
     # ---- control ---------------------------------------------------------------------------------------------
     Metric("control_mae", "control", "down", partial(steering_scores, mean_gap, (0.0, 1.0)),
            "Mean absolute difference between requested and achieved prevalence."),
+    Metric("control_floor", "control", "none", sampling_floor,
+           "The mean difference that sampling alone would leave in as many visits."),
     Metric("control_max_gap", "control", "down", partial(steering_scores, max_gap, (0.0, 1.0)),
            "Largest absolute difference between requested and achieved prevalence.", sized=True),
     Metric("control_jsd", "control", "down", partial(steering_scores, divergence, _NATS),

@@ -66,6 +66,19 @@ class Prevalence:
         share[known] = self.share[positions[known]]
         return Prevalence(vocabulary, share, self.n_visits)
 
+    def sampling_gap(self, n_visits: int) -> NDArray[np.float64]:
+        """How far the shares among `n_visits` independent visits of these prevalences are expected to be off.
+
+        The mean absolute deviation of a binomial count (de Moivre), over the number of visits. Unknown shares stay NaN.
+
+        >>> Prevalence.of({"A": 0.5, "B": 0.0}).sampling_gap(2).tolist()
+        [0.25, 0.0]
+        """
+        from scipy import stats
+
+        above = np.floor(np.nan_to_num(self.share) * n_visits) + 1
+        return np.asarray(2 * above * (1 - self.share) * stats.binom.pmf(above, n_visits, self.share) / n_visits)
+
     def floored(self, min_cell: int = SMALLEST_COUNT) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are all as frequent as the most frequent of them may be.
 

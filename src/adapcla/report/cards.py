@@ -14,6 +14,7 @@ from adapcla.tables import Cell
 
 _STEERING = (
     ("control_mae", "all", "gap MAE ↓"),
+    ("control_floor", "all", "by sampling alone"),
     ("control_max_gap", "all", "largest gap ↓"),
     ("control_jsd", "all", "JSD ↓"),
     ("control_spearman", "all", "Spearman ↑"),

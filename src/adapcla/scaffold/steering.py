@@ -16,6 +16,8 @@ NEVER = -np.inf
 JUDGED_FROM = 50
 #: Standard errors inside which a requested prevalence counts as reached.
 SAMPLING_ERRORS = 3.0
+#: Expected visits of a code at which half of a correction is believed: a log-odds is then known to about 0.3.
+HALF_BELIEVED = 10.0
 
 
 def logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,7 +55,8 @@ class Steering:
         """A damped step that closes the gap between the achieved and the target prevalence.
 
         Codes are moved by the difference of log-odds, with half a visit added to both counts so that a code that
-        was not drawn takes a finite step.
+        was not drawn takes a finite step. The step of a code counts n / (n + `HALF_BELIEVED`), where n is the number of
+        visits expected to hold it: what few visits say of a rare code is mostly chance.
         """
         goal, got = self.target.share, np.nan_to_num(achieved.on(self.vocabulary).share)
         open_codes = np.isfinite(self.delta) & self.target.known & (goal > 0) & (goal < 1)
@@ -64,7 +67,9 @@ class Steering:
         )
         for token in self.unreachable:
             step[self.vocabulary.index[token]] = 0.0
-        return replace(self, delta=self.delta + damping * np.clip(step, -2.0, 2.0))
+        expected = np.nan_to_num(goal) * n_visits
+        believed = expected / (expected + HALF_BELIEVED)
+        return replace(self, delta=self.delta + damping * believed * np.clip(step, -2.0, 2.0))
 
 
 def shift(
@@ -120,6 +125,8 @@ class Achieved:
     mae: float
     max_gap: float
     n_judged: int
+    #: The mean gap that sampling alone leaves, were the visits independent: no steering comes nearer.
+    floor: float
 
 
 def achieved(target: Prevalence, got: Prevalence, n_visits: int) -> Achieved:
@@ -127,13 +134,13 @@ def achieved(target: Prevalence, got: Prevalence, n_visits: int) -> Achieved:
 
     >>> wish, got = Prevalence.of({"A": 0.5, "B": 0.001}), Prevalence.of({"A": 0.51, "B": 0.0})
     >>> achieved(wish, got, n_visits=1000)
-    Achieved(inside_sampling_error=1.0, mae=0.01, max_gap=0.01, n_judged=1)
+    Achieved(inside_sampling_error=1.0, mae=0.01, max_gap=0.01, n_judged=1, floor=0.0126)
     """
     goal = target.share
     have = np.nan_to_num(got.on(target.vocabulary).share)
     judged = target.known & (np.nan_to_num(goal) * n_visits >= JUDGED_FROM)
     if not judged.any():
-        return Achieved(float("nan"), float("nan"), float("nan"), 0)
+        return Achieved(float("nan"), float("nan"), float("nan"), 0, float("nan"))
     gap = np.abs(have - goal)[judged]
     error = np.sqrt(goal[judged] * (1 - goal[judged]) / n_visits)
     return Achieved(
@@ -141,4 +148,5 @@ def achieved(target: Prevalence, got: Prevalence, n_visits: int) -> Achieved:
         float(round(gap.mean(), 12)),
         float(round(gap.max(), 12)),
         int(judged.sum()),
+        float(f"{target.sampling_gap(n_visits)[judged].mean():.3g}"),
     )

@@ -1,4 +1,4 @@
-"""The floor: codes drawn independently from the training prevalence, without any memory."""
+"""The floor: codes drawn independently by their expected prevalence, without any memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.layers import gap_bucket
 from adapcla.records import Prevalence
+from adapcla.records.turing import expected_prevalence
 from adapcla.scaffold import Scaffold
 
 
 class MarginalArchitecture(Architecture):
-    """Independent draws from the training prevalence: counted, not trained."""
+    """Independent draws by the expected prevalence: counted, not trained."""
 
     family: Literal["marginal"] = "marginal"
 
@@ -48,7 +49,12 @@ class MarginalNetwork(Network):
         self.with_days = shape.with_days
 
     def count(self, records: Records) -> None:
-        """Take the chances to go on and the gaps from these patients, with half a patient added to each side."""
+        """Take prevalences, chances to go on and gaps from these patients, with half a patient added to each side.
+
+        Prevalences are those expected of other patients (Good and Turing's): rare codes are rare partly by chance.
+        """
+        expected = Scaffold(expected_prevalence(records.cohort)).initial_logits
+        self.logits.copy_(torch.from_numpy(expected).float())
         batch = records.batch(np.arange(records.cohort.n_patients))
         places = torch.bincount(batch.position, minlength=len(self.going_on))
         stayed = torch.bincount(batch.position[batch.continues > 0], minlength=len(self.going_on))
@@ -113,7 +119,7 @@ FAMILY = Family(
     (
         Row(
             "marginal",
-            "Independent draws from the training prevalence, lengths from training: the floor.",
+            "Independent draws by the expected prevalence, lengths from training: the floor.",
             "reference",
             {"schedule": "none"},
             starts_from="counts of the training visits",
