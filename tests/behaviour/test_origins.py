@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.generators import Generator, generator_for, load
-from adapcla.generators.shards import write_sample
+from adapcla.generators.shards import stream_sample
 from adapcla.records import Cohort, Kind, Origin
 from adapcla.records.origin import Group
 from adapcla.records.split import ControlledSplit
@@ -40,7 +40,8 @@ def test_a_sample_is_synthetic_and_names_its_training_and_validation_patients(
     model.save(tmp_path / "model")
     kept = load(tmp_path / "model")
     assert kept.model.origin == origin
-    assert write_sample(kept.model, 5, 1, tmp_path / "sample").origin == origin
+    stream_sample(kept.model, 5, 1, tmp_path / "sample")
+    assert Cohort.open(tmp_path / "sample").origin == origin
     assert kept.continue_(parts.test.subset([0]), draws=1).drawn.origin == origin
 
 

@@ -41,7 +41,7 @@ SAMPLE = f"""
 import sys
 from adapcla.generators import load, shards
 shards.SHARD = {BLOCK}
-shards.write_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
+shards.stream_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
 """
 
 
@@ -98,7 +98,7 @@ def test_three_processes_write_the_bytes_that_one_writes(runs: Path, monkeypatch
     monkeypatch.setattr(shards, "SHARD", BLOCK)
     from adapcla.generators import load
 
-    shards.write_sample(load(runs / "one").model, PATIENTS, 5, runs / "sample-1")
+    shards.stream_sample(load(runs / "one").model, PATIENTS, 5, runs / "sample-1")
     ended = launched(SAMPLE, runs, 3, runs / "one", runs / "sample-3")
     assert ended.returncode == 0, ended.stderr[-2000:]
     one, three = ({p.name: p.read_bytes() for p in (runs / name).iterdir()} for name in ("sample-1", "sample-3"))

@@ -10,9 +10,16 @@ import pytest
 
 from adapcla.errors import ExistsError, InputError
 from adapcla.generators import Generator, shards
+from adapcla.generators.model import Model
 from adapcla.generators.sampling import BLOCK
-from adapcla.generators.shards import stream_sample, write_sample
+from adapcla.generators.shards import stream_sample
 from adapcla.records import Cohort
+
+
+def write_sample(model: Model, n: int, seed: int, folder: Path, *, resume: bool = False) -> Cohort:
+    """The cohort that `stream_sample` wrote."""
+    stream_sample(model, n, seed, folder, resume=resume)
+    return Cohort.open(folder)
 
 
 @pytest.fixture(autouse=True)

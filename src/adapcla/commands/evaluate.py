@@ -29,23 +29,23 @@ def evaluate(
         Path | None, typer.Option("--control", help="Cohort of real patients used for nothing else, for privacy tests.")
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--target", help="Prevalence that was asked for (code, prevalence); adds control.")
+        Path | None, typer.Option("--target", help="Requested prevalence (code, prevalence); adds the suite control.")
     ] = None,
     suites: Annotated[
         str, typer.Option("--suites", help="Suites with commas, such as tail,fidelity,privacy; all if empty.")
     ] = "",
     method: Annotated[str, typer.Option("--method", help="Name in the tables; the synthetic folder's if empty.")] = "",
     seed: Seed = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller classifiers: a look only.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
     generator: Annotated[
-        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that ask the model.")
+        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
     ] = None,
     references: Annotated[
         int, typer.Option("--references", help="Attack models trained for these attacks; 0 for likelihood alone.")
     ] = 4,
     cache: Annotated[
-        Path | None, typer.Option("--cache", help="Where scores are kept by content; the user's cache if not given.")
+        Path | None, typer.Option("--cache", help="Folder of cached scores; the user's cache if not given.")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,

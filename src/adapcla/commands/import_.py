@@ -31,8 +31,8 @@ def import_(
         str | None, typer.Option("--separator", help="What separates codes in a cell (table).")
     ] = None,
     domains: Annotated[str, typer.Option("--domains", help="Kinds of code: dx, px, rx, with commas.")] = "dx",
-    level: Annotated[str, typer.Option("--level", help="full, category or ccs.")] = "full",
-    icd: Annotated[str, typer.Option("--icd", help="apart, map9 or map10.")] = "apart",
+    level: Annotated[str, typer.Option("--level", help="Level of codes: full, category or ccs.")] = "full",
+    icd: Annotated[str, typer.Option("--icd", help="ICD revisions: apart, map9 or map10.")] = "apart",
     attributes: Annotated[
         str, typer.Option("--attributes", help="Columns that become static attributes, with commas (table).")
     ] = "",

@@ -18,7 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
 CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort folder.")]
 Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws and smaller judges: a look only.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")]
 
 
 def emit(content: dict[str, Any]) -> None:

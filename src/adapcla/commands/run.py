@@ -53,9 +53,9 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan with rough times and end.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what is done with the same settings; so it is without this, too.")
+        bool, typer.Option("--resume", help="Keep finished steps with the same settings; this is the default.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Forget what is done and begin again.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""

@@ -37,16 +37,14 @@ def train(
     shareable: Annotated[
         bool, typer.Option("--shareable", help=f"No small counts, no code of < {SMALLEST_COUNT} patients.")
     ] = False,
-    min_support: Annotated[int, typer.Option("--min-support", help="Leave out codes of fewer patients.")] = 0,
+    min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code.")] = 0,
     dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="With --dp: ε of everything; 8 if left out.")
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dp: total ε; 8 if left out.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="With --dp: δ; 1/(10 patients) if left out.")] = None,
     prior: Annotated[
         Path | None, typer.Option("--prior", help="With --dp: public table code,prevalence; nothing is counted then.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run ended.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

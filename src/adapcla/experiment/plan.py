@@ -54,7 +54,7 @@ class Plan:
         for name, path in self.spec.external.items():
             if not Path(path).expanduser().is_dir():
                 raise InputError(
-                    "no folder there", path=path, expected="a cohort folder", remedy=f"mend the path of external.{name}"
+                    "no folder there", path=path, expected="a cohort folder", remedy=f"correct external.{name}"
                 )
 
     # ---- keys -----------------------------------------------------------------------------------------------

@@ -234,7 +234,7 @@ def read_spec(path: str | Path, changes: dict[str, Any] | None = None) -> Spec:
             f"{file}: {error.strerror or 'not readable'}\nto do: name a TOML; beside it are: {shipped}"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid TOML ({error})", path=file, remedy="mend that line") from None
+        raise InputError(f"not valid TOML ({error})", path=file, remedy="correct that line") from None
     return spec_from(content, changes, str(file))
 
 

@@ -16,7 +16,7 @@ from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path
 from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import generator_for
 from adapcla.generators.run_folder import ASKED, OUTCOME, train_run
-from adapcla.generators.shards import write_sample
+from adapcla.generators.shards import stream_sample
 from adapcla.generators.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Scores
@@ -152,7 +152,7 @@ def sampled(
     if not is_done(folder, key):
         with making(folder, key, seed=seed):
             fresh = not folder.exists()
-            write_sample(generator.model, n, seed, folder, steering=steering, resume=fresh, overwrite=not fresh)
+            stream_sample(generator.model, n, seed, folder, steering=steering, resume=fresh, overwrite=not fresh)
     return Cohort.open(folder)
 
 

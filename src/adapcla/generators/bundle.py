@@ -171,7 +171,7 @@ def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_vi
     if visit_sizes.ndim != 1 or (visit_sizes < 0).any() or longest < 1:
         raise ValueError("numbers of codes or visits below zero")
     if n_visits is not None and (not isinstance(n_visits, int) or n_visits < 0):
-        raise ValueError("a number of visits that is none")
+        raise ValueError("a number of visits that is not a whole number")
 
 
 def _demand_fit(settings: Settings, shape: Shape, prevalence: Prevalence, path: Path) -> None:

@@ -18,28 +18,12 @@ from adapcla.console import meter
 from adapcla.generators.model import Model
 from adapcla.generators.rollout import BLOCK, Rolled, joined
 from adapcla.generators.sampling import SampleRule, cohort_of, sample_card, stream
-from adapcla.records import Cohort, store
+from adapcla.records import store
 from adapcla.scaffold import Steering
 from adapcla.training.processes import processes
 
-#: Patients a shard: a whole number of blocks.
+#: Patients per shard: a whole number of blocks.
 SHARD = 16 * BLOCK
-
-
-def write_sample(
-    model: Model,
-    n: int,
-    seed: int,
-    folder: str | Path,
-    *,
-    steering: Steering | None = None,
-    rule: SampleRule | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-) -> Cohort:
-    """`n` patients of a seed in a cohort folder; the same bytes as `sample(model, n, seed).save(folder)`."""
-    stream_sample(model, n, seed, folder, steering=steering, rule=rule, resume=resume, overwrite=overwrite)
-    return Cohort.open(folder)
 
 
 def stream_sample(
@@ -53,7 +37,10 @@ def stream_sample(
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """The card of `n` patients that were written to a cohort folder and not opened: memory does not grow with them."""
+    """Write `n` patients of a seed to a cohort folder in bounded memory; their card.
+
+    The bytes are those of `sample(model, n, seed).save(folder)`.
+    """
     target, rule, group = Path(folder), rule or SampleRule(), processes()
     card = sample_card(model, n, seed, rule, steering)
     key = _key(model, card, steering, rule)

@@ -236,7 +236,7 @@ def evaluate(
     metrics = metrics_of(suites)
     for name in suites:
         if SUITES[name].needs_target and target is None:
-            raise UsageError(f"suite {name}: it needs the prevalence that was asked for; give a target")
+            raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")
     base = Comparison.of(train, test, synthetic, control, seed, quick, target=target, evidence=evidence)
     bench = _Bench(base)
     jobs = _jobs(bench, metrics)

@@ -90,7 +90,7 @@ def shift(
     [2.197, -inf]
     """
     if not 0 <= strength <= 1:
-        raise UsageError(f"strength {strength}: expected 0 (no control) to 1 (the full shift)")
+        raise UsageError(f"strength {strength}: expected 0 (no steering) to 1 (the full shift)")
     if missing not in ("keep", "drop"):
         raise UsageError(f"missing={missing!r}: expected 'keep' or 'drop'")
     unknown = tuple(t for t in target.vocabulary.tokens if t not in source.vocabulary.index)

@@ -154,7 +154,7 @@ def _resources(path: Path, resource: str) -> Iterator[dict[str, Any]]:
                     "a line that is not JSON",
                     path=path,
                     row=row,
-                    expected=f"one {resource} resource a line, at most {_LONGEST_LINE:,} bytes",
+                    expected=f"one {resource} resource per line, at most {_LONGEST_LINE:,} bytes",
                     remedy="repair or remove the line, or copy the file again",
                 ) from None
             if not isinstance(content, dict) or content.get("resourceType") != resource:

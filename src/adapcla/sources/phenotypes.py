@@ -96,7 +96,7 @@ def from_table(path: Path, vocabulary: Vocabulary) -> LabelRule:
                     ("label", "a name") if not label else ("code", f"a code matching {CODE_PATTERN.pattern}")
                 )
                 raise InputError(
-                    "a cell that is no such thing",
+                    "a cell of another form",
                     path=path,
                     row=row,
                     column=column,

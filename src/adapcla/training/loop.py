@@ -85,7 +85,7 @@ class Loop:
             raise UsageError(f"device {budget.device!r}: probes and privacy are computed on processors: leave it out")
         objective.modules.to(self.device)
         if private is not None and self.processes.count > 1:
-            raise UsageError("differential privacy with several processes: this version has one\nto do: start it alone")
+            raise UsageError("differential privacy with several processes: this version has one\nto do: start one")
         self.journal = Journal(folder / "journal.jsonl" if folder is not None and self.processes.main else None)
         self.optimisers = {name: self._optimiser(name, list(params)) for name, params in objective.turns().items()}
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.

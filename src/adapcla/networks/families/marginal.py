@@ -64,7 +64,7 @@ class MarginalNetwork(Network):
 
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """Refused: there is nothing to train."""
-        raise UsageError("marginal counts; it is not trained")
+        raise UsageError("marginal is counted, not trained")
 
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:

@@ -53,7 +53,7 @@ def write(
 
     check_format(to)
     if cohort.n_patients == 0:
-        raise InputError("a cohort without patients", remedy="export one that has some")
+        raise InputError("a cohort without patients", remedy="export a cohort with patients")
     options = options or ExportOptions()
     kept = writable(cohort, to, options)
     if left_out := cohort.n_patients - kept.n_patients:
