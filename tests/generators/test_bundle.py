@@ -56,11 +56,13 @@ def test_nothing_beside_the_learned_numbers_of_a_shareable_model_tells_small_cou
     small = (counts > 0) & (counts < 11)
     assert len(np.unique(counts[small])) > 5
     order = state["code_of_rank"].numpy()
-    assert (np.diff(order[small[order]]) > 0).all()
+    steps = np.diff(order[small[order]])
+    assert (steps > 0).all() or (steps < 0).all(), "small counts are not told apart"
     for name, tensor in state.items():
         if name not in learned and tensor.is_floating_point() and len(tensor) == len(counts):
             assert len(torch.unique(tensor[torch.from_numpy(small[order])], dim=0)) == 1, name
-    if "likelihood" in METHODS[method].supports:
+    # Company is told less exactly to others.
+    if "likelihood" in METHODS[method].supports and not METHODS[method].settings.architecture.counts_pairs:
         told = load(folder).log_likelihood(parts.test)
         assert told == pytest.approx(made.log_likelihood(parts.test), rel=1e-5)
 

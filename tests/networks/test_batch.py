@@ -36,3 +36,10 @@ def test_histories_are_cut_at_the_context_and_counted(tiny: Cohort) -> None:
     batch = records.batch(np.arange(3))
     assert batch.n_visits == 3
     assert batch.continues.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_is_seen_ends_at_the_context():
+    records = Records(Cohort.of([[["A"]], [["A"], ["B"], ["C"]]]), 2)
+    assert list(records.seen.patients()) == [[["A"]], [["A"], ["B"]]]
+    whole = Records(records.cohort, 3)
+    assert whole.seen is whole.cohort

@@ -27,6 +27,10 @@ class Visits(NamedTuple):
     visit_of_entry: Tensor
     codes: Tensor
 
+    @property
+    def patient_of_visit(self) -> Tensor:
+        return torch.arange(len(self.row_before))
+
 
 def _head(kind: str, n_codes: int = 4, n_blocks: int = 4) -> IndependentHead | BlockwiseHead:
     torch.manual_seed(2)
@@ -34,11 +38,9 @@ def _head(kind: str, n_codes: int = 4, n_blocks: int = 4) -> IndependentHead | B
     initial = torch.randn(n_codes) * 0.5 - 0.5
     if kind == "independent":
         return IndependentHead(table, initial)
-    head = BlockwiseHead(table, CodeTable(n_codes, 5, scale=1.0), initial, 6, 5, n_blocks)
-    if n_codes == 4:  # one code per block, the finest factorisation
-        head.sizes = [1, 1, 1, 1]
-        head.block_of_code = torch.arange(4)
-        head.block = torch.nn.Parameter(torch.randn(4, 5))
+    # Four codes are one per block, the finest factorisation.
+    sizes = [1, 1, 1, 1] if n_codes == 4 else block_sizes(n_codes, n_blocks)
+    head = BlockwiseHead(table, CodeTable(n_codes, 5, scale=1.0), initial, 6, 5, sizes)
     with torch.no_grad():
         head.to_state.normal_()
     return head

@@ -129,7 +129,13 @@ def read(folder: Path) -> Model:
             np.array(names["counts"], dtype=np.int64),
         )
         raw = config["shape"]
-        shape = Shape(int(raw["n_codes"]), int(raw["context"]), tuple(raw["attributes"]), bool(raw["with_days"]))
+        shape = Shape(
+            int(raw["n_codes"]),
+            int(raw["context"]),
+            tuple(raw["attributes"]),
+            bool(raw["with_days"]),
+            int(raw.get("n_pairs", 0)),
+        )
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
         _demand_sense(law, shape, visit_sizes, n_visits, longest)

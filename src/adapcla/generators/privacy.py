@@ -42,6 +42,8 @@ def refuse_unprotectable(settings: Settings) -> None:
     why = settings.family.traits.not_private
     if not why and (settings.first_stage or settings.starts_from):
         why = "it starts from weights that other steps learned from patients, which ε would not cover"
+    if not why and settings.architecture.counts_pairs:
+        why = "it counts pairs of codes, which ε would not cover (--set company=0 leaves them out)"
     if why:
         raise UsageError(
             f"{settings.method} cannot be trained with differential privacy: {why}\nto do: another --method"

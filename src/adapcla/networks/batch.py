@@ -80,6 +80,14 @@ class Records:
         """Visits beyond the context length, which are left out."""
         return int(np.maximum(self.cohort.visits_per_patient - self.context, 0).sum())
 
+    @property
+    def seen(self) -> Cohort:
+        """The cohort without the visits beyond the context length."""
+        if not self.n_cut:
+            return self.cohort
+        first = self.cohort.first_visits
+        return self.cohort.with_visits(first, first + np.minimum(self.cohort.visits_per_patient, self.context))
+
     def batch(self, patients: NDArray[np.int64]) -> Batch:
         """The packed batch of these patients."""
         cohort = self.cohort

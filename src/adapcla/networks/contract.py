@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Batch
+from adapcla.networks.batch import Batch, Records
 from adapcla.networks.draws import Noise
 
 #: (patient, code) pairs, sorted by patient.
@@ -25,6 +25,8 @@ class Shape(NamedTuple):
     #: Number of categories of each static attribute, in name order.
     attributes: tuple[int, ...] = ()
     with_days: bool = False
+    #: Pairs of codes that the network keeps of its training patients.
+    n_pairs: int = 0
 
 
 class Likelihood(NamedTuple):
@@ -64,6 +66,10 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are, without any training aid but `bias`."""
+
+    def observe(self, records: Records) -> int:
+        """Take what must be known of all training patients before the first step; the pairs that are kept of it."""
+        return 0
 
     def next_logits(self, batch: Batch) -> Tensor | None:
         """Logits (patients, codes) of the visit after each patient's last one; None where they come one by one."""

@@ -40,6 +40,11 @@ class Architecture(BaseModel):
         return 1
 
     @property
+    def counts_pairs(self) -> bool:
+        """Whether pairs of codes of the training patients are counted and kept."""
+        return False
+
+    @property
     def one_shot(self) -> bool:
         """Whether every code's logit of the next visit comes at once, so that its probability needs no draw."""
         return False

@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.errors import UsageError
+from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.counts import independent_codes
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
-from adapcla.networks.kernels.blocks import BlockParts, block_bce, shared_first
+from adapcla.networks.kernels.blocks import Added, BlockParts, SharedFirst, Spoken, block_bce, block_nll, shared_first
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
 
@@ -43,6 +44,10 @@ class Visits(Protocol):
     @property
     def codes(self) -> Tensor:
         """(entries,) code positions."""
+
+    @property
+    def patient_of_visit(self) -> Tensor:
+        """(visits,) whose visit it is."""
 
 
 class Head(Protocol):
@@ -146,7 +151,7 @@ def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
 
 
 class BlockwiseHead(Remembering):
-    """Ours: codes in blocks from frequent to rare; a block knows the history and the codes drawn before it.
+    """Ours: codes in blocks; a block knows the history and the codes drawn before it.
 
     The state of block k is H + C·gelu(A·H + Σ Q[codes of earlier blocks] + e_k), and its logits are the shared output
     table applied to that state. W·(H + C·u) = W·H + (W·C)·u, so the wide product is done once over [H, u] and training
@@ -160,19 +165,20 @@ class BlockwiseHead(Remembering):
         initial_logits: Tensor,
         width: int,
         hidden: int,
-        n_blocks: int,
+        sizes: list[int],
         dropout: float = 0.0,
+        company: Company | None = None,
     ) -> None:
         super().__init__()
-        self.table, self.within = table, within
+        self.table, self.within, self.company = table, within, company
         self.bias = nn.Parameter(initial_logits.clone())
-        self.sizes = block_sizes(len(initial_logits), n_blocks)
+        self.sizes = sizes
         self.from_history = nn.Linear(width, hidden)
         self.block = nn.Parameter(torch.randn(len(self.sizes), hidden) * 0.1)
-        self.to_state = nn.Parameter(torch.randn(width, hidden) * hidden**-0.5)
+        self.to_state = nn.Parameter(torch.randn(width, hidden) * max(hidden, 1) ** -0.5)
         self.dropout = Dropout(dropout)
-        blocks, sizes = torch.arange(len(self.sizes)), torch.tensor(self.sizes)
-        number = torch.repeat_interleave(blocks, sizes, output_size=len(initial_logits))
+        blocks = torch.arange(len(sizes))
+        number = torch.repeat_interleave(blocks, torch.tensor(sizes), output_size=len(initial_logits))
         self.block_of_code: Tensor
         self.register_buffer("block_of_code", number, persistent=False)
 
@@ -189,56 +195,41 @@ class BlockwiseHead(Remembering):
         """W·C (codes, hidden)."""
         return self.remembered(lambda: self.table() @ self.to_state)
 
-    def _at(self, parts: BlockParts, row_of_visit: Tensor, visit: Tensor, codes: Tensor) -> Tensor:
-        """The logit (lines,) of single codes of visits, without a push."""
-        cell = visit * len(self.sizes) + self.block_of_code[codes]
-        dots = pair_dots(parts.history, parts.weight, row_of_visit[visit], codes)
-        dots = dots + pair_dots(parts.inner.flatten(0, 1), parts.lifted, cell, codes)
-        return dots + parts.bias[codes]
+    def _parts(
+        self, states: Tensor, visits: Visits, bias: Bias, lifted: Tensor
+    ) -> tuple[SharedFirst, BlockParts, SparseTargets]:
+        """The order in which visits are computed, what their logits are made of, and their codes."""
+        order = shared_first(visits.row_before)
+        history, visit_of_entry, n_visits = states[order.rows], order.place[visits.visit_of_entry], len(order.place)
+        inner = self._inner(history, order.row_of_place, visit_of_entry, visits.codes)
+        if self.company is not None and not self.company.silent:
+            speakers = self.company.speakers_before(visit_of_entry, visits.codes, self.block_of_code, n_visits)
+            inner = torch.cat([inner, speakers], dim=2)
+            lifted = torch.cat([lifted, self.company.of_strangers()], dim=1)
+        whole = self.bias if bias is None else self.bias + bias
+        targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(n_visits))
+        return order, BlockParts(history, inner, self.table(), lifted, whole), targets
+
+    def _spoken(self, targets: SparseTargets, patients: Tensor | None) -> Spoken | None:
+        """What codes of earlier blocks say of later ones that they met, if anybody listens."""
+        if self.company is None or self.company.silent:
+            return None
+        return self.company.spoken(targets.rows, targets.codes, self.block_of_code, len(targets.multiplicity), patients)
 
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        order = shared_first(visits.row_before)
-        history, visit_of_entry = states[order.rows], order.place[visits.visit_of_entry]
-        inner = self._inner(history, order.row_of_place, visit_of_entry, visits.codes)
-        whole = self.bias if bias is None else self.bias + bias
-        table = self.table()
-        targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(len(order.place)))
-        parts = BlockParts(history, inner, table, table @ self.to_state, whole)
-        total = block_bce(parts, self.sizes, targets, positive_weight)
-        if push is not None:
-            logits = self._at(parts, order.row_of_place, order.place[push.rows], push.codes)
-            total = total + push.change(logits, positive_weight).sum()
-        return total
+        order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
+        added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
+        patients = torch.empty_like(order.place)
+        patients[order.place] = visits.patient_of_visit
+        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, patients))
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        history = states[visits.row_before]
-        every = torch.arange(len(history))
-        inner = self._inner(history, every, visits.visit_of_entry, visits.codes)
-        whole = self.bias if bias is None else self.bias + bias
-        weights = torch.cat([self.table(), self._lifted()], dim=1).split(self.sizes)
-        out = torch.zeros(len(history), dtype=torch.float64)
-        block = self.block_of_code[visits.codes]
-        begin = 0
-        for k, size in enumerate(self.sizes):
-            mine = block == k
-            features = torch.cat([history, inner[:, k]], dim=1)
-            out += sparse_nll(
-                features,
-                weights[k],
-                whole[begin : begin + size],
-                every,
-                visits.visit_of_entry[mine],
-                visits.codes[mine] - begin,
-            )
-            begin += size
-        if push is not None:
-            parts = BlockParts(history, inner, self.table(), self._lifted(), whole)
-            logits = self._at(parts, every, push.rows, push.codes)
-            out.index_add_(0, push.rows, push.change(logits).double())
-        return out
+        order, parts, targets = self._parts(states, visits, bias, self._lifted())
+        added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
+        return block_nll(parts, self.sizes, targets, added, self._spoken(targets, None))[order.place]
 
     @torch.no_grad()
     def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
@@ -253,14 +244,22 @@ class BlockwiseHead(Remembering):
         if push is not None:
             base = push.added_to(base)
         running = self.from_history(history)
+        listener = None
+        if self.company is not None and not self.company.silent:
+            listener = Listener(self.company, len(history), len(self.bias))
         patients, codes, begin = [], [], 0
         for k, size in enumerate(self.sizes):
             here = slice(begin, begin + size)
             inner = F.gelu(running + self.block[k])
-            logits = rule.applied(torch.addmm(base[:, here], inner, lifted[here].t()), here)
+            logits = torch.addmm(base[:, here], inner, lifted[here].t())
+            if listener is not None:
+                logits = logits + listener.heard(here)
+            logits = rule.applied(logits, here)
             who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
             which = which + begin
             running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])
+            if listener is not None:
+                listener.listen(who, which)
             patients.append(who)
             codes.append(which)
             begin += size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, Self
 
@@ -41,7 +42,15 @@ class Remembering(nn.Module):
         return table
 
 
-class CodeTable(Remembering):
+class Settling(ABC):
+    """A part of a network with numbers that must not leave the house as they are."""
+
+    @abstractmethod
+    def settled(self) -> dict[str, Tensor]:
+        """What takes their place in a model for others, by name."""
+
+
+class CodeTable(Remembering, Settling):
     """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
 
     Rare codes have seen little, so most of their vector is what their family learned. `credibility` (codes,) scales
@@ -103,10 +112,10 @@ class CodeTable(Remembering):
 
 
 def settled(network: nn.Module) -> dict[str, Tensor]:
-    """The state of a network for others: it says the same, and holds no credibility of a table."""
+    """The state of a network for others: no number in it gives a small count away."""
     state = dict(network.state_dict())
     for name, module in network.named_modules():
-        if isinstance(module, CodeTable):
+        if isinstance(module, Settling):
             state |= {f"{name}.{key}": value for key, value in module.settled().items()}
     return state
 

@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Batch
+from adapcla.networks.batch import Batch, Records
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network
 from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
-from adapcla.networks.heads import Head, IndependentHead
+from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
 from adapcla.networks.layers import CodeTable, VisitEmbedding
 from adapcla.networks.recall import Memory, Push, Recall, had_before, had_in_all
 
@@ -87,6 +87,13 @@ class VisitNetwork(Network):
         if self.gap_head is not None:
             total = total + self._gap_nll(states, ranked).sum()
         return total
+
+    def observe(self, records: Records) -> int:
+        """Count pairs of codes where the head listens to them."""
+        if not isinstance(self.head, BlockwiseHead) or self.head.company is None:
+            return 0
+        self.head.company.observe(records, self.rank_of_code, self.head.block_of_code)
+        return self.head.company.n_pairs
 
     def going_on_logits(self, batch: Batch) -> Tensor:
         """(visits,) log-odds that the record goes on after each visit."""

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from adapcla.networks.kernels import bce
 from adapcla.networks.kernels.bce import SparseTargets
-from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, shared_first
+from adapcla.networks.kernels.blocks import (
+    Added,
+    BlockParts,
+    Spoken,
+    block_bce,
+    block_bce_plain,
+    block_nll,
+    shared_first,
+)
 
 
 def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
@@ -77,3 +85,56 @@ def test_every_visit_keeps_its_row(rows: list[int]) -> None:
     assert [int(order.rows[order.row_of_place[place]]) for place in order.place] == rows
     most = max(rows.count(row) for row in rows)
     assert len(order.rows) == len(rows) - most + 1
+
+
+def company(
+    visit: Tensor, code: Tensor, sizes: list[int], n_visits: int
+) -> tuple[list[Tensor], Callable[..., tuple[Added, Spoken]]]:
+    """Random numbers, and what they make: lines that are added, and pairs that speak from block to later block."""
+    n_codes = sum(sizes)
+    block = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    speakers, speaker_of_entry = torch.unique(code, return_inverse=True)
+    leads = (block[speakers][:, None] < block[None]) & (torch.rand(len(speakers), n_codes) < 0.4)
+    second, first = leads.t().nonzero(as_tuple=True)
+    lines = [torch.stack([torch.randint(n_visits, (7,)), torch.randint(n_codes, (7,))]) for _ in range(2)]
+    numbers = [torch.randn(7), torch.randn(len(first)), torch.rand(n_visits, len(sizes)), torch.randn(7)]
+
+    def of(added: Tensor, values: Tensor, strength: Tensor, corrections: Tensor) -> tuple[Added, Spoken]:
+        wrong = Added(*lines[1], corrections).by_code()
+        return Added(*lines[0], added), Spoken(
+            first, second, values, strength, wrong, visit, speaker_of_entry, len(speakers)
+        )
+
+    return numbers, of
+
+
+@given(
+    n_visits=st.integers(1, 9),
+    sizes=st.sampled_from([[2, 3, 7], [1] * 4, [30, 70]]),
+    density=st.sampled_from([0.0, 0.3]),
+    tile=st.sampled_from([(1 << 18, 2048), (64, 2)]),
+    seed=st.integers(0, 30),
+)
+def test_what_is_added_and_what_is_spoken_agree_too(
+    agree: Callable[..., None], n_visits: int, sizes: list[int], density: float, tile: tuple[int, int], seed: int
+) -> None:
+    torch.manual_seed(seed)
+    visit, code = (torch.rand(n_visits, sum(sizes)) < density).nonzero(as_tuple=True)
+    numbers, of = company(visit, code, sizes, n_visits)
+
+    def of_parts(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def value(*tensors: Tensor) -> Tensor:
+            targets = SparseTargets(visit, code, torch.ones(n_visits, dtype=tensors[0].dtype))
+            return loss(BlockParts(*tensors[:5]), sizes, targets, 1.5, *of(*tensors[5:]))
+
+        return value
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bce, "TILE_ELEMENTS", tile[0])
+        patch.setattr(bce, "TILE_ROWS", tile[1])
+        tensors = [*some_parts(n_visits, n_visits, sizes), *numbers]
+        agree(of_parts(block_bce), of_parts(block_bce_plain), tensors)
+        targets = SparseTargets(visit, code, torch.ones(n_visits))
+        whole = block_bce_plain(BlockParts(*tensors[:5]), sizes, targets, 1.0, *of(*numbers))
+        each = block_nll(BlockParts(*tensors[:5]), sizes, targets, *of(*numbers))
+        torch.testing.assert_close(each.sum().float(), whole, rtol=1e-4, atol=1e-4)

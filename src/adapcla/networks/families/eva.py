@@ -63,6 +63,7 @@ class Own(NamedTuple):
     row_before: Tensor
     visit_of_entry: Tensor
     codes: Tensor
+    patient_of_visit: Tensor
 
 
 class CausalConvolution(nn.Module):
@@ -152,7 +153,7 @@ class EvaNetwork(Network):
     def weighted_loss(self, batch: Batch, divergence_weight: float) -> Tensor:
         """The summed reconstruction loss plus the weighted divergence."""
         states, divergence = self._parts(batch)
-        visits = Own(torch.arange(batch.n_visits), batch.visit_of_entry, batch.codes)
+        visits = Own(torch.arange(batch.n_visits), batch.visit_of_entry, batch.codes, batch.patient_of_visit)
         return (
             self.head.loss(states, visits, None)
             + self._rest(states, batch).sum()
@@ -167,7 +168,7 @@ class EvaNetwork(Network):
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """An upper bound of the negative log-likelihood; a record's divergence is spread evenly over its visits."""
         states, divergence = self._parts(batch)
-        visits = Own(torch.arange(batch.n_visits), batch.visit_of_entry, batch.codes)
+        visits = Own(torch.arange(batch.n_visits), batch.visit_of_entry, batch.codes, batch.patient_of_visit)
         lengths = torch.bincount(batch.patient_of_visit, minlength=batch.n_patients)
         share = (divergence / lengths).double()[batch.patient_of_visit]
         codes = self.head.nll(states, visits, bias) + share

@@ -12,10 +12,11 @@ import torch
 from pydantic import Field, model_serializer, model_validator
 from torch import Tensor, nn
 
+from adapcla.networks.company import Company, frequency_band
 from adapcla.networks.contract import Shape
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.halo import HaloHead
-from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
+from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
 from adapcla.networks.objective import ScaffoldedLikelihood
 from adapcla.networks.ranks import ranked
@@ -34,7 +35,9 @@ class VisitArchitecture(Architecture):
     layers: int = Field(4, ge=1)
     heads: int = Field(8, ge=1)
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
-    hidden: int = Field(64, ge=4, description="Width of the within-visit state of the blockwise head.")
+    hidden: int = Field(64, ge=0, description="Width of the within-visit state of the blockwise head; 0 for none.")
+    order: Literal["frequent", "rare"] = Field("frequent", description="Which codes of a visit come first in blocks.")
+    company: int = Field(0, ge=0, description="Patients from which a pair of codes counts in the prior; 0: no prior.")
     hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
     recall: bool = Field(False, description="Add a part that all codes share: whether the patient had the code before.")
 
@@ -49,6 +52,11 @@ class VisitArchitecture(Architecture):
         return self.heads if self.trunk == "transformer" else 1
 
     @property
+    def counts_pairs(self) -> bool:
+        """Pairs are counted for company."""
+        return self.company > 0
+
+    @property
     def one_shot(self) -> bool:
         """Only independent codes have one logit each."""
         return self.head == "independent"
@@ -59,6 +67,12 @@ class VisitArchitecture(Architecture):
         return 2.0 * (12 * self.layers * self.width**2 + within_visit * n_codes * self.width)
 
     @model_validator(mode="after")
+    def _room_for_company(self) -> VisitArchitecture:
+        if (self.company or self.order != "frequent") and self.head != "blockwise":
+            raise ValueError("company and order belong to codes that are drawn in blocks: expected head=blockwise")
+        return self
+
+    @model_validator(mode="after")
     def _room_for_recall(self) -> VisitArchitecture:
         if self.recall and self.head == "halo":
             raise ValueError("recall needs logits that it can be added to: expected head=independent or head=blockwise")
@@ -66,10 +80,11 @@ class VisitArchitecture(Architecture):
 
     @model_serializer(mode="wrap")
     def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
-        """The fields; a network without recall is written as it was before there was any, to the byte."""
+        """The fields; a network without recall or company is written as it was before there was any, to the byte."""
         content: dict[str, Any] = handler(self)
-        if not content.get("recall"):
-            content.pop("recall", None)
+        for name, off in (("recall", False), ("company", 0), ("order", "frequent")):
+            if content.get(name) == off:
+                content.pop(name, None)
         return content
 
 
@@ -79,6 +94,8 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
     Weights come from torch's global stream: seed it first.
     """
     code_of_rank, initial = ranked(prevalence)
+    if architecture.order == "rare":
+        code_of_rank, initial = code_of_rank.flip(0), initial.flip(0)
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
     belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
     width = architecture.width
@@ -88,7 +105,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         table,
         embedding,
         _trunk(architecture),
-        _head(architecture, shape, initial, families, belief),
+        _head(architecture, shape, initial, families, belief, prevalence, code_of_rank),
         code_of_rank,
         width,
         # Made last: trunk and head begin as those of a network without it.
@@ -140,12 +157,20 @@ def _head(
     initial: Tensor,
     families: tuple[Tensor, ...],
     belief: tuple[Tensor, ...],
+    prevalence: Prevalence,
+    code_of_rank: Tensor,
 ) -> Head:
     output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
     if architecture.head == "blockwise":
         within = CodeTable(shape.n_codes, architecture.hidden, families, scale=0.1, credibility=belief)
+        # The same blocks in either order: small ones where codes are frequent.
+        sizes = block_sizes(shape.n_codes, architecture.blocks)[:: 1 if architecture.order == "frequent" else -1]
+        company = None
+        if architecture.company:
+            band = frequency_band(prevalence)[code_of_rank]
+            company = Company(shape.n_pairs, architecture.company, band, prevalence.n_visits or 1)
         return BlockwiseHead(
-            output, within, initial, architecture.width, architecture.hidden, architecture.blocks, architecture.dropout
+            output, within, initial, architecture.width, architecture.hidden, sizes, architecture.dropout, company
         )
     if architecture.head == "halo":
         return HaloHead(shape.n_codes, architecture.width, initial)
@@ -169,17 +194,26 @@ _OURS_AND_ABLATIONS = (
     ),
     Row(
         "tailwise",
-        "Ours: codes of a visit know each other; rare ones lean on their family, and on having been there before.",
+        "Ours: codes of a visit know their company; rare ones lean on their family, and on having been there before.",
         "this project",
         {
             "head": "blockwise",
             "hierarchy": True,
             "recall": True,
             "credibility": 20.0,
-            "dropout": 0.2,
+            "company": 3,
+            "order": "rare",
+            "blocks": 60,
+            "dropout": 0.3,
             "schedule": "base",
             "calibration_rounds": 3,
         },
+    ),
+    Row(
+        "adapcla-company",
+        "The paper's method with the prior over pairs and nothing else by which codes of a visit know each other.",
+        "this project",
+        {"head": "blockwise", "hidden": 0, "company": 3},
     ),
     Row(
         "static-pcla",

@@ -1,7 +1,8 @@
 """The loss of codes in blocks, where a block's logits are W·h + L·u of a history state h and the block's own u.
 
 All blocks of a tile share the product with the history. First visits all have the same history, the empty one: what it
-says is computed once, not once per visit.
+says is computed once, not once per visit. What codes of earlier blocks say of later ones, pair by pair, is made dense
+for one tile at a time, so that pairs cost no memory of visits × codes.
 
 Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
 24 blocks with 64 units each, two runs on a busy machine): 1.0 to 1.1 and 1.2 for 700 visits of 3,000 and 7,000 codes,
@@ -11,6 +12,7 @@ codes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -84,8 +86,50 @@ class BlockParts(NamedTuple):
     bias: Tensor  # (codes,)
 
 
+class Added(NamedTuple):
+    """What is added to the logits of chosen codes of chosen visits."""
+
+    rows: Tensor  # (lines,) the visit
+    codes: Tensor  # (lines,)
+    values: Tensor  # (lines,)
+
+    @classmethod
+    def nothing(cls, dtype: torch.dtype = torch.float32) -> Added:
+        """No line."""
+        none = torch.zeros(0, dtype=torch.int64)
+        return cls(none, none, torch.zeros(0, dtype=dtype))
+
+    def by_code(self) -> Added:
+        """The same lines, ascending by code."""
+        order = torch.argsort(self.codes, stable=True)
+        return Added(self.rows[order], self.codes[order], self.values[order])
+
+
+class Spoken(NamedTuple):
+    """What the codes of a visit say, pair by pair, of codes in later blocks; every pair leads to a later block.
+
+    The sum over the codes of a visit is multiplied by a strength of the visit and the block that it speaks to.
+    """
+
+    speaker_of_pair: Tensor  # (pairs,) a number of a speaking code
+    code_of_pair: Tensor  # (pairs,) whom it speaks of, ascending
+    values: Tensor  # (pairs,)
+    strength: Tensor  # (visits, blocks)
+    #: Corrections of the sums, before they are multiplied; ascending by code.
+    corrections: Added
+    #: The entries of visits, ascending by visit: the visit, and the number of its code among the speakers.
+    visit_of_entry: Tensor
+    speaker_of_entry: Tensor
+    n_speakers: int
+
+
 def block_bce_plain(
-    parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float = 1.0
+    parts: BlockParts,
+    sizes: list[int],
+    targets: SparseTargets,
+    positive_weight: float = 1.0,
+    added: Added | None = None,
+    spoken: Spoken | None = None,
 ) -> Tensor:
     """The summed loss as autograd differentiates it by itself; the shared row is multiplied once here too."""
     row_of_visit = (torch.arange(len(parts.inner)) - len(parts.inner) + len(parts.history)).clamp_(min=0)
@@ -93,60 +137,201 @@ def block_bce_plain(
     # Parts of a split have cheap gradients; that of a slice is as wide as the whole.
     blocks = zip(base.split(sizes, dim=1), parts.inner.unbind(1), parts.lifted.split(sizes), strict=True)
     logits = torch.cat([torch.addmm(start, inner, lifted.t()) for start, inner, lifted in blocks], dim=1)
+    if spoken is not None:
+        table = torch.zeros(spoken.n_speakers, len(parts.bias), dtype=parts.bias.dtype)
+        table = table.index_put((spoken.speaker_of_pair, spoken.code_of_pair), spoken.values)
+        sums = torch.zeros_like(logits).index_add(0, spoken.visit_of_entry, table[spoken.speaker_of_entry])
+        sums = sums.index_put((spoken.corrections.rows, spoken.corrections.codes), spoken.corrections.values, True)
+        logits = logits + sums * spoken.strength.repeat_interleave(torch.tensor(sizes), dim=1)
+    if added is not None:
+        logits = logits.index_put((added.rows, added.codes), added.values, accumulate=True)
     return bce_of_logits(logits, targets, positive_weight)
 
 
-def _value_and_slopes(
-    parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float
-) -> tuple[Tensor, BlockParts]:
+class _Window(NamedTuple):
+    """The lines of a list, ascending by code, that lie in a tile: which they are, and where in the tile."""
+
+    lines: Tensor
+    at: tuple[Tensor, Tensor]
+
+
+def _inside(lines: Added, tile: Tile) -> _Window:
+    low, high = torch.searchsorted(lines.codes, torch.tensor([tile.codes.start, tile.codes.stop])).tolist()
+    rows = lines.rows[low:high]
+    mine = ((rows >= tile.rows.start) & (rows < tile.rows.stop)).nonzero()[:, 0]
+    return _Window(low + mine, (rows[mine] - tile.rows.start, lines.codes[low + mine] - tile.codes.start))
+
+
+class _Band(NamedTuple):
+    """The entries of the visits of one band of tiles, by visit and by speaking code."""
+
+    rows: slice
+    speakers: Tensor  # (entries,) by visit
+    visit_starts: Tensor  # (rows,)
+    rows_by_speaker: Tensor  # (entries,) by speaking code
+    speaker_starts: Tensor  # (speakers,)
+
+
+def _band(spoken: Spoken, rows: slice) -> _Band:
+    edges = torch.searchsorted(spoken.visit_of_entry, torch.arange(rows.start, rows.stop + 1))
+    entries = slice(int(edges[0]), int(edges[-1]))
+    speakers = spoken.speaker_of_entry[entries]
+    order = torch.argsort(speakers, stable=True)
+    starts = torch.searchsorted(speakers[order], torch.arange(spoken.n_speakers))
+    return _Band(rows, speakers, edges[:-1] - edges[0], spoken.visit_of_entry[entries][order] - rows.start, starts)
+
+
+class _Company(NamedTuple):
+    """What is spoken in one tile."""
+
+    sums: Tensor  # (rows, codes)
+    pairs: slice
+    cells: Tensor  # (pairs,) where the pairs stand in the flat table of speakers × codes
+    corrections: _Window
+
+
+def _company(spoken: Spoken, band: _Band, tile: Tile) -> _Company:
+    """The sums of what the codes of each visit of a tile say of the codes of the tile."""
+    left, right = tile.codes.start, tile.codes.stop
+    pairs = slice(*torch.searchsorted(spoken.code_of_pair, torch.tensor([left, right])).tolist())
+    cells = spoken.speaker_of_pair[pairs] * (right - left) + spoken.code_of_pair[pairs] - left
+    table = torch.zeros(spoken.n_speakers * (right - left), dtype=spoken.values.dtype)
+    table.index_copy_(0, cells, spoken.values[pairs])
+    sums = F.embedding_bag(band.speakers, table.view(spoken.n_speakers, right - left), band.visit_starts, mode="sum")
+    corrections = _inside(spoken.corrections, tile)
+    sums.index_put_(corrections.at, spoken.corrections.values[corrections.lines], accumulate=True)
+    return _Company(sums, pairs, cells, corrections)
+
+
+class _Slopes(NamedTuple):
+    """Derivatives of the summed loss."""
+
+    parts: BlockParts
+    added: Tensor  # (lines,)
+    values: Tensor  # (pairs,)
+    strength: Tensor  # (visits, blocks)
+    corrections: Tensor  # (lines,)
+
+
+class _Tiles:
+    """Tile after tile of the logits; what is derived from their slopes goes back to what they were made of."""
+
+    def __init__(
+        self, parts: BlockParts, sizes: list[int], targets: SparseTargets, added: Added, spoken: Spoken | None
+    ) -> None:
+        self.parts, self.targets, self.added, self.spoken = parts, targets, added, spoken
+        self.edges = [0, *accumulate(sizes)]
+        self.scratch = Scratch(parts.bias.dtype)
+        self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
+        self.n_shared = len(parts.inner) - len(parts.history) + 1
+        self._band: _Band | None = None
+
+    def rows_of(self, tile: Tile) -> tuple[int, slice]:
+        """How many rows of a tile have the shared state, and the states of the others."""
+        low, high = tile.rows.start, tile.rows.stop
+        cut = min(max(self.n_shared - low, 0), high - low)
+        return cut, slice(low + cut - self.n_shared + 1, high - self.n_shared + 1)
+
+    def band_of(self, tile: Tile) -> _Band | None:
+        """The entries of a tile's visits, made once for the tiles beside each other."""
+        if self.spoken is not None and (self._band is None or self._band.rows != tile.rows):
+            self._band = _band(self.spoken, tile.rows)
+        return self._band
+
+    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[_Segment], _Window, _Company | None]]:
+        history, inner, weight, lifted, bias = self.parts
+        for tile in tiles(self.targets, len(inner), len(weight)):
+            codes, table = tile.codes, weight[tile.codes]
+            cut, own = self.rows_of(tile)
+            logits = self.scratch.of(tile.rows.stop - tile.rows.start, len(table))
+            logits[:cut] = self.shared_logits[codes]
+            torch.addmm(bias[codes], history[own], table.t(), out=logits[cut:])
+            segments = _segments(tile, self.edges)
+            band = self.band_of(tile)
+            company = None if self.spoken is None or band is None else _company(self.spoken, band, tile)
+            for block, here, there, _ in segments:
+                logits[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
+                if company is not None and self.spoken is not None:
+                    logits[:, here].addcmul_(company.sums[:, here], self.spoken.strength[tile.rows, block, None])
+            added = _inside(self.added, tile)
+            logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
+            yield tile, logits, segments, added, company
+
+
+def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _Slopes]:
     """The summed loss and its derivatives."""
-    history, inner, weight, lifted, bias = parts
-    slopes = BlockParts(*(torch.empty_like(x) for x in parts))
+    (history, inner, weight, lifted, bias), spoken = tiled.parts, tiled.spoken
+    by_parts = BlockParts(*(torch.empty_like(x) for x in tiled.parts))
+    of_spoken = [torch.zeros(0)] * 3
+    if spoken is not None:
+        of_spoken = [torch.zeros_like(x) for x in (spoken.values, spoken.strength, spoken.corrections.values)]
+    slopes = _Slopes(by_parts, torch.zeros_like(tiled.added.values), *of_spoken)
     from_shared = torch.zeros_like(bias)  # what visits with the shared row say of each code
-    shared_logits = torch.addmv(bias, weight, history[0])
-    n_shared = len(inner) - len(history) + 1
-    edges, scratch, total = [0, *accumulate(sizes)], Scratch(bias.dtype), torch.zeros((), dtype=torch.float64)
-    for tile in tiles(targets, len(inner), len(weight)):
-        low, high, codes = tile.rows.start, tile.rows.stop, tile.codes
-        first, table = not low, weight[codes]
-        cut = min(max(n_shared - low, 0), high - low)
-        own = slice(low + cut - n_shared + 1, high - n_shared + 1)
-        residual = scratch.of(high - low, len(table))
-        residual[:cut] = shared_logits[codes]
-        torch.addmm(bias[codes], history[own], table.t(), out=residual[cut:])
-        segments = _segments(tile, edges)
-        for block, here, there, _ in segments:
-            residual[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
-        total += slopes_(residual, tile.present, targets.multiplicity[tile.rows], positive_weight)
+    total = torch.zeros((), dtype=torch.float64)
+    for tile, residual, segments, added, company in tiled:
+        codes, first, table = tile.codes, not tile.rows.start, weight[tile.codes]
+        cut, own = tiled.rows_of(tile)
+        total += slopes_(residual, tile.present, tiled.targets.multiplicity[tile.rows], positive_weight)
+        slopes.added[added.lines] = residual[added.at]
         for block, here, there, goes_on in segments:
-            slopes.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
-            slopes.lifted[there].addmm_(residual[:, here].t(), inner[tile.rows, block], beta=float(not first))
+            by_parts.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
+            by_parts.lifted[there].addmm_(residual[:, here].t(), inner[tile.rows, block], beta=float(not first))
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
-        slopes.history[own].addmm_(residual[cut:], table, beta=float(codes.start > 0))
-        slopes.weight[codes].addmm_(residual[cut:].t(), history[own], beta=float(not first))
+        by_parts.history[own].addmm_(residual[cut:], table, beta=float(codes.start > 0))
+        by_parts.weight[codes].addmm_(residual[cut:].t(), history[own], beta=float(not first))
         from_own = residual[cut:].sum(0)
-        slopes.bias[codes] = from_own if first else slopes.bias[codes] + from_own
+        by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
         from_shared[codes] += residual[:cut].sum(0)
-    slopes.bias.add_(from_shared)
-    slopes.weight.addr_(from_shared, history[0])
-    torch.mv(weight.t(), from_shared, out=slopes.history[0])
+        if company is not None and spoken is not None:
+            _to_company(residual, tile, segments, company, tiled, slopes)
+    by_parts.bias.add_(from_shared)
+    by_parts.weight.addr_(from_shared, history[0])
+    torch.mv(weight.t(), from_shared, out=by_parts.history[0])
     return total, slopes
+
+
+def _to_company(
+    residual: Tensor, tile: Tile, segments: list[_Segment], company: _Company, tiled: _Tiles, slopes: _Slopes
+) -> None:
+    """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
+    spoken, band = tiled.spoken, tiled.band_of(tile)
+    assert spoken is not None and band is not None
+    for block, here, _, _ in segments:
+        slopes.strength[tile.rows, block] += torch.linalg.vecdot(residual[:, here], company.sums[:, here])
+        residual[:, here].mul_(spoken.strength[tile.rows, block, None])
+    slopes.corrections[company.corrections.lines] = residual[company.corrections.at]
+    said = F.embedding_bag(band.rows_by_speaker, residual, band.speaker_starts, mode="sum")
+    slopes.values[company.pairs] += torch.take(said, company.cells)
 
 
 class _BlockBCE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        parts, (sizes, targets, positive_weight) = BlockParts(*arguments[:5]), arguments[5:]
-        total, slopes = _value_and_slopes(parts, sizes, targets, positive_weight)
-        ctx.save_for_backward(*slopes)
+        parts, (values, said, strength, corrected) = BlockParts(*arguments[:5]), arguments[5:9]
+        sizes, targets, positive_weight, added, spoken = arguments[9:]
+        if spoken is not None:
+            corrections = spoken.corrections._replace(values=corrected)
+            spoken = spoken._replace(values=said, strength=strength, corrections=corrections)
+        tiled = _Tiles(parts, sizes, targets, added._replace(values=values), spoken)
+        total, slopes = _value_and_slopes(tiled, positive_weight)
+        ctx.save_for_backward(*slopes.parts, *slopes[1:])
+        ctx.spoken = spoken is not None
         return total.to(parts.bias.dtype)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(upstream[0] * slope for slope in ctx.saved_tensors), None, None, None)
+        slopes = [upstream[0] * slope for slope in ctx.saved_tensors]
+        return (*slopes[:6], *(slopes[6:] if ctx.spoken else (None,) * 3), *(None,) * 5)
 
 
-def block_bce(parts: BlockParts, sizes: list[int], targets: SparseTargets, positive_weight: float = 1.0) -> Tensor:
+def block_bce(
+    parts: BlockParts,
+    sizes: list[int],
+    targets: SparseTargets,
+    positive_weight: float = 1.0,
+    added: Added | None = None,
+    spoken: Spoken | None = None,
+) -> Tensor:
     """The summed loss of visits against sparse targets, with gradients; `sizes` are the blocks' numbers of codes.
 
     >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(2))
@@ -154,5 +339,26 @@ def block_bce(parts: BlockParts, sizes: list[int], targets: SparseTargets, posit
     >>> float(block_bce(BlockParts(*map(torch.zeros, shapes)), [3], targets)) / 6  # ln 2 per code of two visits
     0.693...
     """
-    out: Tensor = _BlockBCE.apply(*parts, sizes, targets, positive_weight)
+    added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
+    values: tuple[Tensor | None, ...] = (None, None, None)
+    if spoken is not None:
+        values = (spoken.values, spoken.strength, spoken.corrections.values)
+    out: Tensor = _BlockBCE.apply(*parts, added.values, *values, sizes, targets, positive_weight, added, spoken)
     return out
+
+
+@torch.no_grad()
+def block_nll(
+    parts: BlockParts,
+    sizes: list[int],
+    targets: SparseTargets,
+    added: Added | None = None,
+    spoken: Spoken | None = None,
+) -> Tensor:
+    """The negative log-likelihood of each visit (visits,), in nats and in double precision."""
+    added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
+    nll = torch.zeros(len(parts.inner), dtype=torch.float64)
+    for tile, logits, *_ in _Tiles(parts, sizes, targets, added, spoken):
+        nll[tile.rows] += F.softplus(logits).sum(1).double()
+        nll.index_add_(0, tile.present[0] + tile.rows.start, -logits[tile.present].double())
+    return nll

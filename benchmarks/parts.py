@@ -1,6 +1,6 @@
-"""What recall costs: a training step and sampling of `tailwise` with it over without it, in turn, processor time.
+"""What a part of `tailwise` costs: a training step and sampling with it over without it, in turn, processor time.
 
-    python benchmarks/recall.py [--repeats 12] [--patients 6000] [--codes 2000] [--width 128]
+    python benchmarks/parts.py [--part recall] [--repeats 12] [--patients 6000] [--codes 2000] [--width 128]
 
 Prints one JSON object: the median ratios, and the seconds behind them. One thread, so that both sides have the same.
 """
@@ -22,6 +22,8 @@ from adapcla.generators import Generator, generator_for
 from adapcla.networks.batch import Batch
 from adapcla.sources import planted
 
+#: The setting of each part when it is off and when it is on.
+PARTS: dict[str, tuple[object, object]] = {"recall": (False, True), "company": (0, 3)}
 #: Patients of a step, and of a sample: two whole blocks.
 _BATCH, _DRAWN = 256, 2048
 
@@ -46,20 +48,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("repeats", 12), ("patients", 6000), ("codes", 2000), ("width", 128)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--part", choices=PARTS, default="recall")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     train, valid, _ = planted.simulate(patients=asked.patients, codes=asked.codes, seed=1).split(seed=4)
     settings: dict[str, Any] = {"width": asked.width, "layers": 2, "passes": 1, "calibration_rounds": 0}
-    sides = {with_it: generator_for("tailwise", **settings, recall=with_it) for with_it in (False, True)}
+    off_and_on = zip((False, True), PARTS[asked.part], strict=True)
+    sides = {on: generator_for("tailwise", **settings, **{asked.part: value}) for on, value in off_and_on}
     for generator in sides.values():
         generator.fit(train, valid)
-    batch = sides[True].records(train).batch(np.arange(_BATCH))
+    batch = sides[True].model.records(train).batch(np.arange(_BATCH))
     took: dict[tuple[str, bool], list[float]] = {(what, side): [] for what in ("step", "sample") for side in sides}
     for number in range(asked.repeats):
         for side, generator in sides.items():
             took["step", side].append(seconds(partial(step, generator, batch)))
             took["sample", side].append(seconds(partial(generator.sample, _DRAWN, seed=number)))
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"part": asked.part}
     for what in ("step", "sample"):
         ratios = [on / off for on, off in zip(took[what, True], took[what, False], strict=True)]
         found[f"{what}_with_over_without"] = round(statistics.median(ratios), 3)
