@@ -20,7 +20,7 @@ EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])
 #: They draw at random, by position, or add half a visit: what is exact for the others holds for them on average only.
 DRAWN = ("random_visit_jaccard", "next_visit_gain")
-SIZED_BY_DESIGN = (*DRAWN, "unique_visits", "prevalence_log_r2", "prevalence_log_mae")
+SIZED_BY_DESIGN = (*DRAWN, "control_floor", "unique_visits", "prevalence_log_r2", "prevalence_log_mae")
 #: What a cohort or its model knows of the test patients, which training patients need not know best.
 OF_TEST = [metric for metric in QUICKLY if metric.key.startswith(("tail_swap", "tail_info"))]
 Made = dict[str, dict[str, Score]]

@@ -3,7 +3,7 @@
 Record length: dropout is on in training and off when sampling, which shifts the chance that a record goes on a little;
 one intercept, refitted with dropout off, puts the mean right.
 
-Prevalence: folding the prevalence that is expected in other patients (Good and Turing's, from the training patients)
+Prevalence: folding the prevalence that is expected in other patients (empirical Bayes, from the training patients)
 into the output bias, so that rare codes come out as often as they should.
 
 Rare codes tend to come out too often: their logits are averages over few visits. A few rounds of sampling measure by
@@ -25,7 +25,7 @@ from adapcla.generators.model import Model
 from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
-from adapcla.records.turing import expected_prevalence
+from adapcla.records.expectation import expected_prevalence
 
 #: Upper edges of the bands of training visit counts.
 BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)

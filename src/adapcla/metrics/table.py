@@ -208,7 +208,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("control_mae", "control", "down", partial(steering_scores, mean_gap, (0.0, 1.0)),
            "Mean absolute difference between requested and achieved prevalence."),
     Metric("control_floor", "control", "none", sampling_floor,
-           "The mean difference that sampling alone would leave in as many visits."),
+           "The mean difference that sampling alone would leave in as many visits.", sized=True),
     Metric("control_max_gap", "control", "down", partial(steering_scores, max_gap, (0.0, 1.0)),
            "Largest absolute difference between requested and achieved prevalence.", sized=True),
     Metric("control_jsd", "control", "down", partial(steering_scores, divergence, _NATS),

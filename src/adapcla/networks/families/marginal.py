@@ -18,7 +18,7 @@ from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.layers import gap_bucket
 from adapcla.records import Prevalence
-from adapcla.records.turing import expected_prevalence
+from adapcla.records.expectation import expected_prevalence
 from adapcla.scaffold import Scaffold
 
 
@@ -51,7 +51,7 @@ class MarginalNetwork(Network):
     def count(self, records: Records) -> None:
         """Take prevalences, chances to go on and gaps from these patients, with half a patient added to each side.
 
-        Prevalences are those expected of other patients (Good and Turing's): rare codes are rare partly by chance.
+        Prevalences are those expected of other patients (empirical Bayes): rare codes are rare partly by chance.
         """
         expected = Scaffold(expected_prevalence(records.cohort)).initial_logits
         self.logits.copy_(torch.from_numpy(expected).float())
