@@ -182,7 +182,7 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
 ) -> None:
     """Shuffling at every step would make a pass over a million patients grow with the square."""
     shuffles: list[tuple[object, ...]] = []
-    original = loop_module.generator
+    original = loop_module.random_stream
 
     def counted(*key: object) -> object:
         shuffles.append(key)
@@ -196,7 +196,7 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
         seen.append(chosen.tolist())
         return chosen
 
-    monkeypatch.setattr(loop_module, "generator", counted)
+    monkeypatch.setattr(loop_module, "random_stream", counted)
     monkeypatch.setattr(Loop, "_draw", noted)
     generator_for("adapcla", **{**_SMALL, "patience": 1000}).fit(*world)
     steps = -(-world[0].n_patients // 40)

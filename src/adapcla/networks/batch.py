@@ -105,7 +105,7 @@ class Records:
         return packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
 
     def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Attribute categories plus one (0 unknown) of these patients, one column an attribute."""
+        """Attribute categories plus one (0 unknown) of these patients, one column per attribute."""
         columns = [np.asarray(self.cohort.attributes[n].values)[patients] + 1 for n in self.attribute_names]
         return np.stack(columns, axis=1).astype(np.int64) if columns else np.zeros((len(patients), 0), np.int64)
 

@@ -38,16 +38,16 @@ def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) 
     number = np.minimum(number, torch.isfinite(logits).sum(1).numpy())
     shifted = with_expected_count(logits, torch.from_numpy(number))
     waiting = np.arange(len(number))
-    patients, found = [], []
+    patients, drawn_codes = [], []
     for attempt in range(_ATTEMPTS):
         again = replace(noise.keep(waiting), attempt=attempt)
         who, codes = bernoulli_codes(shifted[torch.from_numpy(waiting)], None, again, channel=8)
         right = np.bincount(who, minlength=len(waiting)) == number[waiting]
         patients.append(waiting[who[right[who]]])
-        found.append(codes[right[who]])
+        drawn_codes.append(codes[right[who]])
         waiting = waiting[~right]
         if not len(waiting):
-            who, codes = np.concatenate(patients), np.concatenate(found)
+            who, codes = np.concatenate(patients), np.concatenate(drawn_codes)
             order = np.lexsort((codes, who))
             return who[order], codes[order]
     raise AdapclaError(
@@ -56,8 +56,8 @@ def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) 
     )
 
 
-def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Tensor:
-    """Logits (rows, codes) shifted by one scalar a row so that the expected number of codes is as wanted.
+def with_expected_count(logits: Tensor, expected: Tensor, rounds: int = 40) -> Tensor:
+    """Logits (rows, codes) shifted by one scalar per row so that the expected number of codes is as wanted.
 
     >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
     >>> round(float(torch.sigmoid(shifted).sum()), 3)
@@ -67,6 +67,6 @@ def with_expected_count(logits: Tensor, wanted: Tensor, rounds: int = 40) -> Ten
     high = -low
     for _ in range(rounds):
         middle = (low + high) / 2
-        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > wanted[:, None]
+        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > expected[:, None]
         low, high = torch.where(too_many, low, middle), torch.where(too_many, middle, high)
     return logits + (low + high) / 2

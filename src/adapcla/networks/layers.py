@@ -178,7 +178,7 @@ class OnLines(Protocol):
 
 
 class Dropout(nn.Dropout):
-    """Dropout whose mask takes 16 random bits an element, four elements a draw; the chance is a multiple of 1/65536."""
+    """Dropout whose mask takes 16 random bits per element, four elements per draw; chances are multiples of 1/65536."""
 
     def forward(self, rows: Tensor) -> Tensor:
         """The rows with some elements put to 0 and the rest enlarged, in training; else as they are."""

@@ -121,11 +121,11 @@ def holm(p_values: Sequence[float | None], error: float = ERROR) -> list[float]:
     >>> holm([0.6, 0.5])
     [0.0, 0.025]
     """
-    ranked = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ranked = sorted((p, number) for number, p in enumerate(p_values) if p is not None)
     levels = [0.0] * len(p_values)
-    for rank, (p, place) in enumerate(ranked):
-        levels[place] = error / (len(ranked) - rank)
-        if p > levels[place]:
+    for rank, (p, number) in enumerate(ranked):
+        levels[number] = error / (len(ranked) - rank)
+        if p > levels[number]:
             break
     return levels
 

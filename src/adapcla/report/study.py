@@ -210,14 +210,14 @@ class Study:
         for name, value in where.items():
             keep = keep & (pl.col(name) == value)
         table = self.steered if where else self.scores
-        found = table if table.is_empty() else table.filter(keep).drop_nulls("value")
-        return None if found.is_empty() else pooled(found)
+        chosen = table if table.is_empty() else table.filter(keep).drop_nulls("value")
+        return None if chosen.is_empty() else pooled(chosen)
 
     def counted(self, row: str, metric: str, stratum: str = "all") -> tuple[int, int]:
         """Of a share of counted things: how many have it and how many there were, over all fits and samples."""
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
-        found = self.scores.filter(keep).drop_nulls("value")
-        return int((found["value"] * found["n"]).round().sum()), int(found["n"].sum())
+        chosen = self.scores.filter(keep).drop_nulls("value")
+        return int((chosen["value"] * chosen["n"]).round().sum()), int(chosen["n"].sum())
 
     def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
         """A number of a reference that was judged by itself, as a quick look does; None where there is none."""

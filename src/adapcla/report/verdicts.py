@@ -48,24 +48,24 @@ class Examined(NamedTuple):
     whose: str
     paper: str
     numbers: str
-    found: Assessed
+    assessed: Assessed
     #: Whether one side has no number, because it wrote nothing of what is asked for.
     lost: bool = False
 
     @property
     def ours(self) -> str:
         """The gain as text."""
-        return "–" if self.lost else _signed(self.found.gain.value)
+        return "–" if self.lost else _signed(self.assessed.gain.value)
 
     @property
     def reason(self) -> str:
         """The numbers that the verdict rests on."""
-        gain, p = self.found.gain, self.found.smallest
+        gain, p = self.assessed.gain, self.assessed.smallest
         parts = [self.numbers]
         if not self.lost:
             interval = "no interval" if gain.low is None else f"[{_signed(gain.low)}, {_signed(gain.high)}]"
             parts.append(f"gain {self.ours} {interval}, {gain.n} fit seed{'s' * (gain.n != 1)}")
-        parts.append(self.found.lacking if p is None else f"p {shown(p)}")
+        parts.append(self.assessed.lacking if p is None else f"p {shown(p)}")
         return "; ".join(parts)
 
 
@@ -147,22 +147,22 @@ def examined(study: Study, claim: Claim) -> Examined | None:
     why = f"{shown(one.measured.value)} against {shown(two.measured.value)}{beside}"
     if real is not None:
         one, two, goal = one.distance(real), two.distance(real), "down"
-    told = paper_gains(claim.row, claim.other, claim.metric, claim.stratum, goal)
+    paper = paper_gains(claim.row, claim.other, claim.metric, claim.stratum, goal)
     counts = None
     if claim.metric in _COUNTED:
         counts = Counts(
             *(n for row in (claim.row, claim.other) for n in study.counted(row, claim.metric, claim.stratum))
         )
     gains = paired_gains(one.by_fit, two.by_fit, goal)
-    found = over_fits(gains, _least(told, study.cohort), counts)
+    assessed = over_fits(gains, _least(paper, study.cohort), counts)
     if not gains:
-        found = found._replace(gain=difference(one.measured, two.measured, goal), lacking="no fit seed in common")
-    return Examined(claim.text, claim.whose, told_gains(told), why, found)
+        assessed = assessed._replace(gain=difference(one.measured, two.measured, goal), lacking="no fit seed in common")
+    return Examined(claim.text, claim.whose, told_gains(paper), why, assessed)
 
 
-def _least(told: dict[str, float], cohort: str) -> float | None:
+def _least(paper: dict[str, float], cohort: str) -> float | None:
     """The gain that the paper reports on this cohort, or the smaller one of its own; None where it has no gain."""
-    gains = [told[cohort]] if cohort in told else list(told.values())
+    gains = [paper[cohort]] if cohort in paper else list(paper.values())
     return min(gains) if gains and min(gains) > 0 else None
 
 
@@ -186,8 +186,8 @@ def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -
     pairs = [study.counted(row, "pair_seen")[1] for row in (claim.row, claim.other)]
     counts = Counts(tails[0], max(pairs[0], tails[0]), tails[1], max(pairs[1], tails[1]))
     # Every fit gives the same: one side none, the other some. The counts decide.
-    found = over_fits([1.0 if two is None else -1.0] * n_fits, counts=counts)
-    return Examined(claim.text, claim.whose, "–", f"{missing} wrote no tail pair in any fit", found, lost=True)
+    assessed = over_fits([1.0 if two is None else -1.0] * n_fits, counts=counts)
+    return Examined(claim.text, claim.whose, "–", f"{missing} wrote no tail pair in any fit", assessed, lost=True)
 
 
 def steering_claims(study: Study) -> list[Examined]:
@@ -225,8 +225,8 @@ def privacy_claims(study: Study) -> list[Examined]:
             continue
         why = f"excess of copies {shown(excess.value)} [{shown(excess.low)}, {shown(excess.high)}]"
         why += "" if attack is None else f"; strongest attack {shown(attack.value)} (0.5 guesses)"
-        found = over_patients(Measured(-excess.value, -excess.high, -excess.low, excess.n), COPIES)
-        out.append(Examined(f"{row} does not copy rare training patients", "this project", "–", why, found))
+        assessed = over_patients(Measured(-excess.value, -excess.high, -excess.low, excess.n), COPIES)
+        out.append(Examined(f"{row} does not copy rare training patients", "this project", "–", why, assessed))
     return out
 
 
@@ -234,7 +234,7 @@ def verdicts(study: Study) -> list[Verdict]:
     """Everything that a study can say of the claims, in order."""
     claims = [one for one in (examined(study, claim) for claim in CLAIMS) if one is not None]
     claims += [*steering_claims(study), *privacy_claims(study)]
-    ruled = zip(claims, rulings([one.found for one in claims]), strict=True)
+    ruled = zip(claims, rulings([one.assessed for one in claims]), strict=True)
     return [Verdict(one.claim, one.whose, one.ours, one.paper, word, one.reason) for one, word in ruled]
 
 

@@ -58,12 +58,12 @@ class Steering:
         was not drawn takes a finite step. The step of a code counts n / (n + `HALF_BELIEVED`), where n is the number of
         visits expected to hold it: what few visits say of a rare code is mostly chance.
         """
-        goal, got = self.target.share, np.nan_to_num(achieved.on(self.vocabulary).share)
+        goal, share = self.target.share, np.nan_to_num(achieved.on(self.vocabulary).share)
         open_codes = np.isfinite(self.delta) & self.target.known & (goal > 0) & (goal < 1)
         smooth = np.array([0.5 / n_visits])
         step = np.zeros_like(self.delta)
         step[open_codes] = logit((goal[open_codes] + smooth) / (1 + 2 * smooth)) - logit(
-            (got[open_codes] + smooth) / (1 + 2 * smooth)
+            (share[open_codes] + smooth) / (1 + 2 * smooth)
         )
         for token in self.unreachable:
             step[self.vocabulary.index[token]] = 0.0
@@ -105,14 +105,14 @@ def shift(
     if strength == 0:
         return Steering(source.vocabulary, np.zeros(len(source.vocabulary)), goal, 0.0, unknown)
     have = np.nan_to_num(source.share)
-    wanted = goal.known & (np.nan_to_num(goal.share) > 0)
-    both = wanted & (have > 0) & (have < 1)
+    above_zero = goal.known & (np.nan_to_num(goal.share) > 0)
+    both = above_zero & (have > 0) & (have < 1)
     delta = np.zeros(len(source.vocabulary))
     delta[both] = strength * (logit(goal.share[both]) - logit(have[both]))
-    delta[goal.known & ~wanted] = NEVER
+    delta[goal.known & ~above_zero] = NEVER
     if missing == "drop":
         delta[~goal.known] = NEVER
-    lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(wanted & ~both))
+    lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(above_zero & ~both))
     return Steering(source.vocabulary, delta, goal, strength, unknown, lost)
 
 
@@ -129,15 +129,15 @@ class Achieved:
     floor: float
 
 
-def achieved(target: Prevalence, got: Prevalence, n_visits: int) -> Achieved:
+def achieved(target: Prevalence, generated: Prevalence, n_visits: int) -> Achieved:
     """The gap between requested and achieved prevalence over codes with an expected count of at least 50.
 
-    >>> wish, got = Prevalence.of({"A": 0.5, "B": 0.001}), Prevalence.of({"A": 0.51, "B": 0.0})
-    >>> achieved(wish, got, n_visits=1000)
+    >>> wish, generated = Prevalence.of({"A": 0.5, "B": 0.001}), Prevalence.of({"A": 0.51, "B": 0.0})
+    >>> achieved(wish, generated, n_visits=1000)
     Achieved(inside_sampling_error=1.0, mae=0.01, max_gap=0.01, n_judged=1, floor=0.0126)
     """
     goal = target.share
-    have = np.nan_to_num(got.on(target.vocabulary).share)
+    have = np.nan_to_num(generated.on(target.vocabulary).share)
     judged = target.known & (np.nan_to_num(goal) * n_visits >= JUDGED_FROM)
     if not judged.any():
         return Achieved(float("nan"), float("nan"), float("nan"), 0, float("nan"))

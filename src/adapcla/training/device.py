@@ -11,7 +11,7 @@ import torch
 from adapcla.errors import UsageError
 
 
-def chosen_device(asked: str) -> torch.device:
+def chosen_device(name: str) -> torch.device:
     """The device of this name; processes that share a machine take a card each.
 
     A card is never taken unasked: what a processor trains is the same to the last bit on every run.
@@ -19,10 +19,10 @@ def chosen_device(asked: str) -> torch.device:
     >>> chosen_device("auto")
     device(type='cpu')
     """
-    if asked in ("auto", "cpu"):
+    if name in ("auto", "cpu"):
         return torch.device("cpu")
-    if asked != "cuda":
-        raise UsageError(f"device {asked!r}: expected auto, cpu or cuda")
+    if name != "cuda":
+        raise UsageError(f"device {name!r}: expected auto, cpu or cuda")
     if not torch.cuda.is_available():
         raise UsageError(
             "device 'cuda': torch sees no card here\nto do: leave --device out, or install torch for your card"

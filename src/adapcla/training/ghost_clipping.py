@@ -49,8 +49,8 @@ def clipped_by_norms(
     for piece in _pieces(records, patients, len(objective.rule.bias)):
         losses, norms = losses_and_norms(objective, own_starts(records.batch(piece)), moment)
         factors = (clip / (norms * (1 + _ROUNDING))).clamp(max=1.0).to(losses.dtype)
-        found = torch.autograd.grad((factors * losses).sum(), list(parameters), allow_unused=True)
-        for number, gradient in enumerate(found):
+        gradients = torch.autograd.grad((factors * losses).sum(), list(parameters), allow_unused=True)
+        for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums[number].add_(gradient)
         total += float(losses.detach().sum())
@@ -167,10 +167,10 @@ def losses_and_norms(objective: ScaffoldedLikelihood, batch: Batch, moment: Mome
     ranked = replace(batch, codes=network.rank_of_code[batch.codes])
     seen = _forward(objective, ranked, moment)
     outputs = [call.output for use in seen.uses for call, _ in use]
-    wanted = [seen.logits, seen.of_starts.input, seen.of_visits.input, *outputs]
-    found = torch.autograd.grad(seen.losses.sum(), wanted, retain_graph=True, allow_unused=True)
+    tensors = [seen.logits, seen.of_starts.input, seen.of_visits.input, *outputs]
+    gradients = torch.autograd.grad(seen.losses.sum(), tensors, retain_graph=True, allow_unused=True)
     # Where nobody has a second visit, nothing asks for gaps.
-    known = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+    known = [torch.zeros_like(w) if g is None else g for w, g in zip(tensors, gradients, strict=True)]
     squares, left = _Squares(ranked), iter(known[3:])
     for use in seen.uses:
         squares.used([(call, next(left), rows) for call, rows in use])
@@ -267,11 +267,11 @@ def _rows_by_length(batch: Batch) -> list[Tensor]:
     """State rows of patients with equally many visits, (patients, visits + 1) for each number of visits."""
     lengths = torch.bincount(batch.patient_of_visit, minlength=batch.n_patients)
     first = batch.n_starts + torch.cumsum(lengths, 0) - lengths
-    found = []
+    groups = []
     for length in torch.unique(lengths).tolist():
         members = (lengths == length).nonzero()
-        found.append(torch.cat([members, first[members] + torch.arange(length)], dim=1))
-    return found
+        groups.append(torch.cat([members, first[members] + torch.arange(length)], dim=1))
+    return groups
 
 
 def _pieces(records: Records, patients: NDArray[np.int64], n_codes: int) -> Iterator[NDArray[np.int64]]:

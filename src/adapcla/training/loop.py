@@ -177,8 +177,8 @@ class Loop:
         total = self._gradients(moment, parameters)
         self.processes.sum_gradients(parameters)
         # One process that is asked to stop stops all, at the same step.
-        total, asked = self.processes.summed([total, float(self.stop_asked)])
-        self._stopping = asked > 0
+        total, stop_votes = self.processes.summed([total, float(self.stop_asked)])
+        self._stopping = stop_votes > 0
         if self.private is None:
             norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
         else:

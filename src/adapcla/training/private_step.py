@@ -96,8 +96,8 @@ def one_gradient(
 ) -> tuple[float, list[Tensor]]:
     """The loss of one patient and its gradient, one tensor per parameter."""
     loss = objective.loss(records.batch(np.array([patient])), moment)
-    found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
-    gradient = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+    parts = torch.autograd.grad(loss, list(parameters), allow_unused=True)
+    gradient = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, parts, strict=True)]
     return float(loss.detach()), gradient
 
 
