@@ -22,6 +22,16 @@ from adapcla.sources import planted
 SMALL = {"width": 16, "heads": 2, "layers": 1, "passes": 2, "batch_size": 32}
 
 
+def environment() -> dict[str, str]:
+    """What bytes depend on beside the settings."""
+    return {"torch": torch.__version__, "processor": torch.backends.cpu.get_cpu_capability(), "numpy": np.__version__}
+
+
+def parts() -> tuple[Cohort, Cohort, Cohort, Cohort]:
+    """Train, validation, test and control patients of a small made-up world."""
+    return planted.simulate(400, 150, seed=5).split(seed=4, control=0.2)
+
+
 def cohort_hash(cohort: Cohort) -> str:
     digest = hashlib.sha256()
     for array in (cohort.codes, cohort.visit_starts, cohort.patient_starts, cohort.days):
@@ -37,8 +47,8 @@ def settings_of(method: str) -> dict[str, object]:
     return {name: value for name, value in SMALL.items() if name in names}
 
 
-def hashes(method: str, parts: tuple[Cohort, Cohort, Cohort, Cohort], scores: bool) -> dict[str, str]:
-    train, valid, test, control = parts
+def hashes(method: str, cohorts: tuple[Cohort, Cohort, Cohort, Cohort], scores: bool) -> dict[str, str]:
+    train, valid, test, control = cohorts
     generator = generator_for(method, **settings_of(method)).fit(train, valid)
     synthetic = generator.sample(300, seed=3)
     found = {"sample": cohort_hash(synthetic)}
@@ -65,18 +75,17 @@ def main() -> int:
     parser.add_argument("--against", type=Path, help="compare with the hashes in this file")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    cohort = planted.simulate(400, 150, seed=5)
-    train, valid, test, control = cohort.split(seed=4, control=0.2)
+    cohorts = parts()
     names = asked.methods.split(",") if asked.methods else [n for n in METHODS if not n.endswith("paper-size")]
     found = {}
     for name in names:
-        found[name] = hashes(name, (train, valid, test, control), not asked.no_scores)
+        found[name] = hashes(name, cohorts, not asked.no_scores)
         print(name, found[name], file=sys.stderr, flush=True)
     if asked.out:
-        asked.out.write_text(json.dumps(found, indent=1) + "\n")
+        asked.out.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
     if not asked.against:
         return 0
-    before = json.loads(asked.against.read_text())
+    before = json.loads(asked.against.read_text())["rows"]
     differ = [
         f"{name} {what}"
         for name, row in found.items()

@@ -105,7 +105,8 @@ def test_steering_reaches_the_planted_label_shift(annealed: Generator) -> None:
     """The paper's rule moves codes towards their target; closed loop ends inside sampling error for ≥ 95 % of them."""
     target = planted.law(codes=CODES, population="shifted").prevalence(patients=40_000, seed=3).prevalence
     plain = annealed.sample(8000, seed=2)
-    paper = annealed.steer(target)
+    paper = annealed.steering(target)
+    assert paper is not None
     moved = annealed.sample(8000, seed=2, toward=paper)
     before, after = plain.prevalence().share, moved.prevalence().share
     error = np.sqrt(paper.target.share * (1 - paper.target.share) / moved.n_visits)

@@ -177,6 +177,8 @@ def test_methods_that_cannot_be_protected_say_why(method: str, why: str) -> None
 def test_other_methods_are_trained_patient_by_patient(method: str, parts: Split) -> None:
     few = parts.train.subset(np.arange(20))
     changes: dict[str, Any] = {"width": 16, "layers": 1, "passes": 1, "batch_size": 5, "validations": 1}
+    if method == "tailwise":
+        changes["company"] = 0  # pairs are counted without noise, so that private training refuses them
     fitted = generator_for(method, **changes, privacy={"epsilon": 8}).fit(few, few)
     assert fitted.model.facts["privacy"]["epsilon"] <= 8
     assert all(torch.isfinite(value).all() for value in fitted.model.network.state_dict().values())
