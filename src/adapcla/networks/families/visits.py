@@ -202,7 +202,6 @@ _OURS_AND_ABLATIONS = (
             "recall": True,
             "credibility": 20.0,
             "company": 3,
-            "order": "rare",
             "blocks": 60,
             "dropout": 0.3,
             "schedule": "base",
