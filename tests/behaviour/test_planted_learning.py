@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import spearmanr
 
 from adapcla.generators import Generator, generator_for
-from adapcla.generators.steering import steer
 from adapcla.records import Cohort
 from adapcla.records.split import Split
 from adapcla.scaffold.steering import JUDGED_FROM, achieved
