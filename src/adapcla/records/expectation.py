@@ -1,8 +1,8 @@
 """How often codes are expected in other patients of the same law, which is not how often they were counted.
 
 Codes that are rare in training are rare there partly by chance: other patients hold them more often where a vocabulary
-has few rarer ones, and less often where it has many. What to expect of a code that r patients hold is said by how many codes 1, 2, 3, … patients hold (Robbins' empirical Bayes, of which Good
-and Turing's estimate is the rough form).
+has few rarer ones, and less often where it has many. What to expect of a code that r patients hold is said by how many
+codes 1, 2, 3, … patients hold (Robbins' empirical Bayes, of which Good and Turing's estimate is the rough form).
 """
 
 from __future__ import annotations
