@@ -21,8 +21,7 @@ from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream
 from adapcla.sources import planted
 
-# So many codes that some are held by one member alone: rare codes come together, in few patients.
-N, CODES, SEEDS = 800, 600, range(1, 21)
+N, CODES, SEEDS = 800, 300, range(1, 21)
 
 
 @lru_cache(maxsize=32)
