@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 
 
 class _Places(NamedTuple):
-    """Where rare codes and their company stand in a cohort: two matrices of places × codes, and each place's patient."""
+    """Where rare codes and their company stand in a cohort: two matrices of places × codes, and the patients."""
 
     #: Places × rare codes.
     holders: sparse.csr_matrix

@@ -13,7 +13,7 @@ from adapcla.records.vocabulary import Vocabulary
 BANDS: dict[str, tuple[int, int]] = {"1": (1, 1), "2-5": (2, 5), "6-20": (6, 20), "21+": (21, 2**62)}
 #: The bands of rare codes that scores of single tail codes are given for: name → (lowest, highest count).
 RARE_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-20": (6, 20), "21-100": (21, 100)}
-#: The bands of rare codes whose company is learned with one strength of smoothing; finer, since strength goes with count.
+#: The bands of rare codes whose company is learned with one strength of smoothing; finer, as strength goes with count.
 INFORMATION_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-10": (6, 10), "11-30": (11, 30), "31-100": (31, 100)}
 #: The tail cuts, the default first.
 TAIL_CUTS = ("third", "rare20", "singletons")
