@@ -16,12 +16,14 @@ LAW = tuple(LawReference)
 
 
 def judged(**content):
-    return judged_references(spec_from({"name": "a", **content}))
+    return tuple(judged_references(spec_from({"name": "a", **content})))
 
 
 def test_a_planted_law_gives_references_of_its_own():
     assert judged() == LAW
-    assert judged(evaluate={"quick": True}) == (Reference.TRAIN_COPY, Reference.MARGINAL, *LAW)
+    slow = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
+    assert judged(evaluate={"quick": True}) == (*slow, *LAW)
+    assert judged(evaluate={"suites": []}) == ()
 
 
 @pytest.mark.parametrize("changed", [{"where": {"sex": ["female"]}}, {"min_patients": 2}])

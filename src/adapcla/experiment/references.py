@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from adapcla.experiment.spec import DataSpec, Spec, data_path
+from adapcla.experiment.spec import DataSpec, EvaluateSpec, Spec, data_path
 from adapcla.metrics.references import Beside, LawReference, Reference
+from adapcla.metrics.table import SUITES
 from adapcla.records import Cohort
 
 #: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
-_SLOW = (Reference.TRAIN_COPY, Reference.MARGINAL)
+_SLOW = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
 
 
-def judged_references(spec: Spec) -> tuple[Beside, ...]:
-    """The references with scores of their own: those that a quick look leaves out, and those of a known law.
+def judged_references(spec: Spec) -> dict[Beside, EvaluateSpec]:
+    """What is judged of references by themselves: what a quick look leaves out, and everything of a known law.
 
     >>> from adapcla.experiment.spec import spec_from
-    >>> [one.value for one in judged_references(spec_from({"name": "a", "evaluate": {"quick": True}}))]
-    ['train_copy', 'marginal', 'law_itself', 'family_only']
-    >>> judged_references(spec_from({"name": "a", "evaluate": {"suites": []}}))
-    ()
+    >>> asked = judged_references(spec_from({"name": "a", "evaluate": {"suites": ["tail", "utility"], "quick": True}}))
+    >>> {reference.value: judged.suites for reference, judged in asked.items() if isinstance(reference, Reference)}
+    {'train_copy': ('tail',), 'marginal': ('tail', 'utility'), 'real_train': ('utility',)}
+    >>> [reference.value for reference in asked if isinstance(reference, LawReference)]
+    ['law_itself', 'family_only']
     """
-    if not spec.evaluate.suites:
-        return ()
-    slow = _SLOW if spec.evaluate.quick else ()
-    return (*slow, *(LawReference if _law_is_known(spec.data) else ()))
+    out: dict[Beside, EvaluateSpec] = {}
+    for reference in _SLOW if spec.evaluate.quick else ():
+        suites = tuple(name for name in spec.evaluate.suites if reference in SUITES[name].references)
+        if suites:
+            out[reference] = spec.evaluate.model_copy(update={"suites": suites})
+    if spec.evaluate.suites and _law_is_known(spec.data):
+        out |= dict.fromkeys(LawReference, spec.evaluate)
+    return out
 
 
 def reference_cohort(reference: Beside, parts: dict[str, Cohort], n_patients: int, seed: int) -> Cohort:
