@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from adapcla.metrics.contract import ALL, Comparison, Missing, Real, Score
 from adapcla.metrics.intervals import counts_without_groups, jackknife_interval, ratio_scores
@@ -78,6 +79,8 @@ def _pair_tallies(
     comparison: Comparison, masks: list[Mask]
 ) -> tuple[NDArray[np.float64], dict[Real, NDArray[np.float64]]]:
     """Patients × strata: pairs with at least one code of the stratum, and those of them seen in train and in test."""
+    if not comparison.intervals:
+        return _pooled_tallies(comparison, masks)
     n = comparison.synthetic.n_patients
     real_pairs = {real: comparison.of_cohort(Neighbours.of, comparison.real(real)).pairs for real in _ENDINGS}
     n_pairs = np.zeros((n, len(masks)))
@@ -90,6 +93,19 @@ def _pair_tallies(
             for real, hit in seen.items():
                 n_seen[real][:, k] += np.bincount(patient[inside & hit], minlength=n)
     return n_pairs, n_seen
+
+
+def _pooled_tallies(
+    comparison: Comparison, masks: list[Mask]
+) -> tuple[NDArray[np.float64], dict[Real, NDArray[np.float64]]]:
+    """The same over all patients together, in one row: each different pair is looked up once."""
+    counts = sparse.triu(comparison.of_cohort(Neighbours.of, comparison.synthetic).counts, format="coo")
+    inside = np.stack([mask[counts.row] | mask[counts.col] for mask in masks]).astype(np.float64)
+    n_seen: dict[Real, NDArray[np.float64]] = {}
+    for real in _ENDINGS:
+        pairs = comparison.of_cohort(Neighbours.of, comparison.real(real)).pairs
+        n_seen[real] = (inside @ (counts.data * pairs.holds(counts.row, counts.col)))[None, :]
+    return (inside @ counts.data)[None, :], n_seen
 
 
 # ---- contexts of single codes -------------------------------------------------------------------------------

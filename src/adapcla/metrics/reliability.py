@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
-from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, ratio_scores
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
 from adapcla.metrics.utility import natural_judgements, tail_of
 
 N_BINS = 15
@@ -123,7 +123,7 @@ def mean_loss(loss: Callable[[Floats, NDArray[np.uint8]], Floats], comparison: C
         return {ALL: pairs.score, "tail": pairs.score}
     tops = np.stack([loss(*pair).sum(axis=1) for pair in pairs.values()], axis=1)
     bottoms = np.stack([np.full(len(tops), float(said.shape[1])) for said, _ in pairs.values()], axis=1)
-    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY.reason] * len(pairs))
+    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY.reason] * len(pairs), judges=True)
     return dict(zip(pairs, scores, strict=True))
 
 
@@ -154,4 +154,5 @@ def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.u
     sums = bootstrap_sums(columns, comparison.seed, QUICK_DRAWS if comparison.quick else DRAWS)
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
-    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)))
+    kept = draws_kept(drawn - drawn.mean() + value)
+    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)), redrawn=kept)

@@ -17,7 +17,7 @@ from adapcla.metrics import curves
 from adapcla.metrics.classifiers import Settings, fit, predict
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.curves import Floats, Statistic
-from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, draws_kept
 from adapcla.metrics.protocols import (
     FEWEST,
     BalancedTrial,
@@ -191,8 +191,9 @@ def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: 
         random = random_stream(comparison.seed, "utility-bootstrap", start)
         weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
         means.append(_means(judged, statistic, weights))
-    low, high = np.nanquantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Score(value, n, float(low), float(high))
+    drawn = np.concatenate(means)
+    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Score(value, n, float(low), float(high), redrawn=draws_kept(drawn))
 
 
 def _means(judged: list[Judgement], statistic: Statistic, weights: NDArray[np.int64]) -> Floats:

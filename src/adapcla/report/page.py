@@ -49,7 +49,7 @@ class Shelf:
         """Write every score of every row, fit and draw as one long table."""
         if not study.scores.is_empty():
             (self.folder / "tables").mkdir(parents=True, exist_ok=True)
-            write_bytes(self.folder / "tables" / "scores.csv", study.scores.write_csv().encode())
+            write_bytes(self.folder / "tables" / "scores.csv", study.scores.drop("redrawn").write_csv().encode())
 
     def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
         """The item of a figure, written as SVG and PNG."""
