@@ -44,7 +44,13 @@ from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
 from adapcla.metrics.tail_information import tail_information, tail_information_share
 from adapcla.metrics.tail_swap import swap_scores
-from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
+from adapcla.metrics.utility import (
+    balanced_judgements,
+    masked_judgements,
+    mean_over_labels,
+    natural_judgements,
+    next_visit_judgements,
+)
 
 
 @dataclass(frozen=True)
@@ -244,12 +250,21 @@ METRICS: tuple[Metric, ...] = (
     Metric("tstr_natural_auroc", "utility", "up", partial(mean_over_labels, natural_judgements, roc_area),
            "AUROC on all real test patients, mean over the labels, one classifier for all labels.",
            cost="slow", version=3),
-    Metric("tstr_next_auprc", "utility", "up", partial(mean_over_labels, next_visit_judgements, average_precision),
+    Metric("tstr_next_auprc", "utility", "up",
+           partial(mean_over_labels, next_visit_judgements, average_precision, onsets=True),
            "AUPRC of the labels of the last visit, predicted from the visits before it, mean over the labels.",
-           cost="slow", version=3),
-    Metric("tstr_next_auroc", "utility", "up", partial(mean_over_labels, next_visit_judgements, roc_area),
+           cost="slow", version=4),
+    Metric("tstr_next_auroc", "utility", "up",
+           partial(mean_over_labels, next_visit_judgements, roc_area, onsets=True),
            "AUROC of the labels of the last visit, predicted from the visits before it, mean over the labels.",
-           cost="slow", version=3),
+           cost="slow", version=4),
+    Metric("tstr_masked_auprc", "utility", "up",
+           partial(mean_over_labels, masked_judgements, average_precision, onsets=True),
+           "AUPRC of the labels of the last visit with the label's codes masked there, mean over the labels.",
+           cost="slow"),
+    Metric("tstr_masked_auroc", "utility", "up", partial(mean_over_labels, masked_judgements, roc_area, onsets=True),
+           "AUROC of the labels of the last visit with the label's codes masked there, mean over the labels.",
+           cost="slow"),
     # ---- reliability -----------------------------------------------------------------------------------------
     Metric("ece", "reliability", "down", calibration,
            "Expected calibration error in 15 equally wide bins, on all real test patients.", cost="slow", version=3),
@@ -261,6 +276,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("nll", "reliability", "down", partial(mean_loss, log_loss),
            "Mean negative log-likelihood of the truth, on all real test patients.",
            bounds=(0.0, WORST_LOSS), unit="nats", cost="slow", version=3),
+    Metric("ece_balanced", "reliability", "down", partial(calibration, judged=balanced_judgements),
+           "Expected calibration error in 15 equally wide bins of classifiers trained and judged half with the label.",
+           origin="paper", cost="slow"),
+    Metric("brier_balanced", "reliability", "down", partial(mean_loss, squared_loss, judged=balanced_judgements),
+           "Mean squared distance between probability and truth of classifiers trained and judged half with the label.",
+           origin="paper", cost="slow"),
+    Metric("nll_balanced", "reliability", "down", partial(mean_loss, log_loss, judged=balanced_judgements),
+           "Mean negative log-likelihood of the truth by classifiers trained and judged half with the label.",
+           bounds=(0.0, WORST_LOSS), unit="nats", origin="paper", cost="slow"),
     # ---- privacy ---------------------------------------------------------------------------------------------
     Metric("membership_auc", "privacy", "down", membership_auc,
            "Area under the curve of the strongest membership attack on data alone; the reason names it.",
