@@ -15,7 +15,7 @@ from adapcla.metrics.intervals import counts_without_groups, jackknife_interval,
 from adapcla.metrics.neighbours import Contexts, Neighbours
 from adapcla.metrics.pairs import cooccurrence, visit_pairs, visits_with_neighbours
 from adapcla.records import Cohort
-from adapcla.records.strata import BANDS, TAIL_CUTS
+from adapcla.records.strata import BANDS, COUNT_CUTS, TAIL_CUTS
 
 Mask = NDArray[np.bool_]
 #: The largest divergence of two distributions, in nats.
@@ -25,15 +25,16 @@ _ENDINGS: dict[Real, str] = {"train": "", "test": "_heldout"}
 
 
 def tail_strata(comparison: Comparison) -> dict[str, Mask]:
-    """The sets of codes that tail scores are given for: three cuts, four count bands, and the tail of each domain.
+    """The sets of codes that tail scores are given for: cuts by rank and by count, count bands, tails of domains.
 
     >>> train = Cohort.of([[["A", "B", "C"], ["B", "C"], ["C"]]])
     >>> sorted(tail_strata(Comparison.of(train, train, train)))
-    ['1', '2-5', '21+', '6-20', 'all', 'rare20', 'singletons']
+    ['1', '2-5', '21+', '6-20', 'all', 'rare20', 'singletons', 'up to 100', 'up to 20', 'up to 5']
     """
     strata = comparison.strata
     out = {ALL if cut == TAIL_CUTS[0] else cut: strata.cut(cut) for cut in TAIL_CUTS}
     out.update({band: strata.band(band) for band in BANDS})
+    out.update({cut: strata.cut(cut) for cut in COUNT_CUTS})
     out.update({name: strata.tail & mask for name, mask in domain_strata(comparison).items()})
     return out
 
