@@ -15,7 +15,7 @@ def test_rows_without_a_likelihood_and_references_take_part():
     dots = [line for line in share.lines if line.get_marker() == "o"]
     assert [line.get_xdata()[0] for line in dots] == [0.7, 0.7, 0.9]
     words = [text.get_text() for text in swap.texts]
-    assert words.count("no likelihood") == 2
+    assert words.count("no likelihood") == 1
     assert "memory" in caption
 
 

@@ -38,7 +38,7 @@ def tail_knowledge(rows: Mapping[str, Known], references: Mapping[str, Known] | 
             _dot(swap, known.swap, height, INK if beside else PALETTE[0], "test patients")
             _dot(swap, known.swap_training, height, PALETTE[1], "training patients (memory)", hollow=True)
             _dot(share, known.share, height, INK if beside else PALETTE[0], "")
-            if known.swap is None:
+            if known.swap is None and not beside:
                 swap.text(0.505, height, "no likelihood", fontsize=7, color=FAINT, va="center")
         swap.axvline(0.5, color=FAINT, linewidth=0.9)
         for x, word in ((0.0, "chance"), (1.0, "real patients")):
@@ -71,6 +71,6 @@ def _dot(axis: Axes, measured: Measured | None, height: int, colour: str, label:
 _CAPTION = (
     "Left: how often a model finds a visit likelier than the same visit with another code as rare in the place of its "
     "rare code. Far apart dots of one row are memory: what it knows of training patients and not of others. Right: "
-    "what the company of rare codes in the written patients gains on test visits, as a share of what as many real patients "
-    "gain; left of chance, what was written is wrong. Whiskers: 95 % intervals."
+    "what the company of rare codes in the written patients gains on test visits, as a share of what as many real "
+    "patients gain; left of chance, what was written is wrong. Whiskers: 95 % intervals."
 )
