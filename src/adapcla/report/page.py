@@ -14,6 +14,7 @@ from adapcla.console import say
 from adapcla.files import write_bytes
 from adapcla.report import cards, style
 from adapcla.report.figures import gallery
+from adapcla.report.glance import glance_table
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
 from adapcla.report.tables import SCORE_TABLES, Table, ablation_table, score_table
@@ -139,14 +140,14 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
         items = [item for table in some for item in shelf.table(table)]
         return Section(name, title, text, items + pictures.get(name, []))
 
-    yield section("knowledge", "Who knows the tail, and who copied it", tables["tail-glance"], tables["tail-knowledge"])
+    yield section("knowledge", "Who knows the tail, and who copied it", glance_table(study), tables["tail-knowledge"])
     first = section("verdicts", "Verdicts", claims)
     unseen = not_assessed(study)
     if unseen:
         first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
     yield first
     yield section("data", "Data", cards.data_card(study))
-    tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
+    tails = [tables[key] for key in tables if key.startswith("tail") and key != "tail-knowledge"]
     yield section("tail", "The tail", *tails, ablation_table(study))
     yield section("fidelity", "Fidelity", tables["fidelity"])
     yield section("utility", "Utility", tables["utility"])
