@@ -11,7 +11,7 @@ from adapcla import tables
 from adapcla.files import write_bytes
 from adapcla.metrics.contract import ARROWS
 from adapcla.metrics.halves import N_HALVES
-from adapcla.metrics.references import Beside
+from adapcla.metrics.references import Beside, Reference
 from adapcla.metrics.table import ceiling_of, metric_of
 from adapcla.records.strata import COUNT_CUTS, INFORMATION_BANDS, RARE_BANDS
 from adapcla.report.paper_numbers import paper_number
@@ -379,8 +379,17 @@ def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
 
 def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) -> Line:
     """The line of a reference."""
-    cells = (cell_of(study.measured(reference, c.metric, c.stratum), "") for c in columns)
+    cells = (_reference_cell(study, reference, c) for c in columns)
     return Line((Cell(reference.label), *cells), "reference")
+
+
+def _reference_cell(study: Study, reference: Beside, column: Column) -> Cell:
+    """The number of a reference; where a likelihood is needed, independent codes have that of their counts."""
+    metric = column.metric
+    if reference is Reference.MARGINAL and metric == "tail_swap" and study.rows:
+        return cell_of(study.measured(study.rows[0], "tail_swap_chance", column.stratum))
+    reason = "no likelihood" if metric.startswith("tail_swap") else ""
+    return cell_of(study.measured(reference, metric, column.stratum), reason)
 
 
 def _real_value(study: Study, column: Column) -> float | None:

@@ -204,7 +204,7 @@ def _memory_pictures(study: Study) -> Iterator[Picture]:
         methods, beside = points(study.rows), points(study.references)
         memory, real = study.real(_MEMORY), study.real(metric, stratum)
         if memory and real:
-            beside = {**beside, "real": (memory, real)}
+            beside = {"real": (memory, real), **beside}
         if methods:
             beside.pop(Reference.REAL_TEST.label, None)
             drawn, caption = privacy.memory_against_tail(methods, beside, real, knows)
