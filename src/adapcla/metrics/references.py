@@ -31,6 +31,8 @@ class Reference(StrEnum):
     TRAIN_COPY = "train_copy"
     #: Independent codes with training prevalence: what chance scores.
     MARGINAL = "marginal"
+    #: As many training patients, each once: what real patients teach, where test patients judge what was learned.
+    REAL_TRAIN = "real_train"
 
     @property
     def label(self) -> str:
@@ -38,14 +40,14 @@ class Reference(StrEnum):
         return self.value.replace("_", " ")
 
     def cohort(self, train: Cohort, test: Cohort, n_patients: int, seed: int) -> Cohort:
-        """The patients of this reference: `n_patients`, or all test patients where there are fewer.
+        """The patients of this reference: `n_patients`, or all test or training patients where there are fewer.
 
         >>> cohort = Cohort.of([[["A"]], [["B"]]])
         >>> [reference.cohort(cohort, cohort, 5, seed=1).n_patients for reference in Reference]
-        [2, 5, 5]
+        [2, 5, 5, 2]
         """
-        if self is Reference.REAL_TEST:
-            return some_patients(test, n_patients, seed)
+        if self in (Reference.REAL_TEST, Reference.REAL_TRAIN):
+            return some_patients(test if self is Reference.REAL_TEST else train, n_patients, seed)
         return (train_copy if self is Reference.TRAIN_COPY else marginal)(train, n_patients, seed)
 
 
