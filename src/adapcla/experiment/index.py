@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.experiment.folder import RunFolder
+from adapcla.experiment.references import judged_references
 from adapcla.experiment.rows import Row
-from adapcla.experiment.spec import EvaluateSpec, Spec
+from adapcla.experiment.spec import Spec
 from adapcla.files import FORMAT_VERSION
 from adapcla.generators.bundle import environment
-from adapcla.metrics import Reference
-from adapcla.metrics.table import SUITES
 from adapcla.version import __version__
-
-#: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
-_REFERENCES = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
 
 
 def study_index(
@@ -55,24 +51,8 @@ def study_index(
         "data": below(folder.data),
         "targets": {name: below(folder.target(name)) for name in spec.targets},
         "analysis": below(folder.analysis) if spec.analyse.parts else None,
-        "references": {one.value: below(folder.reference(one)) for one in judged_alone(spec)},
+        "references": {one.value: below(folder.reference(one)) for one in judged_references(spec)},
         "fits": [fit for fit in fits if (fit["row"], fit["seed"]) not in failed],
         "failed": [{"row": row, "seed": seed, "why": why} for (row, seed), why in failed.items()],
         "environment": environment(),
     }
-
-
-def judged_alone(spec: Spec) -> dict[Reference, EvaluateSpec]:
-    """What is judged of references by themselves, since a quick evaluation of rows leaves it out: suites they speak to.
-
-    >>> from adapcla.experiment.spec import spec_from
-    >>> asked = judged_alone(spec_from({"name": "a", "evaluate": {"suites": ["tail", "utility"], "quick": True}}))
-    >>> {reference.value: judged.suites for reference, judged in asked.items()}
-    {'train_copy': ('tail',), 'marginal': ('tail', 'utility'), 'real_train': ('utility',)}
-    """
-    out = {}
-    for reference in _REFERENCES if spec.evaluate.quick else ():
-        suites = tuple(name for name in spec.evaluate.suites if reference in SUITES[name].references)
-        if suites:
-            out[reference] = spec.evaluate.model_copy(update={"suites": suites})
-    return out

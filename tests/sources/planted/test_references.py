@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,13 @@ def test_family_only_keeps_families_and_prevalences_and_loses_pairs():
     first, second = (np.array([index[getattr(p, name)] for p in law.pairs()[:500]]) for name in ("code", "partner"))
     together = [c.matrix().tocsc()[:, first].multiply(c.matrix().tocsc()[:, second]).sum() for c in (exact, made)]
     assert together[1] < together[0] / 3
+
+
+def test_patients_of_another_version_of_the_world_have_no_law():
+    cohort = planted.simulate(5, 60)
+    card = {**cohort.card, "arguments": {**cohort.card["arguments"], "world": planted.WORLD - 1}}
+    assert planted.law_of(cohort) is not None
+    assert planted.law_of(replace(cohort, card=card)) is None
 
 
 @pytest.mark.parametrize("reference", [planted.ideal, planted.family_only])

@@ -12,7 +12,7 @@ from adapcla.records import Cohort, Kind
 from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import keyed_uniform, stream_key
 from adapcla.sources.planted.law import Law
-from adapcla.sources.planted.world import law, simulate
+from adapcla.sources.planted.world import WORLD, law, simulate
 
 #: Patients drawn to know how common the codes of a family are: the order of siblings is all that is needed.
 _DRAWN = 2000
@@ -29,7 +29,8 @@ def law_of(cohort: Cohort, other_world: bool = False) -> Law | None:
     True
     """
     asked = cohort.card.get("arguments", {})
-    if cohort.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(asked):
+    known = {"codes", "population", "law_seed"} <= set(asked) and asked.get("world") == WORLD
+    if cohort.origin.kind != Kind.PLANTED or not known:
         return None
     found = law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
     return found if found.vocabulary == cohort.vocabulary else None

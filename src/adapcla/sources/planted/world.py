@@ -20,6 +20,8 @@ from adapcla.sources.planted.tripwires import marked_codes, with_tripwires
 #: The populations of a world: as planted; some prevalences moved; prevalences and structure moved.
 POPULATIONS = ("base", "shifted", "deep")
 LAW_SEED = 7
+#: Raised when the same seeds give other patients, so that nobody takes the law of one world for that of another.
+WORLD = 2
 MOST_PATIENTS = 100_000_000
 
 
@@ -95,6 +97,7 @@ def simulate(
                 "population": population,
                 "tripwires": tripwires,
                 "law_seed": law_seed,
+                "world": WORLD,
             },
             "visit_rule": f"drawn from the planted law, at most {MOST_VISITS} a patient",
             "note": "Made up: nobody in this cohort is real.",
