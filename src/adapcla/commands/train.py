@@ -69,6 +69,9 @@ def train(
         fit_on, watch = fit_on.keep_codes(keep), watch.keep_codes(keep)
         say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    if fitted.model_ is None:
+        # Another machine, whose first process holds the run that was complete already, says what there is to say.
+        return
     facts = fitted.model.facts if fitted.outcome_ is None else outcome(fitted)
     spent = facts.get("privacy")
     if spent is not None:
