@@ -104,7 +104,7 @@ def told(line: dict[str, Any]) -> tuple[str, int, float]:
 
 
 def kill(node: subprocess.Popen[str]) -> None:
-    """Kill a launcher and all that it started, as when a machine loses power; its workers have sessions of their own."""
+    """Kill a launcher and all that it started, as when a machine loses power; workers have own sessions."""
     family, asked = [], [node.pid]
     while asked:
         pid = asked.pop()

@@ -293,10 +293,10 @@ class Loop:
     def _restore(self) -> None:
         # From the first process to all: another machine may have a folder of its own, with nothing or old things in it.
         mine = self.checkpoints.newest() if self.checkpoints and self.processes.main else None
-        content = self.processes.bytes_of_first(mine)
-        if content is None:
+        newest = self.processes.bytes_of_first(mine)
+        if newest is None:
             return
-        tensors, state = opened(content)
+        tensors, state = opened(newest)
         before = state.get("processes", self.processes.count)
         if before != self.processes.count and self.processes.main:
             say(
