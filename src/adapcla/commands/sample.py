@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs, part_of
 from adapcla.console import say
+from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
+    from adapcla.generators.model import Model
+    from adapcla.generators.sampling import SampleRule
     from adapcla.scaffold import Steering
 
 
@@ -33,6 +36,10 @@ def sample(
     max_visits: Annotated[int | None, typer.Option("--max-visits", help="Most visits of a record.")] = None,
     min_codes: Annotated[int, typer.Option("--min-codes", help="Fewest codes of a visit.")] = 0,
     where: Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", help="I/N: write the I-th of N shares beside OUT, for --assemble.")
+    ] = None,
+    assembled: Annotated[bool, typer.Option("--assemble", help="Make OUT of the shares of all --shard jobs.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a sample that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -40,8 +47,9 @@ def sample(
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.generators.generator import load
     from adapcla.generators.sampling import SampleRule
-    from adapcla.generators.shards import stream_sample
+    from adapcla.generators.shards import assemble, stream_sample
 
+    part = _part(shard, assembled, resume, overwrite)
     generator = load(run)
     rule = SampleRule(
         temperature,
@@ -55,9 +63,14 @@ def sample(
         say(
             f"{len(steering.unknown)} codes of the target are unknown to the model: {', '.join(steering.unknown[:8])} …"
         )
-    card = stream_sample(
-        generator.model, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
-    )
+    if part is not None:
+        _write_share(generator.model, patients, seed, out, part, steering, rule, as_json)
+        return
+    asked = (generator.model, patients, seed, out)
+    if assembled:
+        card = assemble(*asked, steering=steering, rule=rule, overwrite=overwrite)
+    else:
+        card = stream_sample(*asked, steering=steering, rule=rule, resume=resume, overwrite=overwrite)
     result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
     if steering is not None:
         result |= _steered(out, steering)
@@ -65,6 +78,38 @@ def sample(
         emit(result)
     else:
         say(f"{out}: {card['patients']:,} synthetic patients, {card['visits']:,} visits")
+
+
+def _part(shard: str | None, assembled: bool, resume: bool, overwrite: bool) -> tuple[int, int] | None:
+    """Which share of how many this job writes; None where it writes a cohort."""
+    if (assembled and resume) or (shard is not None and (assembled or resume or overwrite)):
+        raise UsageError(
+            "--shard and --assemble: shares that are there are always kept, and only --assemble writes OUT\n"
+            "to do: --shard I/N alone in each job, then --assemble, with --overwrite if OUT may be replaced"
+        )
+    return None if shard is None else part_of(shard, "--shard")
+
+
+def _write_share(
+    model: Model,
+    patients: int,
+    seed: int,
+    out: Path,
+    part: tuple[int, int],
+    steering: Steering | None,
+    rule: SampleRule,
+    as_json: bool,
+) -> None:
+    """Write the share of one job and say how large it is."""
+    from adapcla.generators.shards import shards_beside, write_share
+    from adapcla.training.processes import Processes
+
+    n = write_share(model, patients, seed, out, Processes(*part), steering=steering, rule=rule)
+    if as_json:
+        emit({"shards": str(shards_beside(out)), "share": part[0] + 1, "of": part[1], "patients": n})
+    else:
+        few = "" if n else "; so few patients have fewer shards than jobs"
+        say(f"{shards_beside(out)}: share {part[0] + 1} of {part[1]}, {n:,} of {patients:,} patients{few}")
 
 
 def _steered(out: Path, steering: Steering) -> dict[str, Any]:
