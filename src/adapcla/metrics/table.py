@@ -13,6 +13,7 @@ from functools import partial
 from adapcla.errors import UsageError
 from adapcla.metrics.contract import Metric
 from adapcla.metrics.curves import accuracy, average_precision, f1, roc_area
+from adapcla.metrics.discriminator import discriminator_auc
 from adapcla.metrics.fidelity import (
     INFINITE,
     POSITIVE,
@@ -40,10 +41,13 @@ from adapcla.metrics.privacy.singling_out import singling_out_excess
 from adapcla.metrics.privacy.strata import assessed
 from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
+from adapcla.metrics.rules import rule_breaks
 from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
 from adapcla.metrics.tail_information import tail_information, tail_information_share
 from adapcla.metrics.tail_swap import swap_scores
+from adapcla.metrics.timing import gap_by_code, gap_distance
+from adapcla.metrics.trajectories import effect_correlation, effect_error, incidence_by_age, onset_curves
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
 
@@ -71,6 +75,8 @@ SUITES = {
     for suite in (
         Suite("tail", 20.0),
         Suite("fidelity", 15.0),
+        Suite("course", 20.0),
+        Suite("discriminator", 120.0),
         Suite("control", 5.0, needs_target=True),
         Suite("utility", 240.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
         Suite("reliability", 60.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
@@ -217,6 +223,31 @@ METRICS: tuple[Metric, ...] = (
     Metric("codes_per_visit_w1", "fidelity", "down", partial(length_distance, "codes_per_visit"),
            "Wasserstein distance between codes per visit and those of training.",
            bounds=POSITIVE, unit="codes", sized=True),
+    # ---- course ----------------------------------------------------------------------------------------------
+    Metric("gap_w1", "course", "down", gap_distance,
+           "Wasserstein distance between the days from visit to visit and those of training.",
+           bounds=POSITIVE, unit="days", sized=True),
+    Metric("gap_by_code", "course", "down", gap_by_code,
+           "Mean absolute difference of the mean log gap after each code from that of training.",
+           bounds=POSITIVE, unit="nats", sized=True),
+    Metric("incidence_by_age", "course", "down", incidence_by_age,
+           "Mean absolute difference of new cases per visit at risk from training, over codes and age bands.",
+           sized=True),
+    Metric("onset_curves", "course", "down", onset_curves,
+           "Mean distance between the Kaplan–Meier curves of outcomes after index codes and those of training.",
+           sized=True),
+    Metric("effect_error", "course", "down", effect_error,
+           "Mean absolute difference of the log odds ratios of outcomes after index codes from those of training.",
+           bounds=POSITIVE, unit="nats", sized=True),
+    Metric("effect_corr", "course", "up", effect_correlation,
+           "Correlation of the log odds ratios of outcomes after index codes with those of training.",
+           bounds=_SIGNED, unit="r", sized=True),
+    Metric("rule_breaks", "course", "down", rule_breaks,
+           "Share of patients who break a rule that no training patient breaks."),
+    # ---- discriminator ---------------------------------------------------------------------------------------
+    Metric("discriminator_auc", "discriminator", "down", discriminator_auc,
+           "Area under the curve of gradient boosting that tells synthetic from test patients: ½ is a coin.",
+           unit="AUC", cost="slow", heldout=True),
     # ---- control ---------------------------------------------------------------------------------------------
     Metric("control_mae", "control", "down", partial(steering_scores, mean_gap, (0.0, 1.0)),
            "Mean absolute difference between requested and achieved prevalence."),

@@ -12,7 +12,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.files import write_bytes
-from adapcla.report import cards, designs, style
+from adapcla.report import cards, designs, others, style
 from adapcla.report.figures import gallery
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
@@ -146,10 +146,13 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     tails = [tables[key] for key in tables if key.startswith("tail")]
     yield section("tail", "The tail", *tails, ablation_table(study))
     yield section("fidelity", "Fidelity", tables["fidelity"])
+    yield section("course", "Course of records", tables["course"])
+    yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
     yield section("control", "Steering", cards.steering_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
+    yield section("others", "What others say", *others.judge_tables(study.folder))
     yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
     yield section("cost", "Cost", designs.grid_table(study), cards.cost_table(study))
     yield section("settings", "Settings", cards.settings_table(study))

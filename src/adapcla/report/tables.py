@@ -243,6 +243,36 @@ SCORE_TABLES = (
         ),
     ),
     ScoreTable(
+        "course",
+        "Course of records: gaps, trajectories, rules",
+        "Distances from the training patients at equal numbers of patients: days between visits, in all and after each "
+        "code; new cases by age; Kaplan–Meier curves and log odds ratios of ten outcomes after ten index codes; then "
+        "the share of patients who break a rule that no training patient breaks.",
+        _columns(
+            ("gap_w1", "matched", "gaps, days apart"),
+            ("gap_by_code", "matched", "log gaps by code"),
+            ("incidence_by_age", "matched", "incidence by age"),
+            ("onset_curves", "matched", "onset curves"),
+            ("effect_error", "matched", "effects, error"),
+            ("effect_corr", "matched", "effects, correlation"),
+            ("rule_breaks", "all", "break a rule"),
+        ),
+    ),
+    ScoreTable(
+        "discriminator",
+        "Discriminator: can a classifier tell them from real patients?",
+        "Area under the curve of gradient boosting between written and real test patients; one half is a coin. At "
+        "equal numbers the real test row is real against other real patients. Then by the columns of one kind alone.",
+        _columns(
+            ("discriminator_auc", "matched", "AUC"),
+            ("discriminator_auc", "all", "AUC, all test patients"),
+            ("discriminator_auc", "sizes", "sizes alone"),
+            ("discriminator_auc", "gaps", "gaps alone"),
+            ("discriminator_auc", "codes", "codes alone"),
+            ("discriminator_auc", "pairs", "pairs alone"),
+        ),
+    ),
+    ScoreTable(
         "privacy",
         "Privacy: copies, pairs, membership",
         "Excess means: more often of training patients than of control patients of the same law. An attack at 0.5 "
