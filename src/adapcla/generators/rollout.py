@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from adapcla.errors import AdapclaError
 from adapcla.generators.attributes import AttributeLaw
 from adapcla.networks.contract import Drawn, DrawRule, Network
 from adapcla.networks.draws import Noise
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import stream_key
 
 #: Patients computed together.
@@ -46,9 +47,69 @@ class Rolled:
         )
 
 
+    def of_patients(self, rows: NDArray[np.int64]) -> Rolled:
+        """Some of the patients, in this order.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> two = Rolled(np.arange(3, dtype=np.int32), np.array([1, 2]), np.array([1, 1]), np.array([0, 0]), none)
+        >>> two.of_patients(np.array([1])).codes.tolist()
+        [1, 2]
+        """
+        first = starts_of(self.lengths)
+        visits = ranges(first[rows], first[rows + 1])
+        entries = starts_of(self.visit_sizes)
+        return Rolled(
+            self.codes[ranges(entries[visits], entries[visits + 1])],
+            self.visit_sizes[visits],
+            self.lengths[rows],
+            self.gaps[visits],
+            self.attributes[rows],
+        )
+
+    def followed_by(self, later: Rolled) -> Rolled:
+        """The same patients with the visits of `later` after their own.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> def visits(*codes):
+        ...     sizes = np.ones(2, dtype=np.int64)
+        ...     return Rolled(np.array(codes, dtype=np.int32), sizes, sizes, np.zeros(2, dtype=np.int64), none)
+        >>> visits(1, 2).followed_by(visits(3, 4)).codes.tolist()
+        [1, 3, 2, 4]
+        """
+        both = joined([self, later])
+        n = len(self.lengths)
+        order = np.stack([np.arange(n), n + np.arange(n)], axis=1).ravel()
+        mixed = both.of_patients(order)
+        return Rolled(mixed.codes, mixed.visit_sizes, self.lengths + later.lengths, mixed.gaps, self.attributes)
+
+
 def joined(parts: list[Rolled]) -> Rolled:
     """Several rolls, one after another."""
     return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
+
+
+class Course(Protocol):
+    """How visits are drawn where not all patients are drawn alike: asked before each visit, and told what came."""
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """Which of the patients `alive` (rows of it) are drawn by which rule; together they are all."""
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """The codes that came out, by row of `alive`."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every patient is drawn by the same rule."""
+
+    rule: DrawRule
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """One rule for all."""
+        return [(np.arange(len(alive)), self.rule)]
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """Nothing is made of it."""
 
 
 def roll(
@@ -56,12 +117,13 @@ def roll(
     state: Any,
     patients: NDArray[np.int64],
     attributes: NDArray[np.int64],
-    rule: DrawRule,
+    rule: DrawRule | Course,
     key: int,
     visits: range,
     min_codes: int = 0,
 ) -> Rolled:
     """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
+    course = Alike(rule) if isinstance(rule, DrawRule) else rule
     alive = np.arange(len(patients))
     kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     for number in visits:
@@ -72,7 +134,9 @@ def roll(
         if not len(alive):
             break
         gap = network.draw_gap(state, noise)
-        who, codes = _visit(network, state, rule, noise, min_codes if number > 0 else max(1, min_codes))
+        groups = course.rules(alive, number)
+        who, codes = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
+        course.saw(alive, number, (who, codes))
         stays = np.unique(who)
         if len(stays) < len(alive):  # an empty visit ends the record
             alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
@@ -82,6 +146,21 @@ def roll(
         kept.append((alive, number, alive[who], codes, gap))
         state = network.absorb(state, (who, codes), gap)
     return _flat(kept, len(patients), attributes)
+
+
+def _visits(
+    network: Network, state: Any, groups: list[tuple[NDArray[np.int64], DrawRule]], noise: Noise, min_codes: int
+) -> Drawn:
+    """One visit for each patient, each group by its own rule."""
+    if len(groups) == 1:
+        return _visit(network, state, groups[0][1], noise, min_codes)
+    parts = []
+    for rows, rule in groups:
+        who, codes = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
+        parts.append((rows[who], codes))
+    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((codes, who))
+    return who[order], codes[order]
 
 
 def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
