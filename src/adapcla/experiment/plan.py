@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.errors import AdapclaError, InputError, InterruptedRun, UsageError
+from adapcla.errors import InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.analyses import Subject, remove_unasked
-from adapcla.experiment.estimate import (
-    Sizes,
-    Timed,
-    as_seen,
-    evaluation_seconds,
-    sampling_seconds,
-    sizes_of,
-    training_seconds,
-)
-from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
+from adapcla.experiment.driver import Driver
+from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
+from adapcla.experiment.folder import STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.index import REFERENCES, judged_alone, study_index
 from adapcla.experiment.rows import checked_row, checked_rows
 from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
@@ -34,15 +26,14 @@ from adapcla.scaffold import Steering
 from adapcla.version import __version__
 
 
-class Plan:
-    """All steps of a specification in a folder."""
+class Plan(Driver):
+    """All steps of a comparison in a folder."""
 
     def __init__(self, spec: Spec, out: str | Path) -> None:
         self.spec = spec
         self.folder = RunFolder(Path(out) / spec.name)
         self.rows = checked_rows(spec)
-        #: Row and fit seed → why the method failed, in this process.
-        self.failed: dict[tuple[str, int], str] = {}
+        self.failed = {}
         self._check()
         self.steps = tuple(self._steps())
 
@@ -271,15 +262,6 @@ class Plan:
             },
         )
 
-    def expected(self) -> list[float]:
-        """Rough seconds of each step, from what like steps took in this folder where some are done."""
-        return as_seen(
-            [
-                Timed(s.stage, s.kind or s.what, s.seconds, stamp(s.folder).get("seconds") if s.done else None)
-                for s in self.steps
-            ]
-        )
-
     # ---- doing it -------------------------------------------------------------------------------------------
     @property
     def report_key(self) -> str:
@@ -290,24 +272,8 @@ class Plan:
     def run(self) -> Path:
         """Do every step that is not done yet and return the page; a second process is refused meanwhile."""
         with files.folder_lock(self.folder.root):
-            for number, step in enumerate(self.steps, 1):
-                if not step.done and step.fit not in self.failed:
-                    say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
-                    self._do(step)
+            self.carry_out()
             return self._page()
-
-    def _do(self, step: Step) -> None:
-        """Do a step; a method that fails is left out of the rest and named on the page, other faults end the run."""
-        try:
-            step.work()
-        except InterruptedRun:
-            raise
-        except AdapclaError as error:
-            # Wrong settings, unreadable data and full disks have other exit codes: they are not the method's fault.
-            if step.fit is None or error.exit_code != 1:
-                raise
-            self.failed[step.fit] = str(error).partition("\n")[0]
-            say(f"{step.what} failed: {self.failed[step.fit]}")
 
     def _page(self) -> Path:
         """The page, written unless it is there already."""
@@ -322,12 +288,6 @@ class Plan:
             files.write_json(self.folder.root / STUDY, study_index(self.spec, self.folder, self.rows, self.failed))
             say("report")
             return write_page([Study.open(self.folder.root)], self.folder.report)
-
-    def forget(self) -> None:
-        """Take away the stamps, so that every step is done again; results stay until they are replaced."""
-        for path in self.folder.root.rglob(STAMP):
-            path.unlink()
-        shutil.rmtree(self.folder.cache, ignore_errors=True)
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:
