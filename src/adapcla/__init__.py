@@ -25,6 +25,7 @@ _HOME = {
     "methods": "adapcla.generators.api",
     "read": "adapcla.sources",
     "simulate": "adapcla.sources.planted",
+    "synthesize": "adapcla.experiment.synthesis",
     "train": "adapcla.generators.api",
 }
 

@@ -11,7 +11,7 @@ from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
 from adapcla.console import say
 
 if TYPE_CHECKING:
-    from adapcla.metrics import Score, Scores
+    from adapcla.metrics import Scores
     from adapcla.records import Cohort
 
 
@@ -121,11 +121,7 @@ def _require_privacy(scores: Scores) -> None:
     """Raise, naming the failed lines, unless the privacy gate is met."""
     from adapcla.metrics.privacy import gate, require
 
-    scores_by_metric: dict[str, dict[str, Score]] = {}
-    for row in scores.rows:
-        if row.suite == "privacy":
-            scores_by_metric.setdefault(row.metric, {})[row.stratum] = scores[row.metric, row.stratum]
-    lines = gate(scores_by_metric)
+    lines = gate(scores.by_stratum("privacy"))
     # The failed lines are in the error that `require` raises.
     for line in lines:
         if line.passed:

@@ -12,6 +12,7 @@ from adapcla.commands.options import AsJson, Quick, assignments, emit, listed, p
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
+    from adapcla.experiment.driver import Driver
     from adapcla.experiment.plan import Plan
     from adapcla.experiment.spec import Spec
 
@@ -120,6 +121,11 @@ def specification(experiment: str, cohort: Path | None, changes: dict[str, Any])
 
 def _show(plan: Plan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
+    show_steps(plan, as_json, f"then the page: {plan.folder.report}")
+
+
+def show_steps(plan: Driver, as_json: bool, end: str) -> None:
+    """Print the steps of any plan with their state and rough time, and what comes in the end."""
     from adapcla.experiment.estimate import clock
 
     timed = list(zip(plan.steps, plan.expected(), strict=True))
@@ -132,4 +138,4 @@ def _show(plan: Plan, as_json: bool) -> None:
         typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
     if plan.spec.data.source != "planted" and not plan.steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
-    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; then the page: {plan.folder.report}")
+    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; {end}")

@@ -37,7 +37,7 @@ def train(
     shareable: Annotated[
         bool, typer.Option("--shareable", help=f"No small counts, no code of < {SMALLEST_COUNT} patients.")
     ] = False,
-    min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code.")] = 0,
+    min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code; others roll up.")] = 0,
     dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dp: total ε; 8 if left out.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="With --dp: δ; 1/(10 patients) if left out.")] = None,
@@ -70,9 +70,15 @@ def train(
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
-        keep = fit_on.patient_counts >= support
-        fit_on, watch = fit_on.keep_codes(keep), watch.keep_codes(keep)
-        say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
+        from adapcla.records.rollup import roll_up
+
+        rolled = roll_up(fit_on, support)
+        codes = rolled.facts(fit_on)["codes"]
+        fit_on, watch = rolled.applied(fit_on), rolled.applied(watch)
+        say(
+            f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
+            f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
+        )
     if not dp:
         # Private training has its own budget: the rule would look at numbers that ε does not cover.
         changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,19 +9,12 @@ from typing import Any
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.errors import AdapclaError, InputError, InterruptedRun, UsageError
+from adapcla.errors import InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.analyses import Subject, remove_unasked
-from adapcla.experiment.estimate import (
-    Sizes,
-    Timed,
-    as_seen,
-    evaluation_seconds,
-    sampling_seconds,
-    sizes_of,
-    training_seconds,
-)
-from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
+from adapcla.experiment.driver import Driver
+from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
+from adapcla.experiment.folder import STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.index import study_index
 from adapcla.experiment.references import judged_references, reference_cohort
 from adapcla.experiment.rows import checked_row, checked_rows
@@ -37,8 +29,8 @@ from adapcla.scaffold import Steering
 from adapcla.version import __version__
 
 
-class Plan:
-    """All steps of a specification in a folder."""
+class Plan(Driver):
+    """All steps of a comparison in a folder."""
 
     def __init__(self, spec: Spec, out: str | Path) -> None:
         self.spec = spec
@@ -50,8 +42,7 @@ class Plan:
         self.rows = asked if self.tuning is None else self.tuning.chosen()
         #: What was decided after which number of fits, where fits are added until claims are decided.
         self.looks: Sequence[dict[str, Any]] = ()
-        #: Row and fit seed → why the method failed, in this process.
-        self.failed: dict[tuple[str, int], str] = {}
+        self.failed = {}
         self._check()
         self.steps = tuple(self._steps())
 
@@ -308,15 +299,6 @@ class Plan:
             },
         )
 
-    def expected(self) -> list[float]:
-        """Rough seconds of each step, from what like steps took in this folder where some are done."""
-        return as_seen(
-            [
-                Timed(s.stage, s.kind or s.what, s.seconds, stamp(s.folder).get("seconds") if s.done else None)
-                for s in self.steps
-            ]
-        )
-
     # ---- doing it -------------------------------------------------------------------------------------------
     @property
     def report_key(self) -> str:
@@ -333,30 +315,10 @@ class Plan:
     def work(self) -> None:
         """Do every step that is not done yet; what the grid chooses comes before what depends on it."""
         if self.tuning is not None:
-            self._through([step for step in self.steps if step.stage in ("prepare", "tune")])
+            self.carry_out(stages=("prepare", "tune"))
             self.rows = self.tuning.chosen()
             self.steps = tuple(self._steps())
-        self._through(self.steps)
-
-    def _through(self, steps: Sequence[Step]) -> None:
-        """Do these steps in order as far as they are not done."""
-        for number, step in enumerate(steps, 1):
-            if not step.done and step.fit not in self.failed:
-                say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
-                self._do(step)
-
-    def _do(self, step: Step) -> None:
-        """Do a step; a method that fails is left out of the rest and named on the page, other faults end the run."""
-        try:
-            step.work()
-        except InterruptedRun:
-            raise
-        except AdapclaError as error:
-            # Wrong settings, unreadable data and full disks have other exit codes: they are not the method's fault.
-            if step.fit is None or error.exit_code != 1:
-                raise
-            self.failed[step.fit] = str(error).partition("\n")[0]
-            say(f"{step.what} failed: {self.failed[step.fit]}")
+        self.carry_out()
 
     def _page(self) -> Path:
         """The page, written unless it is there already."""
@@ -380,12 +342,6 @@ class Plan:
         if self.looks:
             index["looks"] = list(self.looks)
         files.write_json(self.folder.root / STUDY, index)
-
-    def forget(self) -> None:
-        """Take away the stamps, so that every step is done again; results stay until they are replaced."""
-        for path in self.folder.root.rglob(STAMP):
-            path.unlink()
-        shutil.rmtree(self.folder.cache, ignore_errors=True)
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
 from adapcla.metrics.table import PLAIN_SUITES
@@ -215,6 +216,19 @@ class AnalyseSpec(_Part):
         return numbers
 
 
+class ReleaseSpec(_Part):
+    """A data set that may be shared: what it must keep, and the forms that it is written in."""
+
+    minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
+    min_patients: int = Field(SMALLEST_COUNT, ge=2, description="Fewest training patients of a code.")
+    rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
+    formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
+    birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
+    repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
+    anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
+    model: bool = Field(False, description="Write the model too, where attacks on it fail.")
+
+
 class Spec(_Part):
     """Everything that an experiment asks for."""
 
@@ -234,6 +248,13 @@ class Spec(_Part):
     targets: dict[str, TargetSpec] = Field(default_factory=dict)
     analyse: AnalyseSpec = AnalyseSpec()
     decide: DecideSpec = DecideSpec()
+    release: ReleaseSpec | None = Field(None, description="A data set to be shared, in place of a comparison.")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
+        """The fields; a comparison is written as it was before there were releases, so that its keys stay."""
+        content: dict[str, Any] = handler(self)
+        return {name: value for name, value in content.items() if name != "release" or value is not None}
 
     @field_validator("name")
     @classmethod
