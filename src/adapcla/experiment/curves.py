@@ -19,6 +19,7 @@ def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     if "reliability" in suites:
         out["reliability"] = _reliability(comparison)
+        out["reliability_balanced"] = _reliability(comparison, balanced=True)
     if "utility" in suites:
         out["labels"] = _labels(comparison)
     if "privacy" in suites:
@@ -28,21 +29,18 @@ def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
     return out
 
 
-def _reliability(comparison: Comparison) -> dict[str, Any]:
+def _reliability(comparison: Comparison, balanced: bool = False) -> dict[str, Any]:
     """The bins of the reliability diagram over all labels and over the tail labels."""
-    from adapcla.metrics.reliability import reliability_bins
-    from adapcla.metrics.utility import natural_judgements, tail_of
+    from adapcla.metrics.reliability import pairs_of, reliability_bins
+    from adapcla.metrics.utility import balanced_judgements, natural_judgements
 
-    judgements = comparison.once(natural_judgements)
-    if isinstance(judgements, Missing) or not judgements:
+    pairs = comparison.once(pairs_of, balanced_judgements if balanced else natural_judgements)
+    if isinstance(pairs, Missing):
         return {}
-    said = np.stack([each.probability for each in judgements], axis=1)
-    truth = np.stack([each.truth for each in judgements], axis=1)
-    tail = tail_of(comparison)
     return {
-        name: {key: _plain(values) for key, values in reliability_bins(said[:, keep], truth[:, keep]).items()}
-        for name, keep in (("all", np.ones(len(tail), dtype=bool)), ("tail", tail))
-        if keep.any()
+        name: {key: _plain(values) for key, values in reliability_bins(each.said, each.truth).items()}
+        for name, each in pairs.items()
+        if each.said.size
     }
 
 

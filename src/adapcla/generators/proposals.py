@@ -171,9 +171,7 @@ def _first_visits(
     n = len(attributes)
     rows, copies = np.arange(n), np.arange(n)
     if before is None:  # all who have the same attributes and no history are the same
-        _, rows, copies = np.unique(
-            np.c_[attributes, opened], axis=0, return_index=True, return_inverse=True
-        )
+        _, rows, copies = np.unique(np.c_[attributes, opened], axis=0, return_index=True, return_inverse=True)
     one, none = np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     empty = Rolled(np.zeros(0, dtype=np.int32), none, one, none, attributes[rows])
     tried = empty if before is None else before.of_patients(rows).followed_by(empty)

@@ -75,13 +75,14 @@ class Halves(NamedTuple):
     ceiling: Cohort
 
 
-def halves(cohort: Cohort) -> Halves:
-    """The fixed halves of a cohort's patients; an odd patient goes to the reference.
+def halves(cohort: Cohort, number: int = 0) -> Halves:
+    """Fixed halves of a cohort's patients, others for each number; an odd patient goes to the reference.
 
     >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
     [2, 1]
     """
-    order = random_stream(_HALVES_SEED, "halves of the test patients").permutation(cohort.n_patients)
+    which = (number,) if number else ()
+    order = random_stream(_HALVES_SEED, "halves of the test patients", *which).permutation(cohort.n_patients)
     middle = (cohort.n_patients + 1) // 2
     return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
 

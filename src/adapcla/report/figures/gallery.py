@@ -17,6 +17,7 @@ from adapcla.metrics.references import Beside
 from adapcla.records import Cohort
 from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
+from adapcla.report.figures.knowledge import Known, tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
 from adapcla.report.figures.steering import requested_against_achieved
@@ -48,6 +49,7 @@ _BARS = (
     ("tstr_auprc", "AUPRC"),
     ("tstr_natural_auprc", "natural AUPRC"),
     ("tstr_natural_auroc", "natural AUROC"),
+    ("tstr_masked_auroc", "masked AUROC"),
     ("tstr_next_auprc", "next-visit AUPRC"),
     ("tstr_next_auroc", "next-visit AUROC"),
 )
@@ -99,6 +101,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     generated = {row: some(study.synthetic(row)) for row in rows}
     caption = "Visits of each code by rank with its strata, codes per visit, visits per patient; training patients."
     yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
+    yield from _knowledge_pictures(study)
     yield from _memory_pictures(study)
     card = scorecard_values(study)
     if any(value is not None for cells in card.values() for value in cells):
@@ -109,6 +112,24 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _curve_pictures(study, rows)
     yield from _steering_pictures(study, train)
     yield from _analysis_pictures(study)
+
+
+def _knowledge_pictures(study: Study) -> Iterator[Picture]:
+    """Tail swap and tail information of every row and of the references that have one."""
+    rows, beside = (
+        {name: _known(study, row) for name, row in some_rows.items()}
+        for some_rows in ({row: row for row in study.rows}, {one.label: one for one in Reference})
+    )
+    beside = {name: known for name, known in beside.items() if known.share is not None}
+    if any(known != Known(None, None, None) for known in rows.values()):
+        drawn, caption = tail_knowledge(rows, beside)
+        yield Picture("tail-knowledge", "knowledge", "Knowledge and memory of the tail", caption, drawn)
+
+
+def _known(study: Study, row: str | Reference) -> Known:
+    """What a row or reference knows of rare codes."""
+    asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
+    return Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
 
 
 def _difference_pictures(study: Study) -> Iterator[Picture]:
@@ -156,6 +177,11 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     if reliable:
         drawn, caption = utility.reliability_diagrams(reliable)
         yield Picture("reliability", "reliability", "Reliability diagrams", caption, drawn)
+    halved = {row: curve["reliability_balanced"] for row, curve in curves.items() if curve.get("reliability_balanced")}
+    if halved:
+        drawn, caption = utility.reliability_diagrams(halved)
+        caption = f"The paper's form: classifiers trained and judged on sets in which half have the label. {caption}"
+        yield Picture("reliability-balanced", "reliability", "Reliability diagrams, 50/50", caption, drawn)
     attacked = {row: curve["roc"] for row, curve in curves.items() if curve.get("roc")}
     if attacked:
         drawn, caption = privacy.roc_curves(attacked)
