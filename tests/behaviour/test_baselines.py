@@ -23,7 +23,8 @@ from adapcla.sources import planted
 
 pytestmark = pytest.mark.behaviour
 
-CODES, PATIENTS, RIGHT, WRONG = 60, 2500, 7, 8
+# A syndrome weighs much in a mean gain: with half as many patients SynTEG's is inside its error (−0.07, error 0.24).
+CODES, PATIENTS, RIGHT, WRONG = 60, 5000, 7, 8
 SMALL = {"width": 32, "batch_size": 64, "validations": 10, "learning_rate": 2e-3}
 OWN = {
     "lstm": {"layers": 1, "passes": 10},

@@ -77,7 +77,7 @@ def test_next_visit_probabilities_follow_the_law(annealed: Generator, world: Spl
 
 
 def test_planted_pairs_are_generated_and_another_world_does_not_make_them(blockwise: Generator, world: Split) -> None:
-    """Real patients hold strongly planted pairs 22 times as often as chance, this small fit 6, another world's 3.
+    """Real patients hold strongly planted pairs 17 times as often as chance, this small fit 8, another world's 3.
 
     The bars lie between what was seen: they tell the two worlds apart, not how much of the structure is learned.
     """
@@ -87,7 +87,7 @@ def test_planted_pairs_are_generated_and_another_world_does_not_make_them(blockw
     made = _pair_ratio(blockwise.sample(6000, seed=1))
     other = _pair_ratio(wrong.sample(6000, seed=1))
     assert real > 10
-    assert made > 1 + 0.18 * (real - 1)
+    assert made > 1 + 0.25 * (real - 1)
     assert other < 1 + 0.15 * (real - 1)
 
 

@@ -21,7 +21,8 @@ from adapcla.records.offsets import starts_of
 from adapcla.seeds import random_stream
 from adapcla.sources import planted
 
-N, CODES, SEEDS = 800, 300, range(1, 21)
+# So many codes that some are held by one member alone: rare codes come together, in few patients.
+N, CODES, SEEDS = 800, 600, range(1, 21)
 
 
 @lru_cache(maxsize=32)
@@ -85,7 +86,8 @@ def lines_of(seed: int, synthetic: Cohort) -> list[GateLine]:
 
 def judged(comparison: Comparison) -> list[GateLine]:
     """The gate's lines for a comparison."""
-    return gate({key: metric_of(key).compute(comparison) for key in {limit.key for limit in LIMITS}})
+    keys = {key for limit in LIMITS for key in (limit.key, *limit.each)}
+    return gate({key: metric_of(key).compute(comparison) for key in keys})
 
 
 def failed(lines: list[GateLine]) -> set[str]:
@@ -126,12 +128,20 @@ def test_patients_on_other_codes_tell_nothing_about_real_ones(seed: int) -> None
     assert failed(lines_of(seed, on_other_codes(world(seed)[2]))) == set()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support_stops_it(seed: int) -> None:
-    """Independent codes copy nobody, but a code that one member alone holds is written for members only."""
-    members, _, fresh = world(seed)
-    assert "membership_auc [rare]" in failed(lines_of(seed, marginal(members, fresh, seed)))
-    assert failed(lines_of(seed, marginal(members, fresh, seed, fewest_holders=SMALLEST_COUNT))) == set()
+def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support_stops_it() -> None:
+    """Independent codes copy nobody, but a code that one member alone holds is written for members only.
+
+    Rare codes come together, so that about 200 of 800 members hold any: the area of 0.59 to 0.67 is known to ±0.05,
+    and the smallest of them cannot be told from chance. Ten worlds are looked at, of which one may stay unnoticed.
+    """
+    leaked, stopped = 0, 0
+    for seed in SEEDS[:10]:
+        members, _, fresh = world(seed)
+        leaked += "membership_auc [rare]" in failed(lines_of(seed, marginal(members, fresh, seed)))
+        supported = marginal(members, fresh, seed, fewest_holders=SMALLEST_COUNT)
+        stopped += not failed(lines_of(seed, supported))
+    assert leaked >= 9
+    assert stopped >= 9
 
 
 def test_a_small_leak_among_many_members_is_found_by_fewer_controls() -> None:

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.behaviour
 
 
 def test_real_patients_teach_the_next_visit_and_independent_codes_are_at_chance():
-    everybody = planted.simulate(patients=4_000, codes=120, seed=1)
-    train, test = everybody.subset(np.arange(2_500)), everybody.subset(np.arange(2_500, 4_000))
+    everybody = planted.simulate(patients=6_000, codes=120, seed=1)
+    train, test = everybody.subset(np.arange(3_750)), everybody.subset(np.arange(3_750, 6_000))
     real, floor = (
-        Comparison.of(train, test, synthetic, quick=True) for synthetic in (train, marginal(train, 2_500, seed=1))
+        Comparison.of(train, test, synthetic, quick=True) for synthetic in (train, marginal(train, 3_750, seed=1))
     )
     area, precision = metric_of("tstr_next_auroc").compute, metric_of("tstr_next_auprc").compute
     assert area(real)["all"].low > 0.5

@@ -20,7 +20,9 @@ EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])
 #: They draw at random, by position, or add half a visit: what is exact for the others holds for them on average only.
 DRAWN = ("random_visit_jaccard", "next_visit_gain")
-SIZED_BY_DESIGN = (*DRAWN, "control_floor", "unique_visits", "prevalence_log_r2", "prevalence_log_mae")
+#: More patients are believed more, whoever they are.
+BELIEVED = tuple(f"tail_information{which}{share}" for which in ("", "_previous") for share in ("", "_share"))
+SIZED_BY_DESIGN = (*DRAWN, *BELIEVED, "control_floor", "unique_visits", "prevalence_log_r2", "prevalence_log_mae")
 #: What a cohort or its model knows of the test patients, which training patients need not know best.
 OF_TEST = [metric for metric in QUICKLY if metric.key.startswith(("tail_swap", "tail_info"))]
 Made = dict[str, dict[str, Score]]
@@ -100,7 +102,7 @@ def test_the_order_of_patients_means_nothing(trio: tuple[Cohort, Cohort, Cohort]
 @given(three)
 def test_the_order_of_visits_means_nothing_to_what_looks_at_single_visits(trio: tuple[Cohort, Cohort, Cohort]):
     reversed_ = [Cohort.of([list(reversed(p)) for p in cohort.patients()], VOCABULARY) for cohort in trio]
-    sequential = ("sequential_bigram_r2", "sequential_bigram_corr")
+    sequential = ("sequential_bigram_r2", "sequential_bigram_corr", *BELIEVED[2:])
     unchanged(scored(QUICKLY, *trio), scored(QUICKLY, *reversed_), (*DRAWN, *sequential))
 
 

@@ -19,7 +19,7 @@ def test_a_finished_run_says_where_everything_lies(finished_run):
     for fit in about["fits"]:
         for drawn in [*fit["draws"], *fit["toward"]]:
             assert (finished_run / drawn["cohort"]).is_dir() and (finished_run / drawn["scores"]).is_dir()
-    assert set(about["references"]) == {"train_copy", "marginal"}
+    assert set(about["references"]) == {"train_copy", "marginal", "real_train", "law_itself", "family_only"}
 
 
 def test_a_failed_fit_is_named_and_has_no_results():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.records import Cohort, Kind
+from adapcla.records import Cohort
 from adapcla.sources import planted
 
 
@@ -60,10 +60,7 @@ def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.
     >>> true_next_visit(Cohort.of([[["A"]]])) is None
     True
     """
-    arguments = histories.card.get("arguments", {})
-    if histories.origin.kind != Kind.PLANTED or not {"codes", "population", "law_seed"} <= set(arguments):
-        return None
-    law = planted.law(arguments["codes"], arguments["population"], arguments["law_seed"] + other_world)
-    if law.vocabulary != histories.vocabulary:
+    law = planted.law_of(histories, other_world)
+    if law is None:
         return None
     return law.next_visit(law.after_visits(histories).rows(histories.last_visits))

@@ -11,7 +11,7 @@ from typing import Any
 
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
-from adapcla.metrics import Reference
+from adapcla.metrics.references import Beside
 
 STAMP = "stage.json"
 STUDY = "study.json"
@@ -61,8 +61,8 @@ class RunFolder:
         """Patients drawn towards a target, and beside them their scores."""
         return self.fit(row, seed) / "toward" / target / mode
 
-    def reference(self, reference: Reference) -> Path:
-        """Scores of a reference that a quick look leaves out."""
+    def reference(self, reference: Beside) -> Path:
+        """Scores of a reference that is judged by itself."""
         return self.root / "references" / reference.value
 
     def external(self, name: str) -> Path:

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.experiment.folder import RunFolder
+from adapcla.experiment.references import judged_references
 from adapcla.experiment.rows import Row, modes_of
 from adapcla.experiment.spec import Spec
 from adapcla.files import FORMAT_VERSION
 from adapcla.generators.bundle import environment
-from adapcla.metrics import Reference
 from adapcla.version import __version__
-
-#: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
-REFERENCES = (Reference.TRAIN_COPY, Reference.MARGINAL)
 
 
 def study_index(
@@ -54,13 +51,8 @@ def study_index(
         "data": below(folder.data),
         "targets": {name: below(folder.target(name)) for name in spec.targets},
         "analysis": below(folder.analysis) if spec.analyse.parts else None,
-        "references": {one.value: below(folder.reference(one)) for one in REFERENCES if judged_alone(spec)},
+        "references": {one.value: below(folder.reference(one)) for one in judged_references(spec)},
         "fits": [fit for fit in fits if (fit["row"], fit["seed"]) not in failed],
         "failed": [{"row": row, "seed": seed, "why": why} for (row, seed), why in failed.items()],
         "environment": environment(),
     }
-
-
-def judged_alone(spec: Spec) -> bool:
-    """Whether references are judged by themselves: a quick evaluation of rows leaves them out."""
-    return spec.evaluate.quick and bool(spec.evaluate.suites)

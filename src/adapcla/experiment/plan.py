@@ -23,14 +23,15 @@ from adapcla.experiment.estimate import (
     training_seconds,
 )
 from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
-from adapcla.experiment.index import REFERENCES, judged_alone, study_index
+from adapcla.experiment.index import study_index
+from adapcla.experiment.references import judged_references, reference_cohort
 from adapcla.experiment.rows import checked_row, checked_rows, modes_of
 from adapcla.experiment.spec import EvaluateSpec, Spec, SplitSpec, TargetSpec, key_of
 from adapcla.experiment.step import Step
 from adapcla.experiment.tuning import Tuning
 from adapcla.generators.generator import Generator
 from adapcla.generators.methods import generator_for
-from adapcla.metrics import Reference
+from adapcla.metrics.references import Beside
 from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold import Steering
 from adapcla.version import __version__
@@ -146,11 +147,11 @@ class Plan:
         for name in self.spec.targets:
             results, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, results, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
-        for reference in REFERENCES if judged_alone(self.spec) else ():
-            seconds = evaluation_seconds(self.spec.evaluate, sizes)
-            key = stages.scores_key(self.data_key, self.spec.evaluate, reference.value, self.spec.sample.patients)
+        for reference, judged in judged_references(self.spec).items():
+            seconds = evaluation_seconds(judged, sizes)
+            key = stages.scores_key(self.data_key, judged, reference.value, self.spec.sample.patients)
             results = self.folder.reference(reference)
-            score = partial(self._score_reference, reference, results, key)
+            score = partial(self._score_reference, reference, judged, results, key)
             yield Step("evaluate", reference.value, results, key, seconds, score)
         yield from () if self.tuning is None else self.tuning.steps(sizes)
         for row in self.rows:
@@ -202,11 +203,10 @@ class Plan:
         results, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
         stages.sampled(results, key, self.generator(row, seed), self.n_patients, draw)
 
-    def _score_reference(self, reference: Reference, results: Path, key: str) -> None:
+    def _score_reference(self, reference: Beside, judged: EvaluateSpec, results: Path, key: str) -> None:
         """The scores of a reference in the place of a synthetic cohort."""
-        train, test = self.parts["train"], self.parts["test"]
-        cohort = reference.cohort(train, test, self.n_patients, self.spec.evaluate.seed)
-        stages.scored(results, key, reference.value, cohort, self.parts, self.spec.evaluate, cache=self.folder.cache)
+        cohort = reference_cohort(reference, self.parts, self.n_patients, judged.seed)
+        stages.scored(results, key, reference.value, cohort, self.parts, judged, cache=self.folder.cache)
 
     def _score(self, row: str, seed: int, draw: int) -> None:
         """The scores of a sample."""

@@ -46,7 +46,10 @@ def data_key(data: DataSpec, split: SplitSpec) -> str:
     """
     content, of_split = data.model_dump(mode="json"), split.model_dump(exclude_none=True)
     if data.source == "planted":
-        return key_of({name: content[name] for name in ("planted", "where", "min_patients", "patients")}, of_split)
+        from adapcla.sources.planted import WORLD
+
+        asked = {name: content[name] for name in ("planted", "where", "min_patients", "patients")}
+        return key_of(asked, of_split, WORLD)
     folder = data_path(data)
     inputs = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     seen = [[path.name, path.stat().st_size, _mark(path)] for path in inputs]

@@ -8,8 +8,8 @@ into the output bias, so that rare codes come out as often as they should.
 
 Rare codes tend to come out too often: their logits are averages over few visits. A few rounds of sampling measure by
 how much, band by band of training counts, and the correction goes into the output bias. A code that a pilot holds often
-enough is corrected for itself, a rare one as its band, and those between in between. Inference stays free of any
-external bias.
+enough is corrected for itself, a rare one as its band, and those between in between. A band is believed as far as the
+pilot knows it, and less the more rounds have set it already. Inference stays free of any external bias.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _ENOUGH = 30
 _PILOT_SEED = 90_001
 #: Expected occurrences in a pilot at which a code's own ratio weighs as much as that of its band.
 _OWN_HALF = 100.0
+#: What a correction leaves of itself, about: shares do not move exactly as the bias does.
+_LEFT = 1 / 3
 
 
 #: Training patients that the intercept of record length is refitted on, at most.
@@ -86,6 +88,23 @@ def believed_ratio(
     return np.asarray((drawn + _OWN_HALF * of_band) / (expected + _OWN_HALF))
 
 
+def band_belief(
+    log_ratio: NDArray[np.float64], error: NDArray[np.float64], doubt: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The part of a measured log ratio to correct by, and the doubt about it afterwards, all by band.
+
+    `error` is the variance of the measurement and `doubt` that of the ratio before it. What is measured well is
+    believed whole; what is measured badly is believed as a mean over rounds would be.
+
+    >>> move, doubt = band_belief(np.log([2.0, 2.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    >>> np.exp(move).round(2).tolist(), doubt.round(2).tolist()
+    ([2.0, 1.41], [0.05, 0.51])
+    """
+    believed = doubt / np.maximum(doubt + error, 1e-12)
+    move = believed * log_ratio
+    return move, (1 - believed) * doubt + (_LEFT * move) ** 2
+
+
 def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, Any]]:
     """Correct the head's bias in place; what each round measured, for the model card."""
     network = model.network
@@ -96,17 +115,29 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
     target = expected_prevalence(train).share
     goal = np.bincount(band[inside], target[inside], minlength=n_bands)
     pilot = min(max(2 * train.n_patients, 1_000), 20_000)
+    doubt = np.ones(n_bands)
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
             drawn = sample(model, pilot, _PILOT_SEED + number)
-            share = np.bincount(band[inside], drawn.visit_counts[inside] / drawn.n_visits, minlength=n_bands)
-            judged = goal * drawn.n_visits >= _ENOUGH
-            ratio = np.where(judged, share / np.maximum(goal, 1e-12), 1.0)
-            believed = believed_ratio(drawn.visit_counts, target * drawn.n_visits, ratio[band])
-            move = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
+            expected = goal * drawn.n_visits
+            judged = expected >= _ENOUGH
+            held = _by_patient(drawn, band, n_bands)  # (N, bands)
+            ratio = np.where(judged, held.sum(axis=0) / np.maximum(expected, 1e-12), 1.0)
+            # Codes come again in a record, so that patients are counted and not visits.
+            error = np.maximum((held**2).sum(axis=0), expected) / np.maximum(expected, 1e-12) ** 2
+            move, doubt = band_belief(np.log(np.maximum(ratio, 0.05)), error, doubt)
+            believed = believed_ratio(drawn.visit_counts, target * drawn.n_visits, np.exp(move)[band])
+            shift = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
-                network.head.bias.add_(torch.from_numpy(move).float()[network.code_of_rank])
+                network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history
+
+
+def _by_patient(cohort: Cohort, band: NDArray[np.int64], n_bands: int) -> NDArray[np.float64]:
+    """How many codes of each band each patient holds, over all visits (patients × bands)."""
+    of_entry = band[np.asarray(cohort.codes)]
+    place = (cohort.patient_of_entry * n_bands + of_entry)[of_entry >= 0]
+    return np.bincount(place, minlength=cohort.n_patients * n_bands).reshape(-1, n_bands).astype(np.float64)

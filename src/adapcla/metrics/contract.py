@@ -201,5 +201,7 @@ class Metric:
     thinned: bool = False
     #: Compares with the test patients, so that the test patients cannot be their own ceiling.
     heldout: bool = False
+    #: Learns from the synthetic patients and is judged on the test patients, so the ceiling is the training patients.
+    trained: bool = False
     #: Raised when the definition changes, so that nothing stale is read from a cache.
     version: int = 1

@@ -17,7 +17,7 @@ from adapcla.metrics.matching import Profile
 from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
 from adapcla.metrics.separation import APART, behind, require_apart
-from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
+from adapcla.metrics.table import PLAIN_SUITES, SUITES, ceiling_of, metrics_of, references_of
 from adapcla.records import Cohort, Prevalence
 
 Subject = Reference | Literal["synthetic"]
@@ -127,7 +127,7 @@ def _jobs(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject,
     # A quick look does without references where they are slow.
     referenced = [metric for metric in metrics if not (base.quick and metric.cost == "slow")]
     for reference in Reference:
-        chosen = [metric for metric in referenced if reference in SUITES[metric.suite].references]
+        chosen = [metric for metric in referenced if reference in references_of(metric)]
         if reference is Reference.REAL_TEST:
             chosen = [metric for metric in chosen if not _needs_half(metric, base)]
         jobs.append(("all", reference, chosen))
@@ -139,7 +139,9 @@ def _jobs(bench: _Bench, metrics: Sequence[Metric]) -> list[tuple[View, Subject,
     )
     for view, applies in views:
         chosen = [metric for metric in metrics if applies(metric)]
-        jobs += [(view, subject, chosen) for subject in (SYNTHETIC, *Reference)]
+        jobs.append((view, SYNTHETIC, chosen))
+        for reference in Reference:
+            jobs.append((view, reference, [metric for metric in chosen if reference in references_of(metric)]))
     halved = [metric for metric in referenced if metric.suite == "privacy" and _needs_half(metric, base)]
     jobs.append(("matched", Reference.REAL_TEST, halved))
     return jobs
@@ -156,7 +158,7 @@ def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, di
     rows = []
     for stratum, score in scores[SYNTHETIC].items():
         beside = {one: scores[one][stratum].value if stratum in scores.get(one, {}) else None for one in Reference}
-        share, why = normalised(score, beside[suite.floor], beside[suite.ceiling], metric.goal)
+        share, why = normalised(score, beside[suite.floor], beside[ceiling_of(metric)], metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
             share, why = None, "it depends on size, and the cohorts differ; see stratum matched"
         if view == ALL and metric.heldout and score.value is not None:

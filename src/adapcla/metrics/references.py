@@ -18,8 +18,30 @@ _REDRAWS = 50
 _HALVES_SEED = 0
 
 
-class Reference(StrEnum):
-    """A cohort that is scored in place of the synthetic one, for comparison; the value is its name in files.
+class Beside(StrEnum):
+    """The name of a cohort that is scored in place of the synthetic one; the value is its name in files."""
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return self.value.replace("_", " ")
+
+
+class LawReference(Beside):
+    """A reference that only a known law can give; whoever knows the law makes its patients.
+
+    >>> [reference.label for reference in LawReference]
+    ['law itself', 'family only']
+    """
+
+    #: Fresh patients of the law: what a perfect generator writes.
+    LAW_ITSELF = "law_itself"
+    #: The same with every code drawn again inside its family: what knowing families, but no code, can reach.
+    FAMILY_ONLY = "family_only"
+
+
+class Reference(Beside):
+    """A reference that every cohort has.
 
     >>> Reference.REAL_TEST.value, Reference.REAL_TEST.label
     ('real_test', 'real test')
@@ -31,21 +53,18 @@ class Reference(StrEnum):
     TRAIN_COPY = "train_copy"
     #: Independent codes with training prevalence: what chance scores.
     MARGINAL = "marginal"
-
-    @property
-    def label(self) -> str:
-        """The name for people."""
-        return self.value.replace("_", " ")
+    #: As many training patients, each once: what real patients teach, where test patients judge what was learned.
+    REAL_TRAIN = "real_train"
 
     def cohort(self, train: Cohort, test: Cohort, n_patients: int, seed: int) -> Cohort:
-        """The patients of this reference: `n_patients`, or all test patients where there are fewer.
+        """The patients of this reference: `n_patients`, or all test or training patients where there are fewer.
 
         >>> cohort = Cohort.of([[["A"]], [["B"]]])
         >>> [reference.cohort(cohort, cohort, 5, seed=1).n_patients for reference in Reference]
-        [2, 5, 5]
+        [2, 5, 5, 2]
         """
-        if self is Reference.REAL_TEST:
-            return some_patients(test, n_patients, seed)
+        if self in (Reference.REAL_TEST, Reference.REAL_TRAIN):
+            return some_patients(test if self is Reference.REAL_TEST else train, n_patients, seed)
         return (train_copy if self is Reference.TRAIN_COPY else marginal)(train, n_patients, seed)
 
 

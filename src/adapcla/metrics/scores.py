@@ -44,6 +44,7 @@ class Row:
     normalised: float | None = None
     #: Why there is no normalised value beside a value.
     normalised_reason: str = ""
+    real_train: float | None = None
 
 
 def normalised(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
@@ -195,7 +196,8 @@ def _column_types() -> dict[str, Any]:
     text = dict.fromkeys(("metric", "suite", "goal", "stratum"), polars.String)
     numbers = dict.fromkeys(("value", "low", "high"), polars.Float64)
     beside = dict.fromkeys(("real_test", "train_copy", "marginal", "normalised"), polars.Float64)
-    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, "normalised_reason": polars.String}
+    why = {"normalised_reason": polars.String, "real_train": polars.Float64}
+    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, **why}
 
 
 def _table(rows: list[Row]) -> Table:

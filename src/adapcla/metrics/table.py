@@ -42,6 +42,7 @@ from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
+from adapcla.metrics.tail_information import tail_information, tail_information_share
 from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.utility import balanced_judgements, mean_over_labels, natural_judgements, next_visit_judgements
 
@@ -56,14 +57,14 @@ class Suite:
     ceiling: Reference = Reference.REAL_TEST
     floor: Reference = Reference.MARGINAL
     #: The references that are worth computing.
-    references: tuple[Reference, ...] = tuple(Reference)
+    references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
     #: Whether it compares with a prevalence that was asked for.
     needs_target: bool = False
 
 
-#: A classifier trained on the test patients and judged on them says nothing: there the ceiling is real training
-#: patients.
-_TRAINED = (Reference.TRAIN_COPY, Reference.MARGINAL)
+#: A classifier trained on the test patients and judged on them says nothing: there the ceiling is the training patients
+#: themselves. Patients drawn with repeats would be fewer different ones, and teach less.
+_TRAINED = (Reference.REAL_TRAIN, Reference.MARGINAL)
 #: Every suite by name, in the order of the tables.
 SUITES = {
     suite.name: suite
@@ -71,8 +72,8 @@ SUITES = {
         Suite("tail", 20.0),
         Suite("fidelity", 15.0),
         Suite("control", 5.0, needs_target=True),
-        Suite("utility", 240.0, ceiling=Reference.TRAIN_COPY, references=_TRAINED),
-        Suite("reliability", 60.0, ceiling=Reference.TRAIN_COPY, references=_TRAINED),
+        Suite("utility", 240.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
+        Suite("reliability", 60.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
         Suite("privacy", 90.0, floor=Reference.TRAIN_COPY),  # In privacy the worst is the photocopier.
     )
 }
@@ -96,6 +97,18 @@ METRICS: tuple[Metric, ...] = (
            unit="AUC"),
     Metric("tail_swap_chance", "tail", "none", partial(swap_scores, "chance"),
            "The same chance for training counts alone: ½ where the codes are exactly as rare.", unit="AUC"),
+    Metric("tail_information", "tail", "up", tail_information,
+           "Log-likelihood that a rare code's company in the synthetic visits gains on a test visit with that code.",
+           bounds=INFINITE, unit="nats", trained=True),
+    Metric("tail_information_share", "tail", "up", tail_information_share,
+           "That gain divided by the gain of as many real training patients.",
+           bounds=INFINITE, unit="share of real", trained=True),
+    Metric("tail_information_previous", "tail", "up", partial(tail_information, previous=True),
+           "The same gain on the codes of the visit before the one with the rare code.",
+           bounds=INFINITE, unit="nats", trained=True),
+    Metric("tail_information_previous_share", "tail", "up", partial(tail_information_share, previous=True),
+           "The gain on the visit before divided by that of as many real training patients.",
+           bounds=INFINITE, unit="share of real", trained=True),
     Metric("pair_seen", "tail", "up", partial(pair_scores, "pair_seen"),
            "Share of generated same-visit pairs that training visits hold.", origin="paper", thinned=True),
     Metric("tail_pair_seen", "tail", "up", partial(pair_scores, "tail_pair_seen"),
@@ -333,6 +346,27 @@ def metric_of(key: str) -> Metric:
     'tail'
     """
     return _BY_KEY[key]
+
+
+def ceiling_of(metric: Metric) -> Reference:
+    """The reference that stands for the best answer of a metric.
+
+    >>> ceiling_of(metric_of("tail_pair_seen")).label, ceiling_of(metric_of("tail_information")).label
+    ('real test', 'real train')
+    """
+    return Reference.REAL_TRAIN if metric.trained else SUITES[metric.suite].ceiling
+
+
+def references_of(metric: Metric) -> tuple[Reference, ...]:
+    """The references that are worth computing for a metric.
+
+    >>> [reference.label for reference in references_of(metric_of("tail_information"))]
+    ['real train', 'train copy', 'marginal']
+    """
+    suite = SUITES[metric.suite]
+    if not metric.trained or Reference.REAL_TRAIN in suite.references:
+        return suite.references
+    return (Reference.REAL_TRAIN, *(one for one in suite.references if one is not Reference.REAL_TEST))
 
 
 def metrics_of(suites: Iterable[str]) -> list[Metric]:

@@ -14,7 +14,7 @@ from adapcla.metrics.intervals import ratio_scores
 from adapcla.records.strata import RARE_BANDS
 
 NO_MODEL = Missing(
-    "no swapped codes were judged: this needs the model, with a likelihood; tail_info needs patients only"
+    "no swapped codes were judged: this needs the model, with a likelihood; tail_information needs patients only"
 )
 
 

@@ -13,6 +13,8 @@ from adapcla.records.vocabulary import Vocabulary
 BANDS: dict[str, tuple[int, int]] = {"1": (1, 1), "2-5": (2, 5), "6-20": (6, 20), "21+": (21, 2**62)}
 #: The bands of rare codes that scores of single tail codes are given for: name → (lowest, highest count).
 RARE_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-20": (6, 20), "21-100": (21, 100)}
+#: The bands of rare codes whose company is learned with one strength of smoothing; finer, as strength goes with count.
+INFORMATION_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-10": (6, 10), "11-30": (11, 30), "31-100": (31, 100)}
 #: The tail cuts, the default first.
 TAIL_CUTS = ("third", "rare20", "singletons")
 
@@ -79,10 +81,10 @@ class Strata:
         return {"third": self.tail, "rare20": self.rare20, "singletons": self.singletons}[name]
 
     def band(self, name: str) -> NDArray[np.bool_]:
-        """Codes whose training count lies in one of `BANDS` or `RARE_BANDS`.
+        """Codes whose training count lies in one of `BANDS`, `RARE_BANDS` or `INFORMATION_BANDS`.
 
         >>> Strata.of(np.array([1, 4]), Vocabulary.of(["A", "B"])).band("2-5").tolist()
         [False, True]
         """
-        low, high = (BANDS | RARE_BANDS)[name]
+        low, high = (BANDS | RARE_BANDS | INFORMATION_BANDS)[name]
         return (self.counts >= low) & (self.counts <= high)

@@ -14,6 +14,7 @@ from adapcla.errors import InputError
 from adapcla.files import read_json
 from adapcla.metrics import Reference, Scores
 from adapcla.metrics.intervals import mean_half
+from adapcla.metrics.references import Beside, LawReference
 from adapcla.records import Cohort
 
 ABOUT = "study.json"
@@ -79,6 +80,12 @@ class Study:
     def rows(self) -> list[str]:
         """The rows in the order they were asked for."""
         return list(dict.fromkeys(fit["row"] for fit in self.about["fits"]))
+
+    @property
+    def references(self) -> list[Beside]:
+        """What stands beside the rows: references of every cohort, then those that a known law gave."""
+        given = self.about.get("references", {})
+        return [*Reference, *(reference for reference in LawReference if reference.value in given)]
 
     @property
     def quick(self) -> bool:
@@ -177,9 +184,11 @@ class Study:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 
     # ---- single numbers -------------------------------------------------------------------------------------
-    def measured(self, row: str | Reference, metric: str, stratum: str = "all", **where: str) -> Measured | None:
+    def measured(self, row: str | Beside, metric: str, stratum: str = "all", **where: str) -> Measured | None:
         """A number of a row or reference, from the plain samples or, with target and mode, the steered ones."""
         table = self.steered if where else self.scores
+        if isinstance(row, LawReference):
+            return None if where else self._judged_alone(row.value, metric, stratum)
         if table.is_empty():
             return None
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & pl.col("value").is_not_null()

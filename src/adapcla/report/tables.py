@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from adapcla import tables
 from adapcla.files import write_bytes
-from adapcla.metrics import Reference
 from adapcla.metrics.contract import ARROWS
+from adapcla.metrics.references import Beside
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import Measured, Study
 from adapcla.tables import Cell
@@ -285,7 +285,7 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
     lines = _with_best(lines, [study.goal(c.metric) for c in columns])
-    beside = [_reference_line(study, reference, columns) for reference in Reference]
+    beside = [_reference_line(study, reference, columns) for reference in study.references]
     lines += [line for line in beside if any(cell.value is not None for cell in line.cells)]
     for row in rows or study.rows:
         numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
@@ -313,7 +313,7 @@ def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
     return Line((Cell(row), *cells), "method")
 
 
-def _reference_line(study: Study, reference: Reference, columns: Sequence[Column]) -> Line:
+def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) -> Line:
     """The line of a reference."""
     cells = (cell_of(study.measured(reference, c.metric, c.stratum), "") for c in columns)
     return Line((Cell(reference.label), *cells), "reference")

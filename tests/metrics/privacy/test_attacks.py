@@ -27,8 +27,8 @@ from adapcla.sources import planted
 
 @pytest.fixture(scope="module")
 def parts() -> tuple[Cohort, Cohort, Cohort]:
-    """Members, controls and fresh patients of one law."""
-    every = planted.simulate(patients=450, codes=120, seed=5)
+    """Members, controls and fresh patients of one law, with so many codes that one member alone holds some."""
+    every = planted.simulate(patients=450, codes=600, seed=5)
     return every.subset(range(150)), every.subset(range(150, 300)), every.subset(range(300, 450))
 
 

@@ -10,7 +10,7 @@ from adapcla.metrics.privacy.gate import LIMITS, GateLine, Limit, gate, judge, r
 from adapcla.metrics.table import metric_of
 
 COPIES = Limit("copy_excess", "all", 0.0, 1e-4, True)
-AREA = Limit("membership_auc", "all", 0.5, 0.58, True, 7)
+AREA = next(limit for limit in LIMITS if (limit.key, limit.stratum) == ("membership_auc", "all"))
 GAP = Limit("unique_pair_gap", "all", 0.0, 0.01, False)
 
 
@@ -25,7 +25,8 @@ def test_limits_are_the_promised_ones() -> None:
         "attribute_residual": 0.09,
     }
     assert {limit.stratum for limit in LIMITS if limit.key == "membership_auc"} == {"all", "rare", "unique_pair"}
-    assert all(metric_of(limit.key).suite == "privacy" for limit in LIMITS)
+    assert all(metric_of(key).suite == "privacy" for limit in LIMITS for key in (limit.key, *limit.each))
+    assert AREA.tries == 7
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,17 @@ def test_rules(limit: Limit, score: Score, passed: bool, rule: str) -> None:
     assert line.passed is passed
     assert line.note.startswith(rule)
     assert line.upper == score.high
+
+
+def test_a_leak_that_one_attack_shows_is_not_hidden_by_a_stronger_and_less_certain_one() -> None:
+    """0.62 may be chance, with an error of 0.036; 0.60 with an error of 0.025 lies four errors above one half."""
+    strongest, certain = Score(0.62, 400, 0.55, 0.69, "strongest attack: shadow"), Score(0.60, 400, 0.551, 0.649)
+    scores = {"membership_auc": {"rare": strongest}, "membership_shadow_auc": {"rare": strongest}}
+    assert all(line.passed for line in gate(scores))
+    lines = gate({**scores, "membership_rare_codes_auc": {"rare": certain}})
+    (failed,) = (line for line in lines if not line.passed)
+    assert failed.name == "membership_auc [rare]"
+    assert (failed.value, failed.note.rpartition("; ")[2]) == (0.60, "shown by membership_rare_codes_auc")
 
 
 def test_what_cannot_be_assessed_passes_and_says_why() -> None:

@@ -25,7 +25,10 @@ def misfit(law: planted.Law, cohort: Cohort) -> float:
 
 
 def misfit_by_level(law: planted.Law, cohort: Cohort) -> list[float]:
-    """z-scores of the number of codes that came, among all (later visit, code) with a chance in each band."""
+    """z-scores of the number of codes that came, among all (later visit, code) with a chance in each band.
+
+    Codes of one visit come in company, visits given their history do not: the variance is that over visits.
+    """
     history = law.before_visits(cohort)
     later = np.flatnonzero(history.n_visits)
     chance = law.next_visit(history.rows(later))
@@ -33,8 +36,8 @@ def misfit_by_level(law: planted.Law, cohort: Cohort) -> list[float]:
     out = []
     for low, high in ((1e-6, 1e-3), (1e-3, 0.01), (0.01, 0.1), (0.1, 0.4), (0.4, 1.0)):
         band = (chance >= low) & (chance < high)
-        p = chance[band]
-        out.append(float((came[band].sum() - p.sum()) / np.sqrt((p * (1 - p)).sum())))
+        surplus = np.where(band, came - chance, 0.0).sum(axis=1)
+        out.append(float(surplus.sum() / np.sqrt((surplus**2).sum())))
     return out
 
 

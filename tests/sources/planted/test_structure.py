@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapcla.sources.planted.names import layout
+from adapcla.sources.planted.names import FEWEST_CODES, layout
 from adapcla.sources.planted.structure import (
     BIRTH_BANDS,
     GROUP_SHARE,
@@ -27,6 +27,12 @@ def world(plan):
     return structure(plan, 7)
 
 
+@pytest.fixture(scope="module")
+def large():
+    plan = layout(3000)
+    return plan, structure(plan, 7)
+
+
 def test_links_are_in_row_order_without_repeats():
     """Rows 1, 0, 1 with targets 5, 2, 5: the repeat of (1, 5) goes, its first chance stays."""
     rows, targets = [np.array([1, 0]), np.array([1])], [np.array([5, 2]), np.array([5])]
@@ -37,30 +43,53 @@ def test_links_are_in_row_order_without_repeats():
     assert links.starts(3).tolist() == [0, 1, 2, 2]
 
 
-def test_the_default_world_has_a_few_hundred_syndromes_of_rare_codes_and_partners():
-    plan = layout(3000)
-    world = structure(plan, 7)
+def test_the_default_world_has_a_few_hundred_syndromes_that_hold_every_rare_code_once(large):
+    plan, world = large
     assert 200 <= world.n_syndromes <= 400
     shown, rare = world.emissions, world.is_rare
-    median = np.median(plan.target[plan.disorders])
-    assert (plan.target[shown.target[rare]] <= median).all()
-    assert (plan.target[shown.target[~rare]] > median).all()
-    assert (np.bincount(shown.source[rare]) >= 2).all()
-    assert (np.bincount(shown.source[~rare]) >= 2).all()
-    # Each rare code belongs to one syndrome at most, so that its partners are its own.
-    assert np.bincount(shown.target[rare]).max() == 1
+    target = plan.target[plan.disorders]
+    assert np.array_equal(np.sort(shown.target[rare]), plan.disorders[target <= np.quantile(target, 0.6)])
+    assert plan.target[shown.target[~rare]].min() >= np.quantile(target, 0.65)
+    # Two partners for each disorder of a mean visit.
+    assert (np.bincount(shown.source[~rare]) == round(2 * plan.target.sum())).all()
+    families = [
+        len(np.unique(plan.category[shown.target[(shown.source == s) & rare]])) for s in range(world.n_syndromes)
+    ]
+    assert np.mean(families) > 2
+    assert max(families) <= 3
 
 
-def test_siblings_share_partners(plan, world):
-    """Two syndromes of one family share more partners than two of different families."""
+def test_siblings_share_partners(large):
+    """Two syndromes with codes of one family share nearly half of their partners, two of different ones by chance."""
+    plan, world = large
     shown, rare = world.emissions, world.is_rare
     partners = [set(shown.target[(shown.source == s) & ~rare]) for s in range(world.n_syndromes)]
-    home = [plan.category[shown.target[(shown.source == s) & rare][0]] for s in range(world.n_syndromes)]
+    homes = [set(plan.category[shown.target[(shown.source == s) & rare]]) for s in range(world.n_syndromes)]
     pairs = [(a, b) for a in range(world.n_syndromes) for b in range(a)]
-    same = [len(partners[a] & partners[b]) for a, b in pairs if home[a] == home[b]]
-    other = [len(partners[a] & partners[b]) for a, b in pairs if home[a] != home[b]]
-    assert np.mean(same) > 1
-    assert np.mean(other) < 0.3
+    same = [len(partners[a] & partners[b]) for a, b in pairs if homes[a] & homes[b]]
+    other = [len(partners[a] & partners[b]) for a, b in pairs if not homes[a] & homes[b]]
+    assert np.mean(same) > 0.4 * len(partners[0])
+    assert np.mean(other) < 0.1 * len(partners[0])
+
+
+def test_a_syndrome_has_forerunners_and_its_diagnosis_brings_it_again(plan, world):
+    links, shown, rare = world.progressions, world.emissions, world.is_rare
+    into = links.target >= len(plan.vocabulary)
+    syndrome = links.target[into] - len(plan.vocabulary)
+    member = np.isin(links.source[into], shown.target)
+    # Of all members the most common rare one alone leads anywhere, and only to its own syndrome.
+    assert np.array_equal(np.sort(syndrome[member]), np.arange(world.n_syndromes))
+    for source, number in zip(links.source[into][member], syndrome[member], strict=True):
+        assert plan.target[source] == plan.target[shown.target[(shown.source == number) & rare]].max()
+    assert not np.isin(links.source[~into], shown.target).any()
+    one_sex = (world.group_factor[:, len(plan.vocabulary) :] == 0).any(axis=0)
+    assert np.array_equal(np.unique(syndrome[~member]), np.flatnonzero(~one_sex))
+
+
+@pytest.mark.parametrize("law_seed", range(1, 9))
+def test_the_smallest_worlds_have_company_too(law_seed):
+    world = structure(layout(FEWEST_CODES), law_seed)
+    assert (~world.is_rare).any()
 
 
 def test_every_chance_is_a_chance(world):

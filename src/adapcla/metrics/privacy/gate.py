@@ -8,7 +8,7 @@ would pass by it, and otherwise fails when a leak is shown: the value above the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scipy import stats
@@ -32,19 +32,25 @@ class Limit(NamedTuple):
     limit: float
     #: Whether the upper bound must keep the limit (where the data allow), or the value.
     by_upper_bound: bool
-    #: Attacks of which the strongest is judged; each is one more chance to look like a leak.
-    tries: int = 1
+    #: Scores that `key` is the highest of. Each is judged where it is known: the highest may be the least certain.
+    each: tuple[str, ...] = ()
+
+    @property
+    def tries(self) -> int:
+        """Scores that are judged; each is one more chance to look like a leak."""
+        return max(1, len(self.each))
 
 
+_ATTACKS = tuple(f"membership_{attack}_auc" for attack in DATA_ATTACKS)
 #: The default limits.
 LIMITS = (
     Limit("copy_excess", ALL, 0.0, 1e-4, True),
     Limit("rare_copy_excess", ALL, 0.0, 1e-4, True),
     Limit("near_copy_excess", ALL, 0.0, 0.01, False),
     Limit("unique_pair_gap", ALL, 0.0, 0.01, False),
-    Limit("membership_auc", ALL, 0.5, 0.58, True, len(DATA_ATTACKS)),
-    Limit("membership_auc", RARE, 0.5, 0.58, True, len(DATA_ATTACKS)),
-    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True, len(DATA_ATTACKS)),
+    Limit("membership_auc", ALL, 0.5, 0.58, True, _ATTACKS),
+    Limit("membership_auc", RARE, 0.5, 0.58, True, _ATTACKS),
+    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True, _ATTACKS),
     Limit("attribute_residual", ALL, 0.0, 0.09, False),
 )
 
@@ -114,11 +120,23 @@ def gate(scores: Mapping[str, Mapping[str, Score]], limits: Sequence[Limit] = LI
         of_metric = scores.get(limit.key, {})
         absent = of_metric.get(ALL, Missing("not among the scores").score)
         missing = Missing(absent.reason or "no score for this stratum").score
-        lines.append(judge(of_metric.get(limit.stratum, missing), limit))
+        line = judge(of_metric.get(limit.stratum, missing), limit)
+        shown = _shown_otherwise(scores, limit) if line.passed else None
+        lines.append(line if shown is None else shown)
     if lines and all(line.value is None for line in lines):
         first = lines[0]
         lines[0] = GateLine(first.name, None, None, first.limit, False, f"nothing could be assessed: {first.note}")
     return lines
+
+
+def _shown_otherwise(scores: Mapping[str, Mapping[str, Score]], limit: Limit) -> GateLine | None:
+    """The failed line of the first score below the highest that shows a leak; None where none does."""
+    for key in limit.each:
+        score = scores.get(key, {}).get(limit.stratum)
+        line = None if score is None else judge(score, limit)
+        if line is not None and not line.passed:
+            return replace(line, note=f"{line.note}; shown by {key}")
+    return None
 
 
 def require(lines: Sequence[GateLine]) -> None:

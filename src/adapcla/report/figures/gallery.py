@@ -135,7 +135,7 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     """Pictures of utility, reliability and privacy, as far as these were judged."""
     bars = {row: [_cell(study, row, metric) for metric, _ in _BARS] for row in rows}
     if any(cell is not None for cells in bars.values() for cell in cells):
-        best = [_cell(study, Reference.TRAIN_COPY, metric) for metric, _ in _BARS]
+        best = [_cell(study, Reference.REAL_TRAIN, metric) for metric, _ in _BARS]
         drawn, caption = utility.downstream_bars(
             bars, [h for _, h in _BARS], [None if b is None else b[0] for b in best]
         )

@@ -19,6 +19,8 @@ MOST_VISITS = 20
 #: Chance of another visit after the first, second, … for an average visit; the last value holds from there on.
 _RETURN = np.array([0.33, 0.48, 0.58, 0.65, 0.70])
 _ROUNDS, _FOLLOWED = 12, 10
+#: The part of its target that every code brings by itself, at least.
+_LEAST = 0.05
 
 
 class Balance(NamedTuple):
@@ -32,8 +34,10 @@ def balanced(world: Structure, layout: Layout) -> Balance:
     """Rates under which the average visit comes near the targets."""
     n_codes = len(layout.vocabulary)
     target = layout.target
-    hazard = np.concatenate([target * np.where(np.isin(np.arange(n_codes), world.emissions.target), 0.4, 0.8),
-                             world.syndrome_rate])  # fmt: skip
+    own = np.full(n_codes, 0.8)
+    own[world.emissions.target] = 0.4
+    own[world.emissions.target[world.is_rare]] = _LEAST
+    hazard = np.concatenate([target * own, world.syndrome_rate])
     rates = np.append(_RETURN, np.full(MOST_VISITS - 1 - len(_RETURN), _RETURN[-1]))
     alive = np.cumprod(np.append(1.0, rates[: _FOLLOWED - 1]))
     weight = alive / alive.sum()
@@ -46,7 +50,7 @@ def balanced(world: Structure, layout: Layout) -> Balance:
         ratio = np.divide(target, share, out=np.ones(n_codes), where=share > 0)
         # A code that its syndromes and forerunners give too often keeps a small rate of its own.
         moved = hazard[:n_codes] * np.clip(ratio, 0.5, 2.0) ** 1.2
-        hazard[:n_codes] = np.maximum(moved, 0.1 * target)
+        hazard[:n_codes] = np.maximum(moved, _LEAST * target)
         # A syndrome gives at most the planned part of its rare members, and less where they persist or relapse.
         usual = np.bincount(home, np.log(ratio[member]), minlength=world.n_syndromes) / members
         hazard[n_codes:] = np.minimum(hazard[n_codes:] * np.exp(np.clip(usual, -0.7, 0.7)), world.syndrome_rate)
@@ -61,7 +65,7 @@ def _mean_visits(world: Structure, hazard: NDArray[np.float64], n_codes: int) ->
     base = hazard[None, :] * world.group_factor  # (G, V + S)
     links, shown = world.progressions, world.emissions
     n_events = base.shape[1]
-    onward = sparse.csr_matrix((-np.log1p(-links.chance), (links.target, links.source)), shape=(n_events, n_codes))
+    onward = sparse.csr_matrix((links.chance, (links.target, links.source)), shape=(n_events, n_codes))
     gather = sparse.csr_matrix((np.ones(len(shown.target)), (shown.target, np.arange(len(shown.target)))),
                                shape=(n_codes, len(shown.target)))  # fmt: skip
     share = np.zeros((len(base), n_codes))

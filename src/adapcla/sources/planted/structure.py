@@ -26,8 +26,20 @@ _AGE = np.tile(np.linspace(1.0, -1.0, len(BIRTH_BANDS)), len(SEXES))
 _SEX = np.repeat([1.0, -1.0], len(BIRTH_BANDS))
 #: How much more, in log, the oldest have than the middle, of everything.
 _BURDEN = 0.3
+#: How much more of its rare diseases, in log, the youngest have than the middle, beside the effect of a family.
+_EARLY = 1.5
 #: Visits that follow another, as a share of all: what an effect of the previous visit is spread over.
 _FOLLOWING = 0.45
+#: The rarest part of the disorders, whose codes come with company.
+_RARE = 0.6
+#: Partners of a syndrome for each disorder of a mean visit: most of what stands with a rare code is its company.
+_COMPANY = 2.0
+#: Fewer codes to choose partners from are too few, as in very small worlds.
+_FEWEST_PARTNERS = 8
+#: Families that have their rare diseases in common, and runs of rare codes that make one syndrome.
+_KIN, _RUNS = 3, 4
+#: The chance that a syndrome shows its diagnosis, and how much of a rare code its base rate may bring.
+_SHOWN, _EXPLAINED = 0.9, 0.9
 
 
 class Links(NamedTuple):
@@ -84,15 +96,20 @@ def structure(layout: Layout, law_seed: int) -> Structure:
     rng = random_stream(law_seed, "planted/structure", len(layout.vocabulary))
     traits = _traits(layout, rng)
     syndromes = _syndromes(layout, traits, rng)
-    emissions, is_rare, rate, home = syndromes
-    factor = np.concatenate([traits.factor[:, layout.category], traits.factor[:, home]], axis=1)
+    emissions, is_rare, rate, diagnosis = syndromes
+    home = layout.category[diagnosis]
+    early = traits.factor[:, home] * np.exp(-_EARLY * _AGE)[:, None]
+    factor = np.concatenate([traits.factor[:, layout.category], early / (GROUP_SHARE @ early)], axis=1)
     factor[:, layout.reasons] = 0.0
+    # A rare code comes again with its syndrome, not without its company.
+    persistence = traits.persistence.copy()
+    persistence[emissions.target[is_rare]] = 0.0
     first, following = _reasons(len(layout.reasons), rng)
     return Structure(
         emissions=emissions,
         is_rare=is_rare,
         progressions=_progressions(layout, traits, syndromes, rng),
-        persistence=traits.persistence,
+        persistence=persistence,
         group_factor=factor,
         syndrome_rate=rate,
         return_weight=traits.return_weight,
@@ -102,10 +119,12 @@ def structure(layout: Layout, law_seed: int) -> Structure:
 
 
 class _Traits(NamedTuple):
-    """What siblings share: factor (groups × families), and by code persistence and return weight."""
+    """What siblings share: by family the factor (groups × families), whether it is of one sex, and the chance that a
+    syndrome comes again; by code persistence and return weight."""
 
     factor: NDArray[np.float64]
     exclusive: NDArray[np.bool_]
+    relapse: NDArray[np.float64]
     persistence: NDArray[np.float64]
     return_weight: NDArray[np.float64]
 
@@ -127,104 +146,133 @@ def _traits(layout: Layout, rng: np.random.Generator) -> _Traits:
     of_disorder = layout.category >= 0
     persistence = np.where(chronic[layout.category] & of_disorder, own, 0.0)
     ending = rng.random(n_families) < 0.03
+    relapse = np.where(chronic, 0.3 * level, rng.uniform(0.05, 0.1, n_families))
     weight = np.where(persistence > 0, 0.05, 0.0) - np.where(ending[layout.category] & of_disorder, 1.2, 0.0)
-    return _Traits(factor, exclusive, persistence, weight)
+    return _Traits(factor, exclusive, relapse, persistence, weight)
 
 
 class _Syndromes(NamedTuple):
-    """Emissions, which of them are rare members, and by syndrome the base rate and the home family."""
+    """Emissions, which of them are rare members, and by syndrome the base rate and the diagnosis."""
 
     emissions: Links
     is_rare: NDArray[np.bool_]
     rate: NDArray[np.float64]
-    home: NDArray[np.int64]
+    diagnosis: NDArray[np.int64]
 
 
 def _syndromes(layout: Layout, traits: _Traits, rng: np.random.Generator) -> _Syndromes:
-    """The syndromes of a world.
+    """The syndromes of a world, each a rare disease: its diagnosis, other rare codes, and partners that are not rare.
 
-    The rare half of each family is cut into runs of 2 to 5 neighbours in prevalence; three runs of four become the
-    rare members of a syndrome. Partners come from a pool that the family's syndromes share: that is what makes it
-    right to borrow strength from siblings.
+    Half of the partners come from a pool that the syndromes of the same families share: that is what makes it right to
+    borrow strength from siblings. The other half are the syndrome's own.
     """
-    target, category = layout.target, layout.category
-    disorders = layout.disorders
-    rare = np.zeros(len(target), dtype=bool)
-    rare[disorders] = target[disorders] <= np.median(target[disorders])
-    ordered = disorders[np.argsort(-target[disorders], kind="stable")]
-    middle = ordered[len(ordered) // 8 : max(len(ordered) // 2, len(ordered) // 8 + 8)]
-    middle = middle[~traits.exclusive[category[middle]]]
-    source, members, chance, marks, homes = [], [], [], [], []
-    rates: list[float] = []
-    for family in np.unique(category[rare]):
-        codes = np.flatnonzero(rare & (category == family))
-        codes = codes[np.argsort(-target[codes], kind="stable")]
-        others = middle[category[middle] != family]
-        pool = rng.choice(others, size=min(5, len(others)), replace=False)
-        for run in _runs(codes, rng):
-            partners = rng.choice(pool, size=min(3, len(pool)), replace=False)
-            shown = np.concatenate([rng.uniform(0.5, 0.9, len(run)), rng.uniform(0.45, 0.85, len(partners))])
-            source.append(np.full(len(shown), len(rates)))
-            members.append(np.concatenate([run, partners]))
-            chance.append(shown)
-            marks.append(np.arange(len(shown)) < len(run))
-            rates.append(0.7 * float(np.mean(target[run] / shown[: len(run)])))
-            homes.append(family)
-    emissions = Links.of(source, members, chance)
-    marked = Links.of(source, members, [m.astype(float) for m in marks])
-    return _Syndromes(emissions, marked.chance > 0, np.array(rates), np.array(homes, dtype=np.int64))
+    target, company = layout.target, _company(layout, traits)
+    n_partners = min(round(_COMPANY * target.sum()), len(company) // 2)
+    source, members, chance, marks = [], [], [], []
+    diagnosis: list[int] = []
+    for syndromes in _rare_members(layout, traits, rng):
+        pool = _by_share(company, target, round(0.6 * n_partners), rng)
+        for rare in syndromes:
+            shared = rng.choice(pool, size=n_partners // 2, replace=False)
+            own = _by_share(np.setdiff1d(company, shared), target, n_partners - len(shared), rng)
+            source.append(np.full(len(rare) + n_partners, len(diagnosis)))
+            members.append(np.concatenate([rare, shared, own]))
+            # The syndrome brings the same part of each rare member.
+            shown = _SHOWN * target[rare] / target[rare[0]]
+            chance.append(np.concatenate([shown, rng.uniform(0.88, 0.99, n_partners)]))
+            marks.append((np.arange(len(rare) + n_partners) < len(rare)).astype(float))
+            diagnosis.append(int(rare[0]))
+    emissions, marked = Links.of(source, members, chance), Links.of(source, members, marks)
+    first = np.array(diagnosis, dtype=np.int64)
+    return _Syndromes(emissions, marked.chance > 0, _EXPLAINED / _SHOWN * target[first], first)
 
 
-def _runs(codes: NDArray[np.int64], rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Three of four runs of 2 to 5 neighbouring codes; the rest stay out of every syndrome."""
+def _rare_members(layout: Layout, traits: _Traits, rng: np.random.Generator) -> list[list[NDArray[np.int64]]]:
+    """The rare codes of each syndrome, the most common first, which is its diagnosis; one list for each kin.
+
+    Kin are three families, near in prevalence, that have their rare diseases in common, such as a diagnosis, its
+    complications and its treatments; a family of one sex alone is its own kin. Every rare code is in one syndrome.
+    """
+    target, category, disorders = layout.target, layout.category, layout.disorders
+    rare = disorders[target[disorders] <= np.quantile(target[disorders], _RARE)]
+    rare = rare[np.lexsort((-target[rare], category[rare]))]
+    families = np.split(rare, np.flatnonzero(np.diff(category[rare])) + 1)
+    families.sort(key=lambda codes: -float(np.log(target[codes]).mean()))
+    open_to = [codes for codes in families if not traits.exclusive[category[codes[0]]]]
+    kin = [open_to[start : start + _KIN] for start in range(0, len(open_to), _KIN)]
+    kin += [[codes] for codes in families if traits.exclusive[category[codes[0]]]]
+    out = []
+    for several in kin:
+        runs = [run for codes in several for run in _runs(codes, target, rng)]
+        runs.sort(key=lambda run: -target[run[0]])
+        out.append([np.concatenate(runs[start : start + _RUNS]) for start in range(0, len(runs), _RUNS)])
+    return out
+
+
+def _runs(codes: NDArray[np.int64], target: NDArray[np.float64], rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """All codes, most common first, in runs of at most 2 to 5 neighbours, none three times as common as another."""
     out, start = [], 0
-    while len(codes) - start >= 2:
-        stop = start + int(rng.integers(2, 6))
-        if rng.random() < 0.75:
-            out.append(codes[start:stop])
-        start = stop
-    return [run for run in out if len(run) >= 2]
+    while start < len(codes):
+        near = int((target[codes[start:]] > target[codes[start]] / 3).sum())
+        out.append(codes[start : start + min(near, int(rng.integers(2, 6)))])
+        start += len(out[-1])
+    return out
 
 
-def _progressions(
-    layout: Layout,
-    traits: _Traits,
-    syndromes: _Syndromes,
-    rng: np.random.Generator,
-) -> Links:
-    """Links from a code to events of the next visit: family to family, relapses, and a forerunner of each syndrome.
+def _company(layout: Layout, traits: _Traits) -> NDArray[np.int64]:
+    """The codes that can be partners: neither common nor rare, of both sexes, not persistent where enough are not."""
+    ordered = layout.disorders[np.argsort(-layout.target[layout.disorders], kind="stable")]
+    middle = ordered[len(ordered) // 30 : len(ordered) // 3]
+    middle = np.sort(middle[~traits.exclusive[layout.category[middle]]])
+    passing = middle[traits.persistence[middle] == 0]
+    return passing if len(passing) >= _FEWEST_PARTNERS else middle
 
-    A link into a rare code from a common one is weak, so that what a code owes to its forerunners stays a part of it.
+
+def _by_share(
+    codes: NDArray[np.int64], target: NDArray[np.float64], size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Different codes drawn by how common they are, so that syndromes bring about the same part of every partner."""
+    if size == 0:
+        return codes[:0]
+    return rng.choice(codes, size=size, replace=False, p=target[codes] / target[codes].sum())
+
+
+def _progressions(layout: Layout, traits: _Traits, syndromes: _Syndromes, rng: np.random.Generator) -> Links:
+    """Links from a code to events of the next visit: family to family, two forerunners of each syndrome, relapses.
+
+    What leads to a rare code leads to its syndrome. What an event owes to all its forerunners is a small part of it.
+    Members of syndromes lead nowhere, but for the diagnosis, which may bring its syndrome again: one rare disease does
+    not set off others.
     """
-    target, category, n_codes = layout.target, layout.category, len(layout.vocabulary)
-    emissions, is_rare, rate, home = syndromes
+    category, n_codes = layout.category, len(layout.vocabulary)
+    emissions, is_rare, rate, diagnosis = syndromes
+    home, share = category[diagnosis], np.concatenate([layout.target, rate])
+    event_of = np.arange(n_codes)
+    event_of[emissions.target[is_rare]] = n_codes + emissions.source[is_rare]
+    families = [np.flatnonzero(category == family) for family in range(int(category.max()) + 1)]
+    families = [codes[np.argsort(-layout.target[codes], kind="stable")] for codes in families]
+    open_to = np.flatnonzero(~traits.exclusive)
+    free = np.setdiff1d(layout.disorders, emissions.target)
     source: list[NDArray] = []
     reached: list[NDArray] = []
-    chance: list[NDArray] = []
-    by_family = np.argsort(category, kind="stable")
-    edges = np.searchsorted(category[by_family], np.arange(int(category.max()) + 2))
-    families = [by_family[edges[f] : edges[f + 1]] for f in range(len(edges) - 1)]
-    families = [codes[np.argsort(-target[codes], kind="stable")] for codes in families]
-    open_to = np.flatnonzero(~traits.exclusive)
     for family in np.flatnonzero(rng.random(len(families)) < 0.6):
         later = families[rng.choice(open_to)]
-        codes = families[family][~np.isin(families[family], later)]
-        goal = later[np.arange(len(codes)) % len(later)]
-        bound = 0.3 * target[goal] / (_FOLLOWING * target[codes])
+        codes = families[family][np.isin(families[family], free) & ~np.isin(families[family], later)]
         source.append(codes)
-        reached.append(goal)
-        chance.append(np.minimum(0.35, bound) * rng.uniform(0.5, 1.0, len(codes)))
-    relapses = np.flatnonzero(is_rare)
-    source.append(emissions.target[relapses])
-    reached.append(n_codes + emissions.source[relapses])
-    chance.append(rng.uniform(0.05, 0.15, len(relapses)))
+        reached.append(event_of[later[np.arange(len(codes)) % len(later)]])
     # Nothing leads to a syndrome of one sex, so that the other sex can never have it.
     both = np.flatnonzero(~traits.exclusive[home])
-    forerunners = rng.choice(layout.disorders, size=len(both))
-    source.append(forerunners)
-    reached.append(n_codes + both)
-    chance.append(np.minimum(0.3, 0.25 * rate[both] / (_FOLLOWING * target[forerunners])))
-    return Links.of(source, reached, chance)
+    # One forerunner is the family's, one the syndrome's own.
+    for forerunners in (rng.choice(free, len(families))[home[both]], rng.choice(free, len(both))):
+        source.append(forerunners)
+        reached.append(n_codes + both)
+    sources, events = np.concatenate(source), np.concatenate(reached)
+    n_links = np.bincount(events, minlength=len(share))[events]
+    part = np.where(events < n_codes, 0.3, 0.15)
+    bound = part * share[events] / (_FOLLOWING * share[sources] * n_links)
+    chance = np.minimum(0.35, bound) * rng.uniform(0.5, 1.0, len(sources))
+    again = n_codes + np.arange(len(diagnosis))
+    return Links.of([sources, diagnosis], [events, again], [chance, traits.relapse[home]])
 
 
 def _reasons(n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -270,7 +318,7 @@ def rewired(world: Structure, layout: Layout, law_seed: int) -> Structure:
 def moved_log_odds(world: Structure, layout: Layout, law_seed: int) -> NDArray[np.float64]:
     """What the shifted population adds to the log-odds of each event, 0 where it moves nothing.
 
-    Moved are a sixth of the codes that belong to no syndrome and a fifth of the syndromes, by 0.7 to 1.6 up or down.
+    Moved are a third of the codes that belong to no syndrome and a fifth of the syndromes, by 0.7 to 1.6 up or down.
     """
     rng = random_stream(law_seed, "planted/shifted", len(layout.vocabulary))
     n_codes = len(layout.vocabulary)
@@ -279,5 +327,5 @@ def moved_log_odds(world: Structure, layout: Layout, law_seed: int) -> NDArray[n
     free[world.emissions.target] = False
     n_events = n_codes + world.n_syndromes
     size = rng.uniform(0.7, 1.6, n_events) * rng.choice([-1.0, 1.0], n_events)
-    chosen = rng.random(n_events) < np.concatenate([np.where(free, 1 / 6, 0.0), np.full(world.n_syndromes, 0.2)])
+    chosen = rng.random(n_events) < np.concatenate([np.where(free, 1 / 3, 0.0), np.full(world.n_syndromes, 0.2)])
     return np.where(chosen, size, 0.0)

@@ -19,8 +19,8 @@ MOST_TRIPWIRES = 1000
 def marked_codes(layout: Layout, n: int) -> NDArray[np.int64]:
     """The marked codes of `n` tripwire patients (n × 2 visits × MARKS), all from the rarest third, ascending.
 
-    By the law six such codes meet in one visit less than once in 10¹² visits, so a visit with the marks of a tripwire
-    is a copy.
+    Rare codes meet inside a syndrome alone, and the marks are of many: by the law of a world of the default size they
+    practically never stand in one visit, so a visit with the marks of a tripwire is a copy.
     """
     if not 0 <= n <= MOST_TRIPWIRES:
         raise UsageError(f"{n} tripwires: expected 0 to {MOST_TRIPWIRES}")

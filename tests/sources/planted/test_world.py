@@ -63,6 +63,7 @@ def test_the_card_says_what_it_is():
         "population": "shifted",
         "tripwires": 0,
         "law_seed": planted.LAW_SEED,
+        "world": planted.WORLD,
     }
     assert "nobody in this cohort is real" in card["note"]
 

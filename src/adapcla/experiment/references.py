@@ -1,0 +1,54 @@
+"""The references that an experiment judges by themselves, like rows, and the patients of each."""
+
+from __future__ import annotations
+
+from adapcla.experiment.spec import DataSpec, EvaluateSpec, Spec, data_path
+from adapcla.metrics.references import Beside, LawReference, Reference
+from adapcla.metrics.table import SUITES
+from adapcla.records import Cohort
+
+#: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.
+_SLOW = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
+
+
+def judged_references(spec: Spec) -> dict[Beside, EvaluateSpec]:
+    """What is judged of references by themselves: what a quick look leaves out, and everything of a known law.
+
+    >>> from adapcla.experiment.spec import spec_from
+    >>> asked = judged_references(spec_from({"name": "a", "evaluate": {"suites": ["tail", "utility"], "quick": True}}))
+    >>> {reference.value: judged.suites for reference, judged in asked.items() if isinstance(reference, Reference)}
+    {'train_copy': ('tail',), 'marginal': ('tail', 'utility'), 'real_train': ('utility',)}
+    >>> [reference.value for reference in asked if isinstance(reference, LawReference)]
+    ['law_itself', 'family_only']
+    """
+    out: dict[Beside, EvaluateSpec] = {}
+    for reference in _SLOW if spec.evaluate.quick else ():
+        suites = tuple(name for name in spec.evaluate.suites if reference in SUITES[name].references)
+        if suites:
+            out[reference] = spec.evaluate.model_copy(update={"suites": suites})
+    if spec.evaluate.suites and _law_is_known(spec.data):
+        out |= dict.fromkeys(LawReference, spec.evaluate)
+    return out
+
+
+def reference_cohort(reference: Beside, parts: dict[str, Cohort], n_patients: int, seed: int) -> Cohort:
+    """The patients of a reference, as many as a sample has."""
+    from adapcla.sources import planted
+
+    train, test = parts["train"], parts["test"]
+    if isinstance(reference, Reference):
+        return reference.cohort(train, test, n_patients, seed)
+    make = planted.ideal if reference is LawReference.LAW_ITSELF else planted.family_only
+    return make(train, n_patients, seed)
+
+
+def _law_is_known(data: DataSpec) -> bool:
+    """Whether all patients follow a planted law, none chosen by what they are and no code left out."""
+    if data.where or data.min_patients:
+        return False
+    if data.source != "cohort":
+        return data.source == "planted"
+    from adapcla.sources import planted
+
+    folder = data_path(data)
+    return folder.is_dir() and planted.law_of(Cohort.open(folder)) is not None
