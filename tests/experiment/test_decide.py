@@ -85,6 +85,8 @@ def test_fits_are_added_on_new_splits_until_the_time_is_spent_and_a_second_run_s
     assert len(splits) == 4
     again, _ = run_until_decided(spec_from(SMALL), tmp_path, minutes=0)
     assert read_json(root / decide.LOOKS)["looks"] == looks and list(again.looks) == looks
+    # Fits that are asked for by hand are one more look, and what was spent stays spent.
+    assert decide._design_key(spec_from(SMALL, {"fit.seeds": [1, 2]})) == decide._design_key(spec_from(SMALL))
     more, _ = run_until_decided(spec_from(SMALL), tmp_path, minutes=9, clock=iter([0.0, 0.0, 1e6]).__next__)
     assert more.spec.fit.seeds == (1, 2, 3, 4, 5)
     assert sum(look["error"] for look in more.looks) == pytest.approx(spent(5 / 8))

@@ -22,7 +22,7 @@ def test_larger_cohorts_never_take_more_passes_and_never_smaller_batches():
 
 def test_what_a_row_or_the_caller_says_is_kept():
     changes = with_recommended("halo-paper-size", {"passes": 3}, *SIZES)
-    assert changes == {"passes": 3}
+    assert changes == {"patience": 20, "passes": 3}
     assert with_recommended("adapcla", {"budget": {"passes": 2}}, *SIZES)["budget"] == {"passes": 2}
     assert "passes" not in with_recommended("adapcla", {"budget": {"passes": 2}}, *SIZES)
 

@@ -78,7 +78,7 @@ def run_until_decided(
     root = Plan(spec, out).folder.root
     of_design = _design_key(spec)
     looks = _kept(root, of_design)
-    n_fits = looks[-1]["fits"] if looks else max(len(spec.fit.seeds), FEWEST_FITS)
+    n_fits = max(len(spec.fit.seeds), looks[-1]["fits"] if looks else FEWEST_FITS)
     while True:
         plan = Plan(_with_seeds(spec, n_fits), out)
         plan.looks = looks
@@ -105,8 +105,8 @@ def _with_seeds(spec: Spec, n: int) -> Spec:
 
 
 def _design_key(spec: Spec) -> str:
-    """What looks belong to: everything that a claim's numbers depend on but the number of fits."""
-    content = spec.model_dump(mode="json", exclude={"title", "summary", "analyse"})
+    """What looks belong to: everything that a claim's numbers depend on but the fits, whose number grows."""
+    content = spec.model_dump(mode="json", exclude={"title": True, "summary": True, "analyse": True, "fit": {"seeds"}})
     return key_of(content)
 
 

@@ -17,7 +17,7 @@ from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seco
 from adapcla.experiment.folder import STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.index import study_index
 from adapcla.experiment.references import judged_references, reference_cohort
-from adapcla.experiment.rows import checked_row, checked_rows
+from adapcla.experiment.rows import checked_row, checked_rows, modes_of
 from adapcla.experiment.spec import EvaluateSpec, Spec, SplitSpec, TargetSpec, key_of
 from adapcla.experiment.step import Step
 from adapcla.experiment.tuning import Tuning
@@ -216,7 +216,7 @@ class Plan(Driver):
     def _target_steps(self, row: str, seed: int, name: str, target: TargetSpec, sizes: Sizes) -> Iterator[Step]:
         """Sample towards a target by each mode, and judge against the target's own patients."""
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
-        for mode in target.modes:
+        for mode in modes_of(self.rows[row][0], target):
             results = self.folder.steered(row, seed, name, mode) / "scores"
             key = stages.scores_key(self.steered_key(row, seed, name, mode), self._evaluated_of_steered, "target")
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)

@@ -25,9 +25,10 @@ from adapcla.experiment.rows import Row
 from adapcla.experiment.spec import GridSpec, key_of
 from adapcla.experiment.step import Step
 from adapcla.generators import fitting
-from adapcla.generators.methods import generator_for
+from adapcla.generators.methods import METHODS, generator_for
 from adapcla.records import Cohort
 from adapcla.seeds import random_stream
+from adapcla.training.budget import Budget
 
 _LOSS = "validation loss per visit"
 
@@ -50,12 +51,15 @@ class Cell(NamedTuple):
     def of(self, row: Row) -> Row:
         """The row with this cell: the passes are those of all its stages together, the last weights are kept.
 
-        >>> Cell(0.003, 8.0).of(("adapcla-release", {}))[1]["passes"]
-        4.0
+        A method that by its nature takes a multiple of the usual passes, as SynTEG does, takes it here too.
+
+        >>> [Cell(0.003, 8.0).of((method, {}))[1]["passes"] for method in ("halo", "adapcla-release", "synteg")]
+        [8.0, 4.0, 24.0]
         """
         method, settings = row
         n_stages = len(fitting.stages(generator_for(method, **settings).settings))
-        own = {"learning_rate": self.learning_rate, "passes": self.passes / n_stages, "last_weights": True}
+        passes = self.passes / n_stages * METHODS[method].settings.budget.passes / Budget().passes
+        own = {"learning_rate": self.learning_rate, "passes": passes, "last_weights": True}
         return method, {**settings, **own}
 
 

@@ -82,13 +82,13 @@ CLAIMS = (
     Claim("… and on the rarest labels", "adapcla", "halo", "ece_balanced", "tail"),
     *_worded(
         "The scaffold is the cause: AdaPCLA",
-        "than the same network and budget without it",
+        "than the same network and passes without it",
         "adapcla",
         "adapcla-no-scaffold",
         "control",
     ),
     Claim(
-        "The scaffold improves classifiers (AUPRC), at equal budget",
+        "The scaffold improves classifiers (AUPRC), at equal passes",
         "adapcla",
         "adapcla-no-scaffold",
         "tstr_auprc",

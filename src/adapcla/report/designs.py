@@ -38,7 +38,7 @@ def grid_table(study: Study) -> Table | None:
         ]
         chosen = next(cell for cell in own.values() if cell["chosen"])
         took = f"{chosen['learning_rate']:g}, {chosen['passes']:g} passes"
-        lines.append(Line((Cell(row), *losses, Cell(took), Cell(shown(chosen["steps"]), chosen["steps"]))))
+        lines.append(Line((Cell(row), *losses, Cell(took), Cell(f"{chosen['steps'] or 0:,}", chosen["steps"]))))
     grid = study.spec["fit"]["grid"]
     fewer = f" on {grid['patients']:,} training patients" if grid["patients"] else ""
     caption = (

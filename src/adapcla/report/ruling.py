@@ -24,7 +24,7 @@ from adapcla.report.study import Measured
 HELD, NOT_HELD, EXCLUDED, CANNOT_TELL = "held", "did not hold", "the paper's gain is excluded", "cannot tell"
 #: Fit seeds that both rows of a claim about training must have.
 FEWEST_FITS = 4
-#: Chance of any wrong verdict on a page.
+#: Chance of any wrong “held” or “did not hold” on a page; exclusions of the paper's gain have as much of their own.
 ERROR = 0.05
 
 
