@@ -78,9 +78,12 @@ lock:
 	mv lock.tmp lock.txt
 
 docs:
-	test -x build/docs/bin/mkdocs || $(PYTHON) -m venv build/docs
-	build/docs/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6' 'mkdocstrings[python]>=0.29'
-	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict --quiet --site-dir $(SITE)
+	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
+	build/docs/bin/python scripts/site.py needs > build/docs/needs.txt
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r build/docs/needs.txt
+	build/docs/bin/python scripts/site.py gather build/site-source
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/python -m mkdocs build --strict --quiet --config-file build/mkdocs.yml --site-dir $(CURDIR)/$(SITE)
+	build/docs/bin/python scripts/site.py check $(SITE)
 	@echo "open $(SITE)/index.html"
 
 clean:

@@ -1,5 +1,6 @@
 """Gathers the pages of the documentation for mkdocs, and looks over the site that came of them.
 
+    python scripts/site.py needs           # the packages that it takes, as pyproject.toml has them
     python scripts/site.py gather SOURCE   # what `make docs` gives to mkdocs
     python scripts/site.py check SITE      # nothing in the site asks another machine for anything
 
@@ -13,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -22,7 +24,9 @@ LINKED = (
     "docs/", "results/", "examples/", "LICENSE", "CITATION.cff",
 )  # fmt: skip
 #: What a page loads by itself when it is opened; links that a reader follows are not among it.
-LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?https?://""")
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?https?://"""
+)
 IMPORTED = re.compile(r"""@import\s+(?:url\()?["']?https?://|url\(["']?https?://""")
 
 
@@ -81,9 +85,7 @@ def with_pages(config: str, source: Path) -> str:
     entries = re.findall(r"^- \[([^\]]+)\]\(([\w./-]+\.md)\)", index, re.MULTILINE)
     pages = "".join(f"      - {title}: docs/{name}\n" for title, name in entries if not name.startswith("tutorials/"))
     rooms = "".join(f"      - docs/api/{name}\n" for name in sorted(reference(), key=lambda name: name != "index.md"))
-    results = "".join(
-        f"      - {name}\n" for name in tracked() if name.startswith("results/") and name.endswith(".md")
-    )
+    results = "".join(f"      - {name}\n" for name in tracked() if name.startswith("results/") and name.endswith(".md"))
     changes = "".join(f"      - {name}\n" for name in ("CHANGELOG.md", "CONTRIBUTING.md"))
     config = config.replace("docs_dir: build/site-source", f"docs_dir: {source.resolve()}")
     config = config.replace("paths: [src]", f"paths: [{PACKAGE.parent}]")
@@ -104,14 +106,24 @@ def outside(site: Path) -> list[str]:
     return found
 
 
+def needs() -> list[str]:
+    """The packages of the extra `docs`; the package itself is read, not run, and need not be installed."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return list(project["optional-dependencies"]["docs"])
+
+
 def main() -> None:
-    """Gather or check."""
-    if len(sys.argv) != 3 or sys.argv[1] not in ("gather", "check"):
-        sys.exit(__doc__)
-    if sys.argv[1] == "gather":
-        gather(Path(sys.argv[2]))
-    elif found := outside(Path(sys.argv[2])):
-        sys.exit("these ask another machine for something:\n" + "\n".join(found))
+    """Say what is needed, gather or check."""
+    match sys.argv[1:]:
+        case ["needs"]:
+            print("\n".join(needs()))
+        case ["gather", source]:
+            gather(Path(source))
+        case ["check", site]:
+            if found := outside(Path(site)):
+                sys.exit("these ask another machine for something:\n" + "\n".join(found))
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

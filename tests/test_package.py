@@ -141,3 +141,13 @@ def test_the_library_says_nothing_on_import():
         timeout=120,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_the_container_file_copies_what_is_there_and_ends_with_the_doctor(repository):
+    text = (repository / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    assert {line[0] for line in lines} <= {"FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "CMD"}
+    copied = [word for kind, rest in lines if kind == "COPY" and "--from" not in rest for word in rest.split()[:-1]]
+    assert copied and all((repository / name).exists() for name in copied)
+    assert [rest for kind, rest in lines if kind == "RUN"][-1] == "adapcla doctor"
+    assert lines[-1] == ["CMD", '["adapcla", "doctor"]']

@@ -16,7 +16,7 @@ from scipy import sparse
 from adapcla.errors import InputError
 from adapcla.records import invariants, store
 from adapcla.records.attribute import Attribute
-from adapcla.records.offsets import ranges, run_sums, since_first, starts_of
+from adapcla.records.offsets import counted, ranges, run_sums, since_first, starts_of
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
@@ -225,7 +225,7 @@ class Cohort:
     @cached_property
     def visit_counts(self) -> NDArray[np.int64]:
         """Number of visits that hold each code."""
-        return np.bincount(self.codes, minlength=self.n_codes).astype(np.int64)
+        return counted(self.codes, self.n_codes)
 
     @cached_property
     def patient_counts(self) -> NDArray[np.int64]:
