@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.records import offsets
-from adapcla.records.offsets import counted, pieces, ranges, run_sums, since_first, starts_of
+from adapcla.records.offsets import counted, jaccard, pieces, ranges, run_sums, since_first, starts_of
 
 
 def test_starts_and_ranges_by_hand():
@@ -32,3 +32,11 @@ def test_pieces_make_the_whole_and_their_counts_add_up(size, monkeypatch):
     assert np.concatenate([values[part] for part in pieces(len(values))]).tolist() == values.tolist()
     assert counted(values, 5).tolist() == [2, 1, 1, 3, 0]
     assert counted(values[:0], 2).tolist() == [0, 0] and list(pieces(0)) == []
+
+
+def test_overlap_of_runs_by_hand():
+    """Runs {1, 3}, {3, 7}, {1, 3, 7}, {9}: 1 of 3, 2 of 3, all of itself, nothing; no pair at all."""
+    values, starts = np.array([1, 3, 3, 7, 1, 3, 7, 9], dtype=np.int32), np.array([0, 2, 4, 7, 8])
+    shared = jaccard(values, starts, np.array([0, 0, 2, 3]), np.array([1, 2, 2, 0]))
+    assert shared.tolist() == [1 / 3, 2 / 3, 1.0, 0.0]
+    assert jaccard(values, starts, np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
