@@ -17,7 +17,9 @@ from adapcla.records import Cohort
 
 #: What makes a command small, by its verb; the last value of an option counts.
 SMALLER = {
-    **{verb: SMALLER_AS_IN_README[verb] for verb in ("simulate", "train", "sample", "evaluate")},
+    **{verb: SMALLER_AS_IN_README[verb] for verb in ("train", "sample", "evaluate")},
+    # Fewer than 500 patients are too few for a release.
+    "simulate": "--patients 520 --codes 60",
     "run": """
         --set 'data.planted={{"patients": 260, "codes": 60, "seed": 1}}' --set sample.patients=100 --set fit.seeds=[1]
         --set 'fit.methods=["marginal", "adapcla"]' --set 'evaluate.suites=["tail"]' --set evaluate.quick=true
