@@ -46,7 +46,6 @@ class Rolled:
             self.codes[:entries], self.visit_sizes[:visits], self.lengths[:n], self.gaps[:visits], self.attributes[:n]
         )
 
-
     def of_patients(self, rows: NDArray[np.int64]) -> Rolled:
         """Some of the patients, in this order.
 
