@@ -279,7 +279,7 @@ def _found(
         proposer, spent, probability = _with_shifts(plain, seed, beyond)
         n_visits += spent
         asked.demand_company(probability * asked.share_of_where)
-    pool = Pool(stream_key(seed, "taken"), beyond)
+    pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
     with meter("sample", n) as bar:
         while not pool.enough(n):
             part = proposer.block(seed, pool.n)

@@ -145,6 +145,7 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     yield section("data", "Data", cards.data_card(study))
     tails = [tables[key] for key in tables if key.startswith("tail")]
     yield section("tail", "The tail", *tails, ablation_table(study))
+    yield section("disease", "What a rare disease looks like")
     yield section("fidelity", "Fidelity", tables["fidelity"])
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
