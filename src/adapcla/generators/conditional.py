@@ -48,6 +48,8 @@ COMMON = 0.05
 LOW = 0.25
 #: Share of the law that may lie above the bound of the weights, times √n for n patients.
 BEYOND = 0.1
+#: Fewest weights that set a bound.
+LEAST = 256
 #: Proposals after which it is given up.
 MOST_PROPOSALS = 5_000_000
 #: Share of proposals that should meet each clause when shifts are looked for, and how near is near enough.
@@ -141,9 +143,7 @@ class _Proposer:
         state = model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
         course = OpenClauses(self.raised, BLOCK, self.max_visits)
         how = course if self.steered else self.raised.rule
-        rolled = roll(
-            model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes
-        )
+        rolled = roll(model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes)
         cohort = cohort_of(model, rolled, {})
         rows = np.flatnonzero(self.condition.fulfilled(cohort))
         weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
@@ -207,10 +207,12 @@ class Pool:
         return int((self._ratio > self.bound).sum())
 
     def enough(self, n: int) -> bool:
-        """Whether `n` are taken at a bound that all proposals have set."""
-        if self.n_taken >= n:
-            self.settle()
-        return self.n_taken >= n
+        """Whether `n` are taken at a bound that all proposals have set, and enough of them where weights differ."""
+        if self.n_taken < n:
+            return False
+        self.settle()
+        equal = bool((self.weights == self.weights[:1]).all())
+        return self.n_taken >= n and (equal or len(self.weights) >= LEAST)
 
     @property
     def effective(self) -> float:
@@ -277,7 +279,7 @@ def _found(
         proposer, spent, probability = _with_shifts(plain, seed, beyond)
         n_visits += spent
         asked.demand_company(probability * asked.share_of_where)
-    pool = Pool(stream_key(seed, "taken"), beyond)
+    pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
     with meter("sample", n) as bar:
         while not pool.enough(n):
             part = proposer.block(seed, pool.n)
@@ -352,7 +354,9 @@ def _first_guess(plain: _Proposer) -> NDArray[np.float64]:
 def _demand_progress(n_taken: int, n: int, proposals: int, steered: bool) -> None:
     """Raise when there is no end in sight."""
     if n_taken < n and proposals >= MOST_PROPOSALS:
-        way = "" if steered else " (this model or rule of drawing has no exact weights, so that patients are thrown away)"
+        way = (
+            "" if steered else " (this model or rule of drawing has no exact weights, so that patients are thrown away)"
+        )
         raise AdapclaError(
             f"{n_taken} of {n} patients after {proposals:,} proposals{way}\n"
             "to do: ask for fewer patients, or for a condition that is less rare"
@@ -362,7 +366,9 @@ def _demand_progress(n_taken: int, n: int, proposals: int, steered: bool) -> Non
 def tell(effort: Effort) -> None:
     """Say what it took."""
     if effort.way == "plain":
-        say(f"{effort.proposals:,} patients drawn, {effort.fulfilled:,} fulfil the condition ({effort.probability:.2%})")
+        say(
+            f"{effort.proposals:,} patients drawn, {effort.fulfilled:,} fulfil the condition ({effort.probability:.2%})"
+        )
         return
     say(
         f"{effort.proposals:,} proposals, {effort.fulfilled:,} fulfil the condition, effective sample size "

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.generators.model import Model
-from adapcla.generators.rollout import Rolled
+from adapcla.generators.rollout import Rolled, joined
 from adapcla.networks.batch import packed
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.records.condition import Condition
@@ -176,6 +176,9 @@ def _first_visits(
     empty = Rolled(np.zeros(0, dtype=np.int32), none, one, none, attributes[rows])
     tried = empty if before is None else before.of_patients(rows).followed_by(empty)
     last = np.cumsum(tried.lengths) - 1
+    # A batch without any code would be none: somebody with one visit of one code stands at its end.
+    somebody = Rolled(np.zeros(1, dtype=np.int32), one[:1], one[:1], none[:1], attributes[:1])
+    tried = joined([tried, somebody])
     batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
     network: Any = model.network
     plain = network.likelihood(batch, raised.bias(0)).codes.double().numpy()[last]

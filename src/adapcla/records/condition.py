@@ -61,8 +61,9 @@ class Condition:
     ) -> Condition:
         """The condition that texts ask for: `A|B` is any of them, `E84*` a family, `3..` and `2..5` numbers of visits.
 
-        >>> Condition.of(["A|B", "C*"], visits="2..5")
-        Condition(having=(('A', 'B'), ('C*',)), without=(), where=(), fewest_visits=2, most_visits=5, at='any', within=None)
+        >>> asked = Condition.of(["A|B", "C*"], visits="2..5")
+        >>> asked.having, asked.fewest_visits, asked.most_visits
+        ((('A', 'B'), ('C*',)), 2, 5)
         """
         if at not in PLACES:
             raise UsageError(f"--at {at}: expected one of {', '.join(PLACES)}")

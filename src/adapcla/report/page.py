@@ -148,6 +148,7 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     yield section("data", "Data", cards.data_card(study))
     tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
     yield section("tail", "The tail", *tails, ablation_table(study))
+    yield section("disease", "What a rare disease looks like")
     yield section("fidelity", "Fidelity", tables["fidelity"])
     yield section("course", "Course of records", tables["course"])
     yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
