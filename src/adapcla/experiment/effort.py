@@ -12,25 +12,17 @@ from typing import Any, NamedTuple
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.experiment.spec import EvaluateSpec
 from adapcla.generators.methods import generator_for
+from adapcla.generators.recommended import recommended
 from adapcla.generators.settings import Settings
 
 #: Widths and layers, largest first.
-SIZES = ((256, 4), (192, 3), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
+SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
 _JUDGING, _SPARE = 0.4, 0.9
 #: Fewer passes than this share of those that the data ask for are too few: a smaller network learns more in the time.
 _ENOUGH_PASSES = 0.6
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
-
-
-class Wanted(NamedTuple):
-    """What the data ask for, had one the time."""
-
-    width: int
-    layers: int
-    passes: float
-    learning_rate: float
 
 
 class Effort(NamedTuple):
@@ -47,20 +39,6 @@ class Effort(NamedTuple):
     judging: float
 
 
-def wanted(sizes: Sizes) -> Wanted:
-    """Width, layers, passes and rate for so many patients, visits and codes.
-
-    >>> wanted(Sizes(2_000, 4_000, 300)).width < wanted(Sizes(200_000, 400_000, 3_000)).width
-    True
-    """
-    passes = min(max(14 * (5_000 / max(sizes.patients, 1)) ** 0.5, 3.0), 20.0)
-    width, layers = next(size for least, size in _FOR_PATIENTS if sizes.patients >= least)
-    return Wanted(width, layers, round(passes, 1), 2e-3)
-
-
-_FOR_PATIENTS = ((100_000, (256, 4)), (30_000, (192, 3)), (5_000, (128, 2)), (0, (96, 2)))
-
-
 def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes, patients: int = 0) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 
@@ -68,13 +46,13 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
     >>> short.settings["width"] < long.settings["width"], short.quick, long.quick
     (True, True, False)
     """
-    seconds, best = 60 * minutes * _SPARE, wanted(sizes)
+    seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
     whole, quick = (evaluation_seconds(EvaluateSpec(quick=short), sizes) for short in (False, True))
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
     chosen: dict[str, Any] = {}
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
         chosen = {"width": width, "layers": layers, "heads": max(1, width // 16), "passes": best.passes}
-        chosen |= {"learning_rate": best.learning_rate, **given}
+        chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
         settings = settings_of(method, chosen)
         sampling = sampling_seconds(settings, sizes, patients)
         left = max(seconds - judging - sampling, _LEAST_SECONDS)

@@ -10,10 +10,13 @@ from adapcla.metrics import Scores
 from adapcla.metrics.contract import ALL
 from adapcla.metrics.privacy import GateLine
 from adapcla.metrics.scores import MATCHED, Row
+from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
 
 #: What is asked of likeness, each against real patients that nothing was learned from, in words.
 LIKENESS = {
+    "tail_information": "Rare codes tell as much about the rest of the visit",
+    "tail_information_previous": "Rare codes tell as much about the visit before",
     "tail_pair_seen_heldout": "Rare codes stand beside codes that they stand beside in other real patients",
     "tail_topk_jac_heldout": "Rare codes have the same closest partners",
     "pair_seen_heldout": "Codes of one visit are seen together in other real patients",
@@ -139,9 +142,8 @@ def likeness(scores: Scores) -> list[Likeness]:
         row = _best_row(scores, metric)
         if row is not None:
             why = row.reason if row.value is None else row.normalised_reason
-            out.append(
-                Likeness(metric, what, row.value, row.real_test, row.marginal, row.train_copy, row.normalised, why)
-            )
+            real = row.real_train if metric_of(metric).trained else row.real_test
+            out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, row.normalised, why))
     return out
 
 
@@ -183,7 +185,7 @@ def usefulness(attempt: Attempt) -> list[Useful]:
         row = _row(attempt.scores, metric)
         if row is None:
             continue
-        beside = row.train_copy
+        beside = row.real_train
         if beside is None and attempt.real is not None:
             alone = _row(attempt.real, metric)
             beside = None if alone is None else alone.value
