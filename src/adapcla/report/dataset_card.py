@@ -107,6 +107,8 @@ def verdict(line: GateLine) -> str:
 def converged(release: Release) -> str:
     """Whether training had learned what it could, in a sentence."""
     attempt = release.chosen
+    if not attempt.costs.get("steps"):
+        return "It counts and takes no steps, so there is nothing to converge."
     if attempt.enough_passes:
         return "Training had converged: more time would change little."
     return (

@@ -221,7 +221,7 @@ def _like(attempt: Attempt) -> Lamp:
         sentence = "Real patients and chance cannot be told apart in data of this size, so nothing can be said."
         return Lamp("like", "Like real patients", "off", "–", "", sentence)
     n = sum(line.way is not None for line in lines)
-    sentence = f"Codes thrown together by chance are at 0 %, other real patients at 100 %. Mean of {n} comparisons."
+    sentence = f"Codes thrown together by chance are at 0%, other real patients at 100%. Mean of {n} comparisons."
     return Lamp("like", "Like real patients", light_of(share), f"{share:.0%}", "of the way", sentence)
 
 
@@ -260,4 +260,4 @@ def _safe(attempt: Attempt) -> Lamp:
 
 def _attack(auc: float) -> str:
     """The strongest attack in words."""
-    return f" The strongest attack picks the training patient out of a pair in {auc:.0%} of cases; a coin does in 50 %."
+    return f" The strongest attack picks the training patient out of a pair in {auc:.0%} of cases; a coin does in 50%."

@@ -144,9 +144,23 @@ def _nearest(values: tuple[float | None, ...], real: float | None) -> int | None
     return min(known)[1] if known else None
 
 
+#: Reasons of the scores in words that need no other page.
+_PLAIN = {
+    "ceiling and floor are equal": "chance and real patients are equal here",
+    "the floor is better than the ceiling": "chance is above real patients here",
+    "ceiling and floor differ by less than the score's own interval": "too few patients to tell chance from real",
+    "insufficient data": "too few patients",
+}
+
+
 def _short(reason: str) -> str:
-    """The beginning of a reason, which says what."""
-    return reason.partition(":")[0].partition(";")[0]
+    """The beginning of a reason, which says what, in plain words.
+
+    >>> _short("insufficient data: 12 members")
+    'too few patients'
+    """
+    beginning = reason.partition(":")[0].partition(";")[0]
+    return _PLAIN.get(beginning, beginning)
 
 
 def _useful_table(attempt: Attempt) -> Table:
@@ -229,9 +243,9 @@ def _made_table(release: Release) -> Table:
     lines = [
         ("Method", release.method),
         ("Network", ", ".join(f"{name} {network[name]}" for name in ("width", "layers") if name in network)),
-        ("Passes over the patients", f"{shown(attempt.costs.get('passes'))} of about {attempt.wanted_passes:g}"),
+        ("Passes over the patients", f"{attempt.costs.get('passes') or 0:.3g} of about {attempt.wanted_passes:.3g}"),
         ("Converged", converged(release)),
-        ("Time", f"{took / 60:.1f} minutes; {release.minutes:g} were allowed for a try"),
+        ("Time", f"{took / 60:.1f} minutes; allowed for each try: {release.minutes:g}"),
         ("Of it", ", ".join(f"{_STAGES[name]} {part:.0f} s" for name, part in seconds.items() if part)),
         ("Judged", "quickly: fewer draws and smaller models than in a full judgement" if attempt.quick else "in full"),
     ]

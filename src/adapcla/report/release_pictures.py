@@ -26,8 +26,8 @@ _ENOUGH = 50_000
 #: Bars at most, and days that begin them.
 _BARS = 14
 _GAP_EDGES = (0, 1, 2, 4, 8, 15, 31, 61, 91, 181, 366, 731)
-#: Powers of two that the colours of company stand for.
-_LEVELS = 7
+#: Powers of two, times chance, from which each colour of company begins.
+_COLOURS = (0.2, 0.5, 0.8, 1.2, 2.0, 3.0)
 
 
 class Dot(NamedTuple):
@@ -160,7 +160,7 @@ def pair_patients(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.int64]
 
 def _levels(lift: NDArray[np.float64], enough: NDArray[np.bool_]) -> list[list[int | None]]:
     """The colour of each pair."""
-    level = np.clip(np.round(lift), 0, _LEVELS - 1).astype(int)
+    level = np.digitize(lift, _COLOURS)
     return [
         [int(x) if shown else None for x, shown in zip(*row, strict=True)] for row in zip(level, enough, strict=True)
     ]
