@@ -100,7 +100,13 @@ def table(cells: list[Cell]) -> tuple[str, float]:
             last = [_told(ours[-1]["settings"]), f"{ours[-1]['loss']:.3f}", f"{above:.3f}"]
         cohort_cells = [cohort, f"{patients:,}", method, _told(best["settings"]), f"{best['loss']:.3f}", *last]
         lines.append("| " + " | ".join(cohort_cells) + " |")
-    every = ["", "Every cell:", "", "| cohort | patients | row | settings | loss | steps |", "|---|---|---|---|---|---|"]
+    every = [
+        "",
+        "Every cell:",
+        "",
+        "| cohort | patients | row | settings | loss | steps |",
+        "|---|---|---|---|---|---|",
+    ]
     for cell in cells:
         if not cell["settings"].get("recommended"):
             told = [cell["cohort"], f"{cell['patients']:,}", cell["method"], _told(cell["settings"])]
@@ -126,9 +132,11 @@ def main() -> None:
         if cohort not in wholes:
             wholes[cohort] = read_data(COHORTS[cohort])
         parts = divided(part_of(wholes[cohort], int(patients)), SPLIT_SEED)
-        cells = list(asked([text])) if wanted != "rule" else [
-            recommended_cell(cohort, int(patients), method, parts["train"])
-        ]
+        cells = (
+            list(asked([text]))
+            if wanted != "rule"
+            else [recommended_cell(cohort, int(patients), method, parts["train"])]
+        )
         for cell in cells:
             if any(all(one[name] == cell[name] for name in cell) for one in done):
                 continue

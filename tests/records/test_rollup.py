@@ -23,10 +23,8 @@ def named(found) -> dict[str, str | None]:
 
 def test_a_rare_code_goes_to_its_nearest_ancestor_that_has_enough():
     """410.0 and 410.1 meet in 410 (2 patients); 411.0 and 414.0 only in the section; 390.0 only in the chapter."""
-    train = Cohort.of(
-        [visits("4100"), visits("4101"), visits("4110"), visits("4140"), visits("3900"), visits("4460"), visits("4019")]
-        + [visits("4019")]
-    )
+    codes = ("4100", "4101", "4110", "4140", "3900", "4460", "4019", "4019")
+    train = Cohort.of([visits(code) for code in codes])
     assert named(roll_up(train, 2)) == {
         "3900": "390-459",
         "4019": "4019",
