@@ -77,7 +77,7 @@ def test_nothing_of_a_real_patient_is_in_any_file(finished_release):
         if name.endswith(".parquet"):
             import polars as pl
 
-            text = pl.read_parquet(finished_release.out / name).write_csv()
+            text = str(pl.read_parquet(finished_release.out / name).to_dicts())
         assert "MRN7" not in text, name
         assert not [date for date in dates if date in text], name
         assert str(finished_release.folder.root) not in text and Path(data.path).name not in text.replace(
@@ -238,7 +238,7 @@ def test_codes_that_are_identifiers_are_refused(tmp_path):
     """A column in which everybody has a code of their own leaves nothing that enough patients share."""
     from adapcla.records import Cohort
 
-    Cohort.of([[[f"X{number:05d}"]] for number in range(600)]).save(tmp_path / "cohort")
+    Cohort.of([[[f"person-{number}"]] for number in range(600)]).save(tmp_path / "cohort")
     plan = ReleasePlan(specification("cohort", str(tmp_path / "cohort"), changes=COUNTED), tmp_path / "out")
     with pytest.raises(InputError, match="no code is held by 11 patients"):
         plan.run()

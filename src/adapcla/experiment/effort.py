@@ -19,10 +19,14 @@ from adapcla.generators.settings import Settings
 SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
 _JUDGING, _SPARE = 0.4, 0.9
-#: Fewer passes than this share of those that the data ask for are too few: a smaller network learns more in the time.
-_ENOUGH_PASSES = 0.6
+#: What width counts beside the share of the passes that fit: twice the width is worth a quarter more passes.
+_WIDTH_COUNTS = 0.3
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
+#: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling.
+_VISIT_TRAINED, _VISIT_SAMPLED = 4e-4, 3e-4
+#: Patients that a round of calibration draws at least, for each training patient, and at most.
+_PILOT = (1_000, 2, 20_000)
 
 
 class Effort(NamedTuple):
@@ -49,20 +53,34 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
     seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
     whole, quick = (evaluation_seconds(EvaluateSpec(quick=short), sizes) for short in (False, True))
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
-    chosen: dict[str, Any] = {}
+    choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
         chosen = {"width": width, "layers": layers, "heads": max(1, width // 16), "passes": best.passes}
         chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
-        settings = settings_of(method, chosen)
-        sampling = sampling_seconds(settings, sizes, patients)
-        left = max(seconds - judging - sampling, _LEAST_SECONDS)
-        share = left / training_seconds(settings, sizes)
-        if share >= 1 or (share >= _ENOUGH_PASSES and "passes" not in given) or width == SIZES[-1][0]:
-            break
+        training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
+        left = max(seconds - judging - sampling - calibrating, _LEAST_SECONDS)
+        share = min(left / training, 1.0)
+        choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
+    # Passes that are missing are missed more than width, and width that costs little time is taken.
+    _, share, chosen = max(choices, key=lambda choice: choice[0])
     if share < 1 and "passes" not in given:
         chosen["passes"] = max(round(share * best.passes, 2), 0.1)
-    settings = settings_of(method, chosen)
-    return Effort(chosen, is_quick, best.passes, training_seconds(settings, sizes), sampling, judging)
+    training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
+    return Effort(chosen, is_quick, best.passes, training + calibrating, sampling, judging)
+
+
+def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, float, float]:
+    """Rough seconds of training, of sampling, and of setting prevalences after training."""
+    visits = sizes.visits / max(sizes.patients, 1)
+    passes = settings.budget.passes if settings.family.objective is not None else 0.0
+    training = training_seconds(settings, sizes) + _VISIT_TRAINED * passes * sizes.visits
+    least, each, most = _PILOT
+    pilot = settings.calibration_rounds * min(max(each * sizes.patients, least), most)
+
+    def drawing(n: int) -> float:
+        return sampling_seconds(settings, sizes, n) + _VISIT_SAMPLED * n * visits
+
+    return training, drawing(patients or sizes.patients), drawing(pilot) if pilot else 0.0
 
 
 def settings_of(method: str, changes: dict[str, Any]) -> Settings:

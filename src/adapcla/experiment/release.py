@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from adapcla import files
-from adapcla.console import one_bar
+from adapcla.console import one_bar, say
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.driver import Driver
 from adapcla.experiment.effort import Effort, effort_for
-from adapcla.experiment.estimate import Sizes
+from adapcla.experiment.estimate import Sizes, clock
 from adapcla.experiment.folder import RunFolder, making, stamp
 from adapcla.experiment.release_folder import write_release
 from adapcla.experiment.rows import checked_row, known_settings
@@ -207,6 +207,16 @@ class ReleasePlan(Driver):
             facts["roll-up"] = found.facts(parts["train"])
             facts["attributes hidden"] = common.n_hidden(parts["train"])
             facts["sizes"] = [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits]
+        self._warn_of_time(attempt)
+
+    def _warn_of_time(self, attempt: Try) -> None:
+        """Say where so many patients need more time than was given, however small the network is."""
+        effort = self.effort(attempt)
+        seconds = effort.training + effort.sampling + effort.judging
+        if seconds > 60 * self.release.minutes:
+            say(
+                f"{clock(seconds)} will be needed for so many patients; --minutes {self.release.minutes:g} is too short"
+            )
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""
