@@ -4,10 +4,10 @@
     python benchmarks/releases.py --sets all --minutes 4 --out DIR --table results/releases.md
     python benchmarks/releases.py --sets million --minutes 60 --out DIR  # a table of a million patients
 
-Each set is read from the folder of data (ADAPCLA_DATA, else `data/`); one that is not there is named and left out. Every
-format of a release is read back and must give the same cohort. A set that was done in DIR is not done again. Prints one
-JSON object; ends with 1 if a run ended otherwise than it may (0, or 5 where the gate is not met; 3 for too few patients)
-or a format did not read back.
+Each set is read from the folder of data (ADAPCLA_DATA, else `data/`); one that is not there is named and left out.
+Every format of a release is read back and must give the same cohort. A set that was done in DIR is not done again.
+Prints one JSON object; ends with 1 if a run ended otherwise than it may (0, or 5 where the gate is not met; 3 for too
+few patients), or a format did not read back.
 """
 
 from __future__ import annotations
