@@ -128,10 +128,11 @@ def test_wrong_words_are_refused_before_any_work(words, message, cohort, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("words", [["demo"], []])
-def test_without_a_file_the_demonstration_is_run(tmp_path, monkeypatch, words):
+@pytest.mark.parametrize("words", [["demo"], [], ["experiments/demo.toml"]])
+def test_the_demonstration_is_run_by_name_by_file_and_without_either(tmp_path, monkeypatch, repository, words):
     """Training it takes minutes, so that only what would be run is looked at."""
     asked = []
+    monkeypatch.chdir(repository)
     monkeypatch.setattr(plan.Plan, "run", lambda self: asked.append(self.spec) or self.folder.report)
     ran = CliRunner().invoke(app, ["run", *words, "--out", str(tmp_path)])
     assert ran.exit_code == 0, ran.output

@@ -52,7 +52,7 @@ def test_tables_of_a_finished_run_show_the_law_with_its_numbers(finished_run):
     assert study.references == [*Reference, *LawReference]
     for layout in SCORE_TABLES:
         table = score_table(study, layout)
-        if table is None or layout.key not in ("tail-plausibility-heldout", "utility", "privacy"):
+        if table is None or layout.key not in ("tail-plausibility-heldout", "fidelity", "privacy"):
             continue
         lines = {line.cells[0].text: line for line in table.lines if line.kind == "reference"}
         assert {"law itself", "family only"} <= set(lines)

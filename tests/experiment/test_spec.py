@@ -10,6 +10,7 @@ from adapcla.experiment.spec import DataSpec, Spec, data_path, key_of, read_spec
 def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
     found = sorted((repository / "experiments").glob("*.toml"))
     wanted = {
+        "demo",
         "law",
         "tradeoff",
         "planted",
@@ -26,6 +27,11 @@ def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
         spec = read_spec(path)
         assert spec.name == path.stem
         assert checked_rows(spec)
+
+
+def test_the_demonstration_is_one_file_that_the_package_holds(repository):
+    shipped = repository / "src" / "adapcla" / "experiment" / "demo.toml"
+    assert (repository / "experiments" / "demo.toml").samefile(shipped)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 
+from adapcla.metrics import Reference
 from adapcla.report.study import Measured, Study
 from adapcla.report.tables import LONG, SCORE_TABLES, Line, Table, ablation_table, cell_of, score_table, shown
 from adapcla.tables import Cell
@@ -54,6 +55,20 @@ def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_
         assert all(any(cell.value is not None for cell in line.cells) for line in references)
     for key in ("tail-plausibility", "fidelity"):
         assert {"real test", "train copy", "marginal"} <= {line.cells[0].text for line in found[key].lines}
+
+
+def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can_be(finished_run):
+    """Tail information has test patients as its judge, so that training patients stand for real ones there."""
+    study = Study.open(finished_run)
+    (layout,) = (asked for asked in SCORE_TABLES if asked.one_real)
+    table = score_table(study, layout)
+    lines = {line.cells[0].text: line for line in table.lines if line.kind == "reference"}
+    assert list(lines) == ["real", "train copy", "marginal", "law itself", "family only"]
+    information = table.columns.index("tail information ↑")
+    assert lines["real"].cells[information].value == 1
+    assert study.measured(Reference.REAL_TEST, "tail_information_share") is None
+    pairs = table.columns.index("held-out pairs ↑")
+    assert lines["real"].cells[pairs].value == study.measured(Reference.REAL_TEST, *layout.columns[2][:2]).value
 
 
 def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):

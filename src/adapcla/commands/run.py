@@ -57,6 +57,11 @@ def run(
         bool, typer.Option("--resume", help="Keep finished steps with the same settings; this is the default.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
+    decide: Annotated[
+        bool,
+        typer.Option("--decide", help="Add fits until every claim of [decide] is decided, or --minutes are spent."),
+    ] = False,
+    minutes: Annotated[float, typer.Option("--minutes", min=0, help="With --decide: time for all of it.")] = 60,
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""
@@ -78,13 +83,19 @@ def run(
         **{f"external.{name}": path for name, path in pairs(external or [], "--external", "NAME=PATH")},
     }
     given = {name: value for name, value in changes.items() if value is not None}
-    plan = Plan(specification(experiment, cohort, {**given, **assignments(setting or [])}), out)
+    asked = specification(experiment, cohort, {**given, **assignments(setting or [])})
+    plan = Plan(asked, out)
     if dry_run:
         _show(plan, as_json)
         return
     if overwrite:
         plan.forget()
-    page = plan.run()
+    if decide:
+        from adapcla.experiment.decide import run_until_decided
+
+        plan, page = run_until_decided(asked, out, minutes)
+    else:
+        page = plan.run()
     if as_json:
         failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
         about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}

@@ -48,8 +48,12 @@ def train(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a method to the train part and validate it on the valid part; test and control patients are never read."""
+    """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
+
+    Rate, passes, batches and size that are not given follow from the numbers of patients, visits and codes.
+    """
     from adapcla.generators.methods import generator_for
+    from adapcla.generators.recommended import with_recommended
     from adapcla.generators.run_folder import outcome, train_run
     from adapcla.records.parts import parts_at
 
@@ -60,7 +64,8 @@ def train(
         given = {name: value for name, value in options.items() if value is not None}
         changes["privacy"] = {**(changes.get("privacy") or {}), **given}
     _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
-    generator = generator_for(method, **changes)
+    # What is wrong with the options is said before any patient is read.
+    generator_for(method, **changes)
     parts = parts_at(cohort, split_seed, control)
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
@@ -74,6 +79,10 @@ def train(
             f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
             f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
         )
+    if not dp:
+        # Private training has its own budget: the rule would look at numbers that ε does not cover.
+        changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
+    generator = generator_for(method, **changes)
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
     facts = fitted.model.facts if fitted.outcome_ is None else outcome(fitted)
     spent = facts.get("privacy")

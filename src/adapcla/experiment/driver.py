@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 
 from adapcla.console import Whole, say
 from adapcla.errors import AdapclaError, InterruptedRun
@@ -30,10 +31,10 @@ class Driver:
             ]
         )
 
-    def carry_out(self, whole: Whole | None = None) -> None:
-        """Do every step that is wanted and not done yet; with a bar for the whole, it follows the steps."""
+    def carry_out(self, whole: Whole | None = None, stages: Sequence[str] = ()) -> None:
+        """Do every step (of these stages) that is wanted and not done yet; a bar for the whole follows the steps."""
         for number, step in enumerate(self.steps, 1):
-            if step.done or step.fit in self.failed or not step.wanted():
+            if (stages and step.stage not in stages) or step.done or step.fit in self.failed or not step.wanted():
                 continue
             if whole is None:
                 say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")

@@ -55,8 +55,9 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
-        chosen = {"width": width, "layers": layers, "heads": max(1, width // 16), "passes": best.passes}
+        chosen = {"width": width, "layers": layers, "passes": best.passes}
         chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
+        chosen.setdefault("heads", _heads(int(chosen["width"])))
         training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
         left = max(seconds - judging - sampling - calibrating, _LEAST_SECONDS)
         share = min(left / training, 1.0)
@@ -67,6 +68,15 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
         chosen["passes"] = max(round(share * best.passes, 2), 0.1)
     training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
     return Effort(chosen, is_quick, best.passes, training + calibrating, sampling, judging)
+
+
+def _heads(width: int) -> int:
+    """Heads of 16 numbers each, or one head where the width cannot be shared like that.
+
+    >>> _heads(128), _heads(50)
+    (8, 1)
+    """
+    return width // 16 if width % 16 == 0 else 1
 
 
 def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, float, float]:

@@ -12,22 +12,26 @@ _SLOW = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
 
 
 def judged_references(spec: Spec) -> dict[Beside, EvaluateSpec]:
-    """What is judged of references by themselves: what a quick look leaves out, and everything of a known law.
+    """What is judged of references by themselves: what a quick look leaves out, and references of a known law.
+
+    A quick look trains no classifiers on the latter: these have real patients as their ceiling, and are slow.
 
     >>> from adapcla.experiment.spec import spec_from
     >>> asked = judged_references(spec_from({"name": "a", "evaluate": {"suites": ["tail", "utility"], "quick": True}}))
     >>> {reference.value: judged.suites for reference, judged in asked.items() if isinstance(reference, Reference)}
     {'train_copy': ('tail',), 'marginal': ('tail', 'utility'), 'real_train': ('utility',)}
-    >>> [reference.value for reference in asked if isinstance(reference, LawReference)]
-    ['law_itself', 'family_only']
+    >>> {reference.value: judged.suites for reference, judged in asked.items() if isinstance(reference, LawReference)}
+    {'law_itself': ('tail',), 'family_only': ('tail',)}
     """
     out: dict[Beside, EvaluateSpec] = {}
     for reference in _SLOW if spec.evaluate.quick else ():
         suites = tuple(name for name in spec.evaluate.suites if reference in SUITES[name].references)
         if suites:
             out[reference] = spec.evaluate.model_copy(update={"suites": suites})
-    if spec.evaluate.suites and _law_is_known(spec.data):
-        out |= dict.fromkeys(LawReference, spec.evaluate)
+    learned = {name for name in spec.evaluate.suites if Reference.REAL_TRAIN in SUITES[name].references}
+    suites = tuple(name for name in spec.evaluate.suites if not (spec.evaluate.quick and name in learned))
+    if suites and _law_is_known(spec.data):
+        out |= dict.fromkeys(LawReference, spec.evaluate.model_copy(update={"suites": suites}))
     return out
 
 

@@ -41,11 +41,14 @@ def with_recommended(
 ) -> dict[str, Any]:
     """The changes with what the rule says for a cohort of this size, where neither they nor the row say otherwise.
 
+    Training goes through the whole cosine, because the passes of the rule were measured so; the weights are the best
+    of those after the scaffold has gone.
+
     >>> with_recommended("lstm", {"passes": 3}, 36_000, 51_000, 900)
-    {'learning_rate': 0.002, 'batch_size': 256, 'width': 128, 'passes': 3}
+    {'learning_rate': 0.002, 'batch_size': 256, 'width': 128, 'patience': 20, 'passes': 3}
     """
     row = METHODS[method]
     known = {*type(row.settings.architecture).model_fields, *type(row.settings.budget).model_fields}
     said = {**row.row.settings, **changes, **changes.get("architecture", {}), **changes.get("budget", {})}
-    rule = recommended(n_patients, n_visits, n_codes)._asdict()
+    rule = {**recommended(n_patients, n_visits, n_codes)._asdict(), "patience": row.settings.budget.validations}
     return {**{name: value for name, value in rule.items() if name in known and name not in said}, **changes}

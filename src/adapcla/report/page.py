@@ -12,7 +12,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.files import write_bytes
-from adapcla.report import cards, style
+from adapcla.report import cards, designs, style
 from adapcla.report.figures import gallery
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
@@ -137,7 +137,7 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
         items = [item for table in some for item in shelf.table(table)]
         return Section(name, title, text, items + pictures.get(name, []))
 
-    first = section("verdicts", "Verdicts", claims)
+    first = section("verdicts", "Verdicts", claims, designs.power_table(study))
     unseen = not_assessed(study)
     if unseen:
         first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
@@ -151,7 +151,7 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     yield section("control", "Steering", cards.steering_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
     yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
-    yield section("cost", "Cost", cards.cost_table(study))
+    yield section("cost", "Cost", designs.grid_table(study), cards.cost_table(study))
     yield section("settings", "Settings", cards.settings_table(study))
     yield section("environment", "Environment", cards.environment_table(study))
 

@@ -202,6 +202,11 @@ class Study:
             return self._judged_alone(column, metric, stratum)
         return summarised(numbers, references=isinstance(row, Reference))
 
+    def real(self, metric: str, stratum: str = "all") -> Measured | None:
+        """A number of real patients: of test patients or, where these are the judge, of training patients."""
+        test = self.measured(Reference.REAL_TEST, metric, stratum)
+        return self.measured(Reference.REAL_TRAIN, metric, stratum) if test is None else test
+
     def by_fit(self, row: str, metric: str, stratum: str = "all", **where: str) -> dict[int, float]:
         """A number of a row for each fit seed, as the mean over its samples."""
         table = self.steered if where else self.scores

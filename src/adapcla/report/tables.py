@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from adapcla import tables
 from adapcla.files import write_bytes
 from adapcla.metrics.contract import ARROWS
-from adapcla.metrics.references import Beside
+from adapcla.metrics.references import Beside, Reference
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import Measured, Study
 from adapcla.tables import Cell
@@ -127,6 +127,8 @@ class ScoreTable(NamedTuple):
     title: str
     caption: str
     columns: tuple[Column, ...]
+    #: Whether real patients are one line: test patients or, where these are the judge, training patients.
+    one_real: bool = False
 
 
 def _columns(*triples: tuple[str, str, str]) -> tuple[Column, ...]:
@@ -147,8 +149,27 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
 
 SCORE_TABLES = (
     ScoreTable(
+        "tail-glance",
+        "The tail at a glance: who knows it, and who copied it",
+        "Tail information: what the company of rare codes gains on test visits; 0 is chance, 1 as many real patients. "
+        "Held-out pairs: how many of the written pairs with a tail code other patients hold too. Held-out company: "
+        "overlap of the top 20 neighbours of tail codes with those of other patients. The gap of one-patient pairs and "
+        "exact copies say what was taken from single training patients: 0 where nothing was. Who knows the tail is "
+        "high on the left and at 0 on the right; who copied it is high on both sides. Real are test patients or, where "
+        "these are the judge, training patients.",
+        _columns(
+            ("tail_information_share", "all", "tail information"),
+            ("tail_information_share", "1-5", "information, codes of 1–5 visits"),
+            ("tail_pair_seen_heldout", "matched", "held-out pairs"),
+            ("tail_topk_jac_heldout", "matched", "held-out company"),
+            ("unique_pair_gap", "all", "one-patient pairs, gap"),
+            ("copy_excess", "all", "exact copies"),
+        ),
+        one_real=True,
+    ),
+    ScoreTable(
         "tail-knowledge",
-        "Who knows the tail, and who copied it",
+        "Tail swap: who knows which rare code belongs",
         "Tail swap: how often a model finds a visit likelier than the same visit with another code as rare in the "
         "place of its rare code; one half is chance, whatever the prevalence. Never met: training never held the code "
         "with a partner of the visit. On training patients the same number is memory.",
@@ -285,8 +306,7 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
     lines = _with_best(lines, [study.goal(c.metric) for c in columns])
-    beside = [_reference_line(study, reference, columns) for reference in study.references]
-    lines += [line for line in beside if any(cell.value is not None for cell in line.cells)]
+    lines += [line for line in _beside(study, layout, columns) if any(cell.value is not None for cell in line.cells)]
     for row in rows or study.rows:
         numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
         if any(number is not None for number in numbers):
@@ -311,6 +331,15 @@ def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
         measured = study.measured(row, c.metric, c.stratum)
         cells.append(cell_of(measured, study.reason(row, c.metric, c.stratum) if measured is None else ""))
     return Line((Cell(row), *cells), "method")
+
+
+def _beside(study: Study, layout: ScoreTable, columns: Sequence[Column]) -> list[Line]:
+    """The lines of the references."""
+    if not layout.one_real:
+        return [_reference_line(study, reference, columns) for reference in study.references]
+    others = [one for one in study.references if one not in (Reference.REAL_TEST, Reference.REAL_TRAIN)]
+    real = (cell_of(study.real(c.metric, c.stratum), "") for c in columns)
+    return [Line((Cell("real"), *real), "reference"), *(_reference_line(study, one, columns) for one in others)]
 
 
 def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) -> Line:

@@ -21,7 +21,9 @@ def test_an_excess_beyond_chance_has_another_colour():
 
 def test_every_row_is_a_point_and_real_patients_a_line():
     point = Measured(0.02, 0.01, 0.03, 1), Measured(0.1, 0.08, 0.12, 1)
-    figure, caption = memory_against_tail({"a": point, "b": point}, Measured(0.3, None, None, 1))
+    real, copies = Measured(0.3, None, None, 1), (Measured(0.6, None, None, 1), Measured(0.9, None, None, 1))
+    figure, caption = memory_against_tail({"a": point, "b": point}, {"train copy": copies}, real, "known")
     (axis,) = figure.axes
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["a", "b"]
     assert any(list(line.get_ydata()) == [0.3, 0.3] for line in axis.lines) and "95 %" in caption
+    assert [text.get_text() for text in axis.texts] == ["train copy"] and axis.get_ylabel() == "known"

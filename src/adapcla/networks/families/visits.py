@@ -229,7 +229,7 @@ _OURS_AND_ABLATIONS = (
     ),
     Row(
         "adapcla-no-scaffold",
-        "The same network, steps and seed with no scaffold at all: the equal-budget control.",
+        "The same network, passes and seed with no scaffold at all: the control of what the scaffold does.",
         _PAPER,
         {"schedule": "none"},
     ),

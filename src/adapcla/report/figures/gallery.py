@@ -13,10 +13,12 @@ from matplotlib.figure import Figure
 
 from adapcla.files import read_json
 from adapcla.metrics import Reference
+from adapcla.metrics.references import Beside
 from adapcla.records import Cohort
 from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
 from adapcla.report.figures.longtail import longtail
+from adapcla.report.figures.privacy import Point
 from adapcla.report.figures.steering import requested_against_achieved
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import gain, side
@@ -56,6 +58,15 @@ _COPIES = (
 )
 
 
+#: What was taken from single patients.
+_MEMORY = "unique_pair_gap"
+#: What is known of the tail of other patients, the first that was judged.
+_KNOWLEDGE = (
+    ("tail_information_share", "all", "tail information (0: chance, 1: as many real patients)"),
+    ("tail_pair_seen_heldout", "matched", "tail pairs that held-out patients hold"),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Picture:
     """A figure with what the page says of it."""
@@ -88,6 +99,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     generated = {row: some(study.synthetic(row)) for row in rows}
     caption = "Visits of each code by rank with its strata, codes per visit, visits per patient; training patients."
     yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
+    yield from _memory_pictures(study)
     card = scorecard_values(study)
     if any(value is not None for cells in card.values() for value in cells):
         drawn, caption = scorecard.tail_scorecard(card, [heading for _, heading in _SCORECARD])
@@ -95,7 +107,6 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _difference_pictures(study)
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
-    yield from _memory_pictures(study)
     yield from _steering_pictures(study, train)
     yield from _analysis_pictures(study)
 
@@ -157,16 +168,22 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
 
 
 def _memory_pictures(study: Study) -> Iterator[Picture]:
-    """Memory against the tail, where both were judged."""
-    pairs = {
-        row: (study.measured(row, "unique_pair_gap"), study.measured(row, "tail_pair_seen_heldout", "matched"))
-        for row in study.rows
-    }
-    points = {row: (gap, tail) for row, (gap, tail) in pairs.items() if gap is not None and tail is not None}
-    if points:
-        real = study.measured(Reference.REAL_TEST, "tail_pair_seen_heldout", "matched")
-        drawn, caption = privacy.memory_against_tail(points, real)
-        yield Picture("memory", "privacy", "Memory against the tail", caption, drawn)
+    """Memory against what is known of the tail, where both were judged."""
+    for metric, stratum, knows in _KNOWLEDGE:
+
+        def points(rows: Sequence[str | Beside], metric: str = metric, stratum: str = stratum) -> dict[str, Point]:
+            pairs = {row: (study.measured(row, _MEMORY), study.measured(row, metric, stratum)) for row in rows}
+            return {str(getattr(row, "label", row)): (x, y) for row, (x, y) in pairs.items() if x and y}
+
+        methods, beside = points(study.rows), points(study.references)
+        memory, real = study.real(_MEMORY), study.real(metric, stratum)
+        if memory and real:
+            beside = {**beside, "real": (memory, real)}
+        if methods:
+            beside.pop(Reference.REAL_TEST.label, None)
+            drawn, caption = privacy.memory_against_tail(methods, beside, real, knows)
+            yield Picture("memory", "tail", "Who knows the tail, and who copied it", caption, drawn)
+            return
 
 
 def _steering_pictures(study: Study, train: Cohort) -> Iterator[Picture]:

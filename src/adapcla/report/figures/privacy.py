@@ -76,11 +76,16 @@ def copy_excess(
     return figure, caption
 
 
-def memory_against_tail(points: Mapping[str, tuple[Measured, Measured]], real: Measured | None) -> tuple[Figure, str]:
-    """Memory (x) against the tail structure of held-out patients (y), one point for each row, a line for real patients.
+Point = tuple[Measured, Measured]
+
+
+def memory_against_tail(
+    points: Mapping[str, Point], references: Mapping[str, Point], real: Measured | None, knows: str
+) -> tuple[Figure, str]:
+    """Memory (x) against what is known of the tail (y): a point for each row and reference, a line for real patients.
 
     >>> point = Measured(0.02, 0.01, 0.03, 1), Measured(0.1, 0.09, 0.11, 1)
-    >>> len(memory_against_tail({"a": point}, None)[0].axes)
+    >>> len(memory_against_tail({"a": point}, {"marginal": point}, None, "tail information")[0].axes)
     1
     """
     marks = "osD^vP*Xhp<>"
@@ -91,16 +96,18 @@ def memory_against_tail(points: Mapping[str, tuple[Measured, Measured]], real: M
             axis.errorbar(
                 gap.value, tail.value, yerr=tail.half or 0.0, label=name, linestyle="", elinewidth=0.6, **style
             )
+        for name, (gap, tail) in references.items():
+            axis.plot(gap.value, tail.value, marker="o", markerfacecolor="none", color=INK, linestyle="")
+            axis.annotate(name, (gap.value, tail.value), (6, 5), textcoords="offset points", fontsize=7.5, color=INK)
+        axis.margins(x=0.12, y=0.1)
         axis.axvspan(min(-0.01, axis.get_xlim()[0]), 0.01, color=FAINT, alpha=0.15, zorder=0)
         if real is not None:
             axis.axhline(real.value, linewidth=0.8, color=FAINT, linestyle=":")
-        axis.set(
-            xlabel="one-patient pairs, gap (0: nobody is remembered)", ylabel="tail pairs that held-out patients hold"
-        )
+        axis.set(xlabel="one-patient pairs, gap (0: nobody is remembered)", ylabel=knows)
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     caption = (
-        "What is remembered of single training patients, and how much of the written tail held-out patients have too, "
-        "at equal numbers of patients; 95 % intervals. The dotted line is what real patients reach; the band is a gap "
-        "of at most .01. Up and left is better."
+        "What is remembered of single training patients (right), and what is known of the tail of other patients (up); "
+        "95 % intervals. Rings are references, the dotted line is what real patients reach, and the band is a gap of "
+        "at most .01. Who knows the tail is up and left; who copied it is up and right."
     )
     return figure, caption
