@@ -16,7 +16,7 @@ SITE := site
 .PHONY: help demo test lint bench wheel floors lock docs clean
 
 help:
-	@echo "make demo   a small world, three methods trained, judged and shown on one page, in $(DEMO)/"
+	@echo "make demo   from a small made-up world to a data set that may be shared, with its page, in $(DEMO)/"
 	@echo "make test   ruff, mypy, and all tests with the examples in README, docs and docstrings"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks, one JSON object each"
@@ -36,12 +36,11 @@ $(STAMP): pyproject.toml constraints.txt lock.txt
 demo: $(STAMP)
 	@rm -rf $(DEMO)
 	@mkdir -p $(DEMO)
-	$(BIN)/adapcla simulate --out $(DEMO)/world --patients 2000 --codes 800 --seed 1
-	$(BIN)/adapcla describe $(DEMO)/world --figure $(DEMO)/world.png
-	$(BIN)/adapcla run demo --out $(DEMO)
+	$(BIN)/adapcla synthesize planted --out $(DEMO)/release --minutes 2
 	@echo
-	@echo "cohort    $(DEMO)/world, its card $(DEMO)/world/card.json, its figure $(DEMO)/world.png"
-	@echo "page      $(DEMO)/demo/report.html"
+	@echo "data      $(DEMO)/release/csv, their card $(DEMO)/release/README.md"
+	@echo "page      $(DEMO)/release/report.html"
+	@echo "methods   beside each other: $(BIN)/adapcla run demo --out runs"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

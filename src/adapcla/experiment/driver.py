@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from adapcla.console import Whole, say
 from adapcla.errors import AdapclaError, InterruptedRun
@@ -31,12 +31,10 @@ class Driver:
             ]
         )
 
-    def carry_out(self, whole: Whole | None = None, stages: Collection[str] | None = None) -> None:
-        """Do every step (of some stages, if named) that is wanted and not done; a bar for the whole follows them."""
+    def carry_out(self, whole: Whole | None = None, stages: Sequence[str] = ()) -> None:
+        """Do every step (of these stages) that is wanted and not done yet; a bar for the whole follows the steps."""
         for number, step in enumerate(self.steps, 1):
-            if stages is not None and step.stage not in stages:
-                continue
-            if step.done or step.fit in self.failed or not step.wanted():
+            if (stages and step.stage not in stages) or step.done or step.fit in self.failed or not step.wanted():
                 continue
             if whole is None:
                 say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")

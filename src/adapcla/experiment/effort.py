@@ -12,25 +12,21 @@ from typing import Any, NamedTuple
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.experiment.spec import EvaluateSpec
 from adapcla.generators.methods import generator_for
+from adapcla.generators.recommended import recommended
 from adapcla.generators.settings import Settings
 
 #: Widths and layers, largest first.
-SIZES = ((256, 4), (192, 3), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
+SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
 _JUDGING, _SPARE = 0.4, 0.9
-#: Fewer passes than this share of those that the data ask for are too few: a smaller network learns more in the time.
-_ENOUGH_PASSES = 0.6
+#: What width counts beside the share of the passes that fit: twice the width is worth a quarter more passes.
+_WIDTH_COUNTS = 0.3
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
-
-
-class Wanted(NamedTuple):
-    """What the data ask for, had one the time."""
-
-    width: int
-    layers: int
-    passes: float
-    learning_rate: float
+#: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling.
+_VISIT_TRAINED, _VISIT_SAMPLED = 4e-4, 3e-4
+#: Patients that a round of calibration draws at least, for each training patient, and at most.
+_PILOT = (1_000, 2, 20_000)
 
 
 class Effort(NamedTuple):
@@ -47,20 +43,6 @@ class Effort(NamedTuple):
     judging: float
 
 
-def wanted(sizes: Sizes) -> Wanted:
-    """Width, layers, passes and rate for so many patients, visits and codes.
-
-    >>> wanted(Sizes(2_000, 4_000, 300)).width < wanted(Sizes(200_000, 400_000, 3_000)).width
-    True
-    """
-    passes = min(max(14 * (5_000 / max(sizes.patients, 1)) ** 0.5, 3.0), 20.0)
-    width, layers = next(size for least, size in _FOR_PATIENTS if sizes.patients >= least)
-    return Wanted(width, layers, round(passes, 1), 2e-3)
-
-
-_FOR_PATIENTS = ((100_000, (256, 4)), (30_000, (192, 3)), (5_000, (128, 2)), (0, (96, 2)))
-
-
 def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes, patients: int = 0) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 
@@ -68,23 +50,47 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
     >>> short.settings["width"] < long.settings["width"], short.quick, long.quick
     (True, True, False)
     """
-    seconds, best = 60 * minutes * _SPARE, wanted(sizes)
+    seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
     whole, quick = (evaluation_seconds(EvaluateSpec(quick=short), sizes) for short in (False, True))
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
-    chosen: dict[str, Any] = {}
+    choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
-        chosen = {"width": width, "layers": layers, "heads": max(1, width // 16), "passes": best.passes}
-        chosen |= {"learning_rate": best.learning_rate, **given}
-        settings = settings_of(method, chosen)
-        sampling = sampling_seconds(settings, sizes, patients)
-        left = max(seconds - judging - sampling, _LEAST_SECONDS)
-        share = left / training_seconds(settings, sizes)
-        if share >= 1 or (share >= _ENOUGH_PASSES and "passes" not in given) or width == SIZES[-1][0]:
-            break
+        chosen = {"width": width, "layers": layers, "passes": best.passes}
+        chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
+        chosen.setdefault("heads", _heads(int(chosen["width"])))
+        training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
+        left = max(seconds - judging - sampling - calibrating, _LEAST_SECONDS)
+        share = min(left / training, 1.0)
+        choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
+    # Passes that are missing are missed more than width, and width that costs little time is taken.
+    _, share, chosen = max(choices, key=lambda choice: choice[0])
     if share < 1 and "passes" not in given:
         chosen["passes"] = max(round(share * best.passes, 2), 0.1)
-    settings = settings_of(method, chosen)
-    return Effort(chosen, is_quick, best.passes, training_seconds(settings, sizes), sampling, judging)
+    training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
+    return Effort(chosen, is_quick, best.passes, training + calibrating, sampling, judging)
+
+
+def _heads(width: int) -> int:
+    """Heads of 16 numbers each, or one head where the width cannot be shared like that.
+
+    >>> _heads(128), _heads(50)
+    (8, 1)
+    """
+    return width // 16 if width % 16 == 0 else 1
+
+
+def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, float, float]:
+    """Rough seconds of training, of sampling, and of setting prevalences after training."""
+    visits = sizes.visits / max(sizes.patients, 1)
+    passes = settings.budget.passes if settings.family.objective is not None else 0.0
+    training = training_seconds(settings, sizes) + _VISIT_TRAINED * passes * sizes.visits
+    least, each, most = _PILOT
+    pilot = settings.calibration_rounds * min(max(each * sizes.patients, least), most)
+
+    def drawing(n: int) -> float:
+        return sampling_seconds(settings, sizes, n) + _VISIT_SAMPLED * n * visits
+
+    return training, drawing(patients or sizes.patients), drawing(pilot) if pilot else 0.0
 
 
 def settings_of(method: str, changes: dict[str, Any]) -> Settings:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from adapcla import files
-from adapcla.console import one_bar
+from adapcla.console import one_bar, say
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.driver import Driver
 from adapcla.experiment.effort import Effort, effort_for
-from adapcla.experiment.estimate import Sizes
+from adapcla.experiment.estimate import Sizes, clock
 from adapcla.experiment.folder import RunFolder, making, stamp
 from adapcla.experiment.release_folder import write_release
 from adapcla.experiment.rows import checked_row, known_settings
-from adapcla.experiment.spec import Spec, key_of
+from adapcla.experiment.spec import EvaluateSpec, Spec, key_of
 from adapcla.experiment.step import Step
 from adapcla.experiment.tries import Try, tries
 from adapcla.generators.generator import Generator
@@ -108,6 +108,10 @@ class ReleasePlan(Driver):
         """What the scores of a try depend on."""
         return stages.scores_key(self.sample_key(attempt), self.spec.evaluate, self.release.model)
 
+    def real_key(self, attempt: Try) -> str:
+        """What the scores of models of real patients depend on."""
+        return stages.scores_key(self.vocabulary_key(attempt), self.spec.evaluate, self.spec.sample.patients, REFERENCE)
+
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
@@ -159,15 +163,17 @@ class ReleasePlan(Driver):
             effort = self.effort(attempt)
             wanted = partial(self._still_wanted, attempt)
             what = "" if attempt.number == 1 else f"again: {attempt.what}"
-            for stage, name, key, seconds, work in (
-                ("vocabulary", "patients", self.vocabulary_key(attempt), _ROUGH["vocabulary"], self._roll_up),
-                ("train", "fit", self.fit_key(attempt), effort.training, self.generator),
-                ("sample", "sample", self.sample_key(attempt), effort.sampling, self._sample),
-                ("judge", "scores", self.scores_key(attempt), effort.judging, self._judge),
-                ("gate", "gate", self.gate_key(attempt), _ROUGH["gate"], self._decide),
+            real = partial(self._real_wanted, attempt)
+            for stage, name, key, seconds, work, when in (
+                ("vocabulary", "patients", self.vocabulary_key(attempt), _ROUGH["vocabulary"], self._roll_up, wanted),
+                ("train", "fit", self.fit_key(attempt), effort.training, self.generator, wanted),
+                ("sample", "sample", self.sample_key(attempt), effort.sampling, self._sample, wanted),
+                ("judge real", REFERENCE, self.real_key(attempt), effort.judging / 2, self._judge_real, real),
+                ("judge", "scores", self.scores_key(attempt), effort.judging, self._judge, wanted),
+                ("gate", "gate", self.gate_key(attempt), _ROUGH["gate"], self._decide, wanted),
             ):
                 place = self.place(attempt, name)
-                yield Step(stage, what, place, key, seconds, partial(work, attempt), wanted=wanted)
+                yield Step(stage, what, place, key, seconds, partial(work, attempt), stage, wanted=when)
         yield Step("write", "", self.folder.root / "write", self.write_key, _ROUGH["write"], self._write)
 
     def _still_wanted(self, attempt: Try) -> bool:
@@ -177,15 +183,8 @@ class ReleasePlan(Driver):
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""
-        parts = open_parts(self.folder.data)
-        n_patients = sum(part.n_patients for part in parts.values())
-        if n_patients < FEWEST_PATIENTS:
-            raise InputError(
-                f"{n_patients:,} patients are too few for a release",
-                expected=f"at least {FEWEST_PATIENTS}: fewer can neither teach a generator nor show that nobody leaks",
-                remedy="add patients, or look at a generator without releasing it: adapcla import, train, sample",
-            )
-        ladder = {}
+        parts, ladder = open_parts(self.folder.data), {}
+        _demand_patients(sum(part.n_patients for part in parts.values()))
         if self.release.rollup == "ccs":
             from adapcla.sources.codes import ccs_ladder
 
@@ -208,6 +207,16 @@ class ReleasePlan(Driver):
             facts["roll-up"] = found.facts(parts["train"])
             facts["attributes hidden"] = common.n_hidden(parts["train"])
             facts["sizes"] = [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits]
+        self._warn_of_time(attempt)
+
+    def _warn_of_time(self, attempt: Try) -> None:
+        """Say where so many patients need more time than was given, however small the network is."""
+        effort = self.effort(attempt)
+        seconds = effort.training + effort.sampling + effort.judging
+        if seconds > 60 * self.release.minutes:
+            say(
+                f"{clock(seconds)} will be needed for so many patients; --minutes {self.release.minutes:g} is too short"
+            )
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""
@@ -215,18 +224,29 @@ class ReleasePlan(Driver):
         place = self.place(attempt, "sample")
         stages.sampled(place, self.sample_key(attempt), self.generator(attempt), n, self.draw)
 
+    def asked(self, attempt: Try) -> EvaluateSpec:
+        """What is judged, and whether quickly."""
+        quick = self.effort(attempt).quick or self.spec.evaluate.quick
+        return self.spec.evaluate.model_copy(update={"quick": quick})
+
+    def _real_wanted(self, attempt: Try) -> bool:
+        """Whether models of real patients are judged by themselves: a quick look leaves them out."""
+        asked = self.asked(attempt)
+        return asked.quick and "utility" in asked.suites and self._still_wanted(attempt)
+
+    def _judge_real(self, attempt: Try) -> None:
+        """What models reach that learn from as many real patients."""
+        parts, synthetic = self.parts(attempt), Cohort.open(self.place(attempt, "sample"))
+        only = self.asked(attempt).model_copy(update={"suites": ("utility",)})
+        real = Reference.REAL_TRAIN.cohort(parts["train"], parts["test"], synthetic.n_patients, only.seed)
+        place = self.place(attempt, REFERENCE)
+        stages.scored(place, self.real_key(attempt), "real", real, parts, only, cache=self.folder.cache)
+
     def _judge(self, attempt: Try) -> None:
-        """The scores of the synthetic patients; in a quick look, of models trained on real patients beside them."""
-        parts, place, effort = self.parts(attempt), self.place(attempt, "scores"), self.effort(attempt)
-        asked = self.spec.evaluate.model_copy(update={"quick": effort.quick or self.spec.evaluate.quick})
-        synthetic, cache = Cohort.open(self.place(attempt, "sample")), self.folder.cache
-        if asked.quick and "utility" in asked.suites:
-            only = asked.model_copy(update={"suites": ("utility",)})
-            real = Reference.TRAIN_COPY.cohort(parts["train"], parts["test"], synthetic.n_patients, asked.seed)
-            beside, key = self.place(attempt, REFERENCE), stages.scores_key(self.vocabulary_key(attempt), only)
-            stages.scored(beside, key, "real", real, parts, only, cache=cache)
-        key, attacks = self.scores_key(attempt), ATTACK_MODELS if self.release.model else 0
-        generator = self.generator(attempt)
+        """The scores of the synthetic patients."""
+        parts, place, generator = self.parts(attempt), self.place(attempt, "scores"), self.generator(attempt)
+        synthetic, attacks = Cohort.open(self.place(attempt, "sample")), ATTACK_MODELS if self.release.model else 0
+        key, asked, cache = self.scores_key(attempt), self.asked(attempt), self.folder.cache
         stages.scored(place, key, self.method, synthetic, parts, asked, None, generator, cache, attacks)
 
     def _decide(self, attempt: Try) -> None:
@@ -279,7 +299,7 @@ class ReleasePlan(Driver):
         lines, of_model = (tuple(GateLine(**line) for line in decided[name]) for name in ("lines", "model"))
         beside = self.place(attempt, REFERENCE)
         fit, patients = (stamp(self.place(attempt, name)) for name in ("fit", "patients"))
-        names = ("patients", "fit", "sample", "scores")
+        names = ("patients", "fit", "sample", "scores", REFERENCE)
         return Attempt(
             attempt.number,
             attempt.what,
@@ -316,3 +336,13 @@ def _middling(spec: Spec) -> Sizes:
     from adapcla.experiment.estimate import sizes_of
 
     return sizes_of(spec, {})
+
+
+def _demand_patients(n: int) -> None:
+    """Raise where there are too few patients for a release."""
+    if n < FEWEST_PATIENTS:
+        raise InputError(
+            f"{n:,} patients are too few for a release",
+            expected=f"at least {FEWEST_PATIENTS}: fewer can neither teach a generator nor show that nobody leaks",
+            remedy="add patients, or look at a generator without releasing it: adapcla import, train, sample",
+        )

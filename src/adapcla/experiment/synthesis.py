@@ -42,9 +42,11 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
     >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
     (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
     """
-    from adapcla.sources import SOURCES
+    from adapcla.sources import SOURCES, contract
 
     if second:
+        if first != "cohort":
+            contract.source_of(first)  # an unknown name is refused now, with the nearest one
         return first, second
     if first in BUILT_IN:
         return "planted", ""

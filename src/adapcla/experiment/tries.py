@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.errors import UsageError
 from adapcla.experiment.spec import ReleaseSpec
-from adapcla.generators.methods import METHODS
+from adapcla.generators.methods import METHODS, generator_for
 
 #: Repairs at most.
 MOST_REPAIRS = 3
@@ -45,13 +46,26 @@ def tries(release: ReleaseSpec, method: str, settings: dict[str, Any]) -> tuple[
     careful = " and ".join([*(["stricter limits on what few patients teach"] if limits else []), "half the passes"])
     third = Try(3, careful, more, {**settings, **limits}, 0.5)
     out = [first, second, third]
-    if not METHODS[method].settings.family.traits.not_private:
-        private = {**third.settings, "privacy": {"epsilon": EPSILON}}
-        if "company" in limits:
-            # Pairs of codes are counted without noise, which ε would not cover.
-            private["company"] = 0
+    private = {**third.settings, "privacy": {"epsilon": EPSILON}}
+    if "company" in limits:
+        # Pairs of codes are counted without noise, which ε would not cover.
+        private["company"] = 0
+    if _can_be_private(method, private):
         out.append(Try(4, f"differential privacy, ε = {EPSILON:g}", more, private))
     return tuple(out[: MOST_REPAIRS + 1])
+
+
+def _can_be_private(method: str, settings: dict[str, Any]) -> bool:
+    """Whether a method can be trained with differential privacy.
+
+    >>> _can_be_private("adapcla", {"privacy": {"epsilon": 8.0}}), _can_be_private("marginal", {"privacy": {}})
+    (True, False)
+    """
+    try:
+        generator_for(method, **settings)
+    except UsageError:
+        return False
+    return True
 
 
 def _stricter(method: str, settings: dict[str, Any]) -> dict[str, Any]:

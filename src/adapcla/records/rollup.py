@@ -166,7 +166,8 @@ class CommonAttributes:
             tuple(c for c in train.attributes[name].categories if any(row[place] == c for row in common))
             for place, name in enumerate(names)
         )
-        return cls(names, categories, common)
+        # Nothing is known of somebody without any attribute, so nothing can be hidden.
+        return cls(names, categories, common | {("",) * len(names)})
 
     def n_hidden(self, cohort: Cohort) -> int:
         """How many patients of a cohort have a combination that is not common."""

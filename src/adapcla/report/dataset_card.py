@@ -107,6 +107,8 @@ def verdict(line: GateLine) -> str:
 def converged(release: Release) -> str:
     """Whether training had learned what it could, in a sentence."""
     attempt = release.chosen
+    if not attempt.costs.get("steps"):
+        return "It counts and takes no steps, so there is nothing to converge."
     if attempt.enough_passes:
         return "Training had converged: more time would change little."
     return (
@@ -263,6 +265,7 @@ _CONTEXT: dict[str, Any] = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -282,6 +285,7 @@ _CONTEXT: dict[str, Any] = {
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
     "separator": "cr:separator",
     "source": "cr:source",

@@ -10,10 +10,13 @@ from adapcla.metrics import Scores
 from adapcla.metrics.contract import ALL
 from adapcla.metrics.privacy import GateLine
 from adapcla.metrics.scores import MATCHED, Row
+from adapcla.metrics.table import metric_of
 from adapcla.records import Cohort
 
 #: What is asked of likeness, each against real patients that nothing was learned from, in words.
 LIKENESS = {
+    "tail_information": "Rare codes tell as much about the rest of the visit",
+    "tail_information_previous": "Rare codes tell as much about the visit before",
     "tail_pair_seen_heldout": "Rare codes stand beside codes that they stand beside in other real patients",
     "tail_topk_jac_heldout": "Rare codes have the same closest partners",
     "pair_seen_heldout": "Codes of one visit are seen together in other real patients",
@@ -139,9 +142,8 @@ def likeness(scores: Scores) -> list[Likeness]:
         row = _best_row(scores, metric)
         if row is not None:
             why = row.reason if row.value is None else row.normalised_reason
-            out.append(
-                Likeness(metric, what, row.value, row.real_test, row.marginal, row.train_copy, row.normalised, why)
-            )
+            real = row.real_train if metric_of(metric).trained else row.real_test
+            out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, row.normalised, why))
     return out
 
 
@@ -183,7 +185,7 @@ def usefulness(attempt: Attempt) -> list[Useful]:
         row = _row(attempt.scores, metric)
         if row is None:
             continue
-        beside = row.train_copy
+        beside = row.real_train
         if beside is None and attempt.real is not None:
             alone = _row(attempt.real, metric)
             beside = None if alone is None else alone.value
@@ -219,7 +221,7 @@ def _like(attempt: Attempt) -> Lamp:
         sentence = "Real patients and chance cannot be told apart in data of this size, so nothing can be said."
         return Lamp("like", "Like real patients", "off", "–", "", sentence)
     n = sum(line.way is not None for line in lines)
-    sentence = f"Codes thrown together by chance are at 0 %, other real patients at 100 %. Mean of {n} comparisons."
+    sentence = f"Codes thrown together by chance are at 0%, other real patients at 100%. Mean of {n} comparisons."
     return Lamp("like", "Like real patients", light_of(share), f"{share:.0%}", "of the way", sentence)
 
 
@@ -258,4 +260,4 @@ def _safe(attempt: Attempt) -> Lamp:
 
 def _attack(auc: float) -> str:
     """The strongest attack in words."""
-    return f" The strongest attack picks the training patient out of a pair in {auc:.0%} of cases; a coin does in 50 %."
+    return f" The strongest attack picks the training patient out of a pair in {auc:.0%} of cases; a coin does in 50%."
