@@ -30,6 +30,7 @@ VERBS = (
     "train",
     "sample",
     "evaluate",
+    "judge",
     "doctor",
 )
 
