@@ -33,14 +33,19 @@ def sample(
     max_visits: Annotated[int | None, typer.Option("--max-visits", help="Most visits of a record.")] = None,
     min_codes: Annotated[int, typer.Option("--min-codes", help="Fewest codes of a visit.")] = 0,
     where: Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", help="Training cohort; who breaks a rule that nobody there breaks is drawn again."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a sample that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.generators.generator import load
-    from adapcla.generators.sampling import SampleRule
+    from adapcla.generators.sampling import SampleRule, rules_for
     from adapcla.generators.shards import stream_sample
+    from adapcla.records import Cohort
 
     generator = load(run)
     rule = SampleRule(
@@ -49,6 +54,7 @@ def sample(
         max_visits,
         min_codes,
         pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F"),
+        None if rules is None else rules_for(generator.model, Cohort.open(rules)),
     )
     steering = generator.steering(toward, strength, missing, calibrate, seed)
     if steering is not None and steering.unknown:
@@ -59,6 +65,9 @@ def sample(
         generator.model, patients, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
     )
     result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
+    if "rules" in card:
+        result["rules"] = card["rules"]
+        say(f"{card['rules']['drawn again']:,} patients broke a rule and were drawn again")
     if steering is not None:
         result |= _steered(out, steering)
     if as_json:

@@ -17,7 +17,7 @@ from adapcla import files
 from adapcla.console import meter
 from adapcla.generators.model import Model
 from adapcla.generators.rollout import BLOCK, Rolled, joined
-from adapcla.generators.sampling import SampleRule, cohort_of, sample_card, stream
+from adapcla.generators.sampling import SampleRule, cohort_of, redrawn_card, sample_card, stream
 from adapcla.records import store
 from adapcla.scaffold import Steering
 from adapcla.training.processes import processes
@@ -58,7 +58,8 @@ def stream_sample(
             group.wait()
             if group.main:
                 shards = sorted((unfinished / key).glob("*.npz"))
-                _assemble(model, shards, target, {**card, "key": key}, overwrite)
+                again = redrawn_card(rule, np.concatenate([_unpacked(path).redrawn for path in shards]))
+                _assemble(model, shards, target, {**card, "key": key, **again}, overwrite)
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
@@ -100,6 +101,8 @@ def _key(model: Model, card: dict[str, Any], steering: Steering | None, rule: Sa
     digest.update(model.vocabulary.fingerprint.encode())
     if steering is not None:
         digest.update(steering.delta.tobytes())
+    if rule.rules is not None:
+        digest.update(rule.rules.fingerprint.encode())
     for name, value in sorted(model.network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
     return digest.hexdigest()[:16]
@@ -113,7 +116,7 @@ def _packed(rolled: Rolled) -> bytes:
 
 def _unpacked(path: Path) -> Rolled:
     with np.load(path, allow_pickle=False) as content:
-        return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__})
+        return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__ if name in content})
 
 
 def _assemble(model: Model, shards: list[Path], target: Path, card: dict[str, Any], overwrite: bool) -> None:
