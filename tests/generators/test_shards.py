@@ -11,8 +11,9 @@ import pytest
 from adapcla.errors import ExistsError, InputError
 from adapcla.generators import Generator, shards
 from adapcla.generators.model import Model
-from adapcla.generators.sampling import BLOCK
+from adapcla.generators.sampling import BLOCK, SampleRule
 from adapcla.generators.shards import assemble, shards_beside, stream_sample, write_share
+from adapcla.metrics.rules import Rules
 from adapcla.records import Cohort
 from adapcla.training.processes import Processes
 
@@ -116,6 +117,16 @@ def test_shards_of_another_sample_are_not_mixed_in(
         write_sample(plain.model, 2 * BLOCK, 5, tmp_path / "s")
     made = write_sample(plain.model, BLOCK, 6, tmp_path / "s", resume=True)
     assert made.fingerprint == plain.sample(BLOCK, seed=6).fingerprint
+
+
+def test_patients_drawn_again_are_the_same_on_disk_and_counted(plain: Generator, tmp_path: Path) -> None:
+    codes = np.sort(np.argsort(-plain.model.prevalence.share)[:3])
+    rules = Rules(plain.model.vocabulary, {"sex": {"female": codes}}, np.zeros((0, 2), dtype=np.int64))
+    card = stream_sample(plain.model, BLOCK + 30, 5, tmp_path / "s", rule=SampleRule(rules=rules))
+    memory = plain.sample(BLOCK + 30, seed=5, rules=rules)
+    assert Cohort.open(tmp_path / "s").fingerprint == memory.fingerprint
+    assert card["rules"] == memory.card["rules"]
+    assert card["rules"]["drawn again"] > 0
 
 
 # ---- independent jobs -------------------------------------------------------------------------------------

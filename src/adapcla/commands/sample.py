@@ -57,14 +57,19 @@ def sample(
         str | None, typer.Option("--shard", help="I/N: write the I-th of N shares beside OUT, for --assemble.")
     ] = None,
     assembled: Annotated[bool, typer.Option("--assemble", help="Make OUT of the shares of all --shard jobs.")] = False,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", help="Training cohort; who breaks a rule that nobody there breaks is drawn again."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a sample that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.generators.generator import load
-    from adapcla.generators.sampling import SampleRule
+    from adapcla.generators.sampling import SampleRule, rules_for
     from adapcla.generators.shards import assemble, stream_sample
+    from adapcla.records import Cohort
     from adapcla.records.condition import Condition
 
     part = _part(shard, assembled, resume, overwrite)
@@ -78,7 +83,8 @@ def sample(
     condition = None
     if having or without or visits or at != "any" or (within is not None and histories is None):
         condition = Condition.of(having or (), without or (), attributes, visits, at, within)
-    rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, () if condition else attributes)
+    kept = None if rules is None else rules_for(generator.model, Cohort.open(rules))
+    rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, () if condition else attributes, kept)
     if patients is None and histories is None:
         raise UsageError("expected --patients N, or --continue HISTORIES")
     if (part is not None or assembled) and (condition is not None or histories is not None):
@@ -97,6 +103,9 @@ def sample(
             generator.model, patients or 0, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
         )
     result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
+    if "rules" in card:
+        result["rules"] = card["rules"]
+        say(f"{card['rules']['drawn again']:,} patients broke a rule and were drawn again")
     result |= {name: card[name] for name in ("condition", "effort") if name in card}
     if steering is not None and condition is None and histories is None:
         result |= _steered(out, steering)

@@ -6,8 +6,8 @@ number of patients, another batch size, another process. That makes the patients
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,8 @@ BLOCK = 1024
 #: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
 #: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
 _ATTEMPTS, _STREAMS = 60, 20
+#: Times that a patient who breaks a rule is drawn again.
+REDRAWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,32 +39,34 @@ class Rolled:
     lengths: NDArray[np.int64]
     gaps: NDArray[np.int64]
     attributes: NDArray[np.int64]
+    #: How often each patient was drawn again because of a rule; negative where the last draw breaks one, too.
+    redrawn: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        if self.redrawn is None:
+            object.__setattr__(self, "redrawn", np.zeros(len(self.lengths), dtype=np.int64))
 
     def first(self, n: int) -> Rolled:
         """The first n patients."""
-        visits = int(self.lengths[:n].sum())
-        entries = int(self.visit_sizes[:visits].sum())
-        return Rolled(
-            self.codes[:entries], self.visit_sizes[:visits], self.lengths[:n], self.gaps[:visits], self.attributes[:n]
-        )
+        return self if n >= len(self.lengths) else self.of_patients(np.arange(n))
 
-    def of_patients(self, rows: NDArray[np.int64]) -> Rolled:
-        """Some of the patients, in this order.
+    def of_patients(self, chosen: NDArray[np.int64]) -> Rolled:
+        """The patients at these positions, in that order.
 
         >>> none = np.zeros((2, 0), dtype=np.int64)
         >>> two = Rolled(np.arange(3, dtype=np.int32), np.array([1, 2]), np.array([1, 1]), np.array([0, 0]), none)
         >>> two.of_patients(np.array([1])).codes.tolist()
         [1, 2]
         """
-        first = starts_of(self.lengths)
-        visits = ranges(first[rows], first[rows + 1])
-        entries = starts_of(self.visit_sizes)
+        first, entry = starts_of(self.lengths), starts_of(self.visit_sizes)
+        visits = ranges(first[chosen], first[chosen + 1])
         return Rolled(
-            self.codes[ranges(entries[visits], entries[visits + 1])],
+            self.codes[ranges(entry[visits], entry[visits + 1])],
             self.visit_sizes[visits],
-            self.lengths[rows],
+            self.lengths[chosen],
             self.gaps[visits],
-            self.attributes[rows],
+            self.attributes[chosen],
+            self.redrawn[chosen],
         )
 
     def followed_by(self, later: Rolled) -> Rolled:
@@ -212,12 +216,46 @@ def blocks(
     max_visits: int,
     min_codes: int,
     first: int = 0,
+    broken: Callable[[Rolled], NDArray[np.bool_]] | None = None,
 ) -> Iterator[Rolled]:
-    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block."""
-    key = stream_key(seed, "patients")
+    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block.
+
+    Patients that are `broken` are drawn again, with the same attributes.
+    """
+
+    def drawn(patients: NDArray[np.int64], attributes: NDArray[np.int64], key: int) -> Rolled:
+        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        return roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+
     for low in range(first, n, BLOCK):
         patients = np.arange(low, low + BLOCK)
         attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
-        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
-        whole = roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+        whole = drawn(patients, attributes, stream_key(seed, "patients"))
+        if broken is not None:
+            whole = _mended(whole, broken, drawn, patients, seed)
         yield whole.first(min(BLOCK, n - low))
+
+
+def _mended(
+    whole: Rolled,
+    broken: Callable[[Rolled], NDArray[np.bool_]],
+    drawn: Callable[[NDArray[np.int64], NDArray[np.int64], int], Rolled],
+    patients: NDArray[np.int64],
+    seed: int,
+) -> Rolled:
+    """A block in which broken patients are drawn again until they are not, or too often.
+
+    Who is broken in a whole block does not depend on how many patients are wanted, so that patients who are drawn
+    again together always are.
+    """
+    for attempt in range(1, REDRAWS + 1):
+        who = np.flatnonzero(broken(whole))
+        if not len(who):
+            return whole
+        again = drawn(patients[who], whole.attributes[who], stream_key(seed, "patients again", attempt))
+        again.redrawn[:] = attempt
+        order = np.arange(len(whole.lengths))
+        order[who] = len(whole.lengths) + np.arange(len(who))
+        whole = joined([whole, again]).of_patients(order)
+    whole.redrawn[broken(whole)] *= -1
+    return whole

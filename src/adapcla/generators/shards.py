@@ -23,7 +23,7 @@ from adapcla.console import meter
 from adapcla.errors import InputError
 from adapcla.generators.model import Model
 from adapcla.generators.rollout import BLOCK, Rolled, joined
-from adapcla.generators.sampling import SampleRule, cohort_of, sample_card, stream
+from adapcla.generators.sampling import SampleRule, cohort_of, redrawn_card, sample_card, stream
 from adapcla.records import store
 from adapcla.scaffold import Steering
 from adapcla.training.processes import Processes, processes
@@ -63,7 +63,7 @@ def stream_sample(
             _shards(model, n, seed, steering, rule, unfinished / key, group)
             group.wait()
             if group.main:
-                _assemble(model, _complete(unfinished / key, n), target, {**card, "key": key}, overwrite)
+                _assemble(model, _complete(unfinished / key, n), target, {**card, "key": key}, overwrite, rule)
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
@@ -108,7 +108,7 @@ def assemble(
     beside = shards_beside(target)
     shards = _complete(beside / key, n)
     with files.folder_lock(beside / key):
-        _assemble(model, shards, target, {**card, "key": key}, overwrite)
+        _assemble(model, shards, target, {**card, "key": key}, overwrite, rule)
         shutil.rmtree(beside / key)
     if not any(beside.iterdir()):
         beside.rmdir()
@@ -188,6 +188,8 @@ def _key(model: Model, card: dict[str, Any], steering: Steering | None, rule: Sa
     digest.update(model.vocabulary.fingerprint.encode())
     if steering is not None:
         digest.update(steering.delta.tobytes())
+    if rule.rules is not None:
+        digest.update(rule.rules.fingerprint.encode())
     for name, value in sorted(model.network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
     return digest.hexdigest()[:16]
@@ -209,8 +211,12 @@ def _unpacked(path: Path) -> Rolled:
         ) from None
 
 
-def _assemble(model: Model, shards: list[Path], target: Path, card: dict[str, Any], overwrite: bool) -> None:
+def _assemble(
+    model: Model, shards: list[Path], target: Path, card: dict[str, Any], overwrite: bool, rule: SampleRule
+) -> None:
     """One cohort folder from the shards, an array at a time, a shard at a time."""
+    if rule.rules is not None:
+        card = card | redrawn_card(rule, np.concatenate([_unpacked(path).redrawn for path in shards]))
     sizes: dict[str, int] = {}
     types: dict[str, np.dtype[Any]] = {}
     for piece in _pieces(model, shards):

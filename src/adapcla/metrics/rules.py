@@ -5,6 +5,7 @@ A rule is learned only where chance alone would not leave it unbroken, so that r
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,15 @@ class Rules:
             out[ATTRIBUTES[name]] += sum(len(codes) for codes in categories.values())
         out["before"] = len(self.before)
         return out
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all rules."""
+        digest = hashlib.sha256(self.vocabulary.fingerprint.encode() + self.before.tobytes())
+        for name, categories in sorted(self.never.items()):
+            for word, codes in sorted(categories.items()):
+                digest.update(f"{name}/{word}/{len(codes)}/".encode() + codes.tobytes())
+        return digest.hexdigest()
 
     def broken(self, cohort: Cohort) -> dict[str, Mask]:
         """For each kind of rule, which patients of a cohort break one; cohorts are on the vocabulary of the rules."""
