@@ -4,8 +4,9 @@ import csv
 import io
 
 from adapcla.metrics import Reference
+from adapcla.report.layouts import SCORE_TABLES
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import LONG, SCORE_TABLES, Line, Table, ablation_table, cell_of, score_table, shown
+from adapcla.report.tables import LONG, Line, Table, ablation_table, cell_of, score_table, shown
 from adapcla.tables import Cell
 
 TABLE = Table(
@@ -114,19 +115,3 @@ def test_the_ablation_table_needs_a_static_row(finished_run):
     study.about["fits"].append({**study.about["fits"][0], "row": "static-pcla"})
     names = [line.cells[0].text for line in ablation_table(study).lines]
     assert names[:3] == ["static-pcla", "adapcla-no-scaffold", "adapcla"]
-
-
-def test_scores_that_move_with_the_number_of_patients_are_shown_at_equal_numbers():
-    """The table in the paper's form alone is not, and the one after it is."""
-    from adapcla.metrics.table import metric_of
-
-    asked = {table.key: table.columns for table in SCORE_TABLES}
-    keys = list(asked)
-    assert keys[keys.index("tail-plausibility") + 1] == "tail-plausibility-same-size"
-    unmatched = [
-        (key, column.metric)
-        for key, columns in asked.items()
-        for column in columns
-        if metric_of(column.metric).sized and not column.stratum.startswith("matched") and key != "tail-plausibility"
-    ]
-    assert unmatched == []

@@ -64,7 +64,8 @@ def evaluate(
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import evaluate
-    from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
+    from adapcla.metrics.suites import PLAIN_SUITES, SUITES
+    from adapcla.metrics.table import metrics_of
     from adapcla.records import Cohort
     from adapcla.sources.prior import read_prevalence
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
-from adapcla.metrics.table import PLAIN_SUITES
+from adapcla.metrics.suites import PLAIN_SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
