@@ -22,8 +22,8 @@ mkdir -p "$folder"
   echo
   echo "Made by \`adapcla run experiments/$name.toml --out runs\` and \`results/keep.sh runs/$name\`; columns are explained in"
   echo "[metrics](../../docs/metrics.md), rows in [methods](../../docs/methods.md), minutes stand in [results](../README.md)."
-  for table in tail-knowledge verdicts tail-swap tail-information tail-plausibility tail-plausibility-same-size \
-    tail-plausibility-heldout tail-pairs-heldout fidelity utility reliability privacy gate control \
+  for table in tail-glance tail-knowledge verdicts power grid tail-swap tail-information tail-plausibility \
+    tail-plausibility-same-size tail-plausibility-heldout tail-pairs-heldout fidelity utility reliability privacy gate control \
     analysis-next_visit analysis-probe_separation cost data-card environment; do
     if [ -f "$run/tables/$table.md" ]; then
       printf '\n## %s\n\n' "$table"

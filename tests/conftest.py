@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,55 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (base / "finished-run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return Plan(spec, base / "finished").run().parent
+
+
+def write_hospital_table(path: Path, patients: int = 560, tripwires: int = 12) -> Path:
+    """A table as a hospital might keep it: made-up patients under ids and dates that are found again if they leak."""
+    import datetime
+
+    from adapcla.sources.planted import simulate
+
+    world = simulate(patients, 80, seed=1, tripwires=tripwires)
+    assert world.days is not None
+    lines = ["patient_id,date,code"]
+    for visit in range(world.n_visits):
+        patient = int(world.patient_of_visit[visit])
+        day = datetime.date(1931, 1, 1) + datetime.timedelta(days=17 * (patient % 200) + int(world.days[visit]))
+        codes = [world.vocabulary.codes[code].code for code in world.codes_of(visit)]
+        lines += [f"MRN7{patient:05d},{day.isoformat()},{code}" for code in codes]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+#: Settings with which a release takes seconds.
+TINY_RELEASE: dict[str, Any] = {
+    "fit.settings": {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64},
+    "evaluate.suites": ("tail", "fidelity", "privacy"),
+    "evaluate.quick": True,
+}
+
+
+@pytest.fixture(scope="session")
+def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The plan of a finished release of a hospital's table, tiny and quick; made once for all workers."""
+    import fcntl
+
+    from adapcla.experiment.release import ReleasePlan
+    from adapcla.experiment.synthesis import specification
+
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (base / "finished-release.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        table = base / "hospital.csv"
+        if not table.exists():
+            write_hospital_table(table)
+        spec = specification(
+            "table", str(table), options={"system": "PLANTED"}, formats=("csv", "meds", "fhir"), changes=TINY_RELEASE
+        )
+        plan = ReleasePlan(spec, base / "release")
+        plan.run()
+        return plan
 
 
 @pytest.fixture

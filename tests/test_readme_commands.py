@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import write_hospital_table
 from tests.sources.fixtures import mimic4, write_csv
 
 from adapcla import load
@@ -30,6 +31,7 @@ SMALLER = {
     "simulate": "--patients 400 --codes 60",
     "train": _TINY,
     "sample": "--patients 150",
+    "synthesize": '--method marginal --set evaluate.quick=true --set \'evaluate.suites=["tail","privacy"]\'',
     "evaluate": "--quick",
     "run": """
         --set data.source=cohort --set data.path={here}/cohort --set split.control=0.1 --set targets={{}}
@@ -82,7 +84,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path) -> P
 
 
 def test_nobody_who_is_kept_out_is_trained_on(here: Path, repository: Path, monkeypatch: pytest.MonkeyPatch):
-    chain = [words for words in commands(repository / "README.md") if words[0] != "import"]
+    chain = [words for words in commands(repository / "README.md") if words[0] not in ("import", "synthesize")]
     assert [words[0] for words in chain][:6] == ["simulate", "describe", "split", "train", "sample", "evaluate"]
     control = float(chain[2][chain[2].index("--control") + 1])
     for number, words in enumerate(chain):
@@ -127,3 +129,16 @@ def test_patients_of_ones_own_take_the_place_of_the_first_line(
         shutil.rmtree(here / "cohort", ignore_errors=True)
         assert exit_code(monkeypatch, words, here) == 0
         assert Cohort.open(here / "cohort").origin.kind == "real"
+
+
+def test_the_first_commands_make_a_release_or_say_what_is_missing(
+    here: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A table of 560 patients becomes a folder; the handful of another hospital is too few, and that is said."""
+    mimic4(here / "path" / "to" / "mimic-iv")
+    write_hospital_table(here / "visits.csv")
+    of_table, of_hospital = [words for words in commands(repository / "README.md") if words[0] == "synthesize"]
+    assert exit_code(monkeypatch, of_table, here) == 0
+    assert (here / "release" / "report.html").is_file() and (here / "release" / "csv" / "visits.csv").is_file()
+    assert exit_code(monkeypatch, [*of_hospital, "--out", "other"], here) == 3
+    assert "too few for a release" in capsys.readouterr().err

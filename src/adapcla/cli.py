@@ -18,6 +18,7 @@ from adapcla.version import __version__
 
 #: The verbs in the order in which `--help` shows them; each is a module of `adapcla.commands`.
 VERBS = (
+    "synthesize",
     "run",
     "report",
     "simulate",
@@ -30,6 +31,7 @@ VERBS = (
     "train",
     "sample",
     "evaluate",
+    "judge",
     "doctor",
 )
 

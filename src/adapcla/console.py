@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 
 class Meter(Protocol):
@@ -33,6 +33,48 @@ class _PlainMeter:
         elapsed = now - self.started
         left = elapsed / self.done * (self.total - self.done) if self.done else 0.0
         say(f"{self.title} {self.done}/{self.total} {note} [{elapsed:.0f}s, {left:.0f}s left]")
+
+
+class Whole:
+    """One bar over several steps of work; what a step's own meter counts moves it on inside the step."""
+
+    def __init__(self, title: str, show: Callable[[float, float, str], None]) -> None:
+        self.title, self._show = title, show
+        self.started = self.spoke = time.monotonic()
+        self.what, self.left, self._expected, self._before = "", 0.0, 1.0, 0.0
+        self._begun, self._share = self.started, 0.0
+
+    def begin(self, what: str, expected: float, rest: float) -> None:
+        """Begin a step of about `expected` seconds, with `rest` seconds of others to follow."""
+        self._before = time.monotonic() - self.started
+        self._begun, self._share = time.monotonic(), 0.0
+        self.what, self._expected, self.left = what, max(expected, 0.1), rest
+        self.moved(0.0)
+
+    def moved(self, share: float, note: str = "") -> None:
+        """Show that this share of the step is done; it never goes back."""
+        self._share = max(self._share, min(share, 1.0))
+        taken = time.monotonic() - self._begun
+        # The first moments of a step say little about its length: there the estimate counts.
+        length = max(self._expected, taken) if self._share < 0.05 else taken / self._share
+        left = max(length - taken, 0.0) + self.left
+        done = self._before + taken
+        self._show(done / (done + left) if done + left else 0.0, left, f"{self.what} {note}".strip())
+
+
+#: The bar over everything, where there is one.
+_WHOLE: list[Whole] = []
+
+
+class _InsideMeter:
+    """A meter whose bar is the one over everything."""
+
+    def __init__(self, whole: Whole, total: int) -> None:
+        self.whole, self.total, self.done = whole, max(total, 1), 0
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        self.done += n
+        self.whole.moved(self.done / self.total, note)
 
 
 class _SilentMeter:
@@ -66,6 +108,9 @@ def say(text: str) -> None:
 @contextmanager
 def meter(title: str, total: int) -> Iterator[Meter]:
     """A progress bar with time left on a terminal, sparse log lines elsewhere, nothing when quiet."""
+    if _WHOLE:
+        yield _InsideMeter(_WHOLE[-1], total)
+        return
     if quiet():
         yield _SilentMeter()
         return
@@ -84,3 +129,49 @@ def meter(title: str, total: int) -> Iterator[Meter]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=False) as bar:
         yield _BarMeter(bar, bar.add_task(title, total=total, note=""))
+
+
+@contextmanager
+def one_bar(title: str) -> Iterator[Whole]:
+    """One bar with the time left for the whole, inside which every other meter only moves this one."""
+    if quiet():
+        whole = Whole(title, lambda share, left, note: None)
+        show = None
+    elif sys.stderr.isatty():
+        show, whole = _bar_of_all(title)
+    else:
+        show, whole = None, Whole(title, lambda share, left, note: _line_of_all(whole, share, left, note))
+    _WHOLE.append(whole)
+    try:
+        if show is None:
+            yield whole
+        else:
+            with show:
+                yield whole
+    finally:
+        _WHOLE.remove(whole)
+
+
+def _line_of_all(whole: Whole, share: float, left: float, note: str) -> None:
+    """A log line of the whole: at most one every ten seconds, and one for each step."""
+    now = time.monotonic()
+    if now - whole.spoke >= 10 or note == whole.what:
+        whole.spoke = now
+        say(f"{whole.title} {share:4.0%} {note} [{now - whole.started:.0f}s, about {left:.0f}s left]")
+
+
+def _bar_of_all(title: str) -> tuple[AbstractContextManager[Any], Whole]:
+    """A bar on the terminal and what moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    left_column = TextColumn("{task.fields[left]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), left_column)
+    bar = Progress(*columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), redirect_stderr=True)
+    task = bar.add_task(title, total=1.0, note="", left="")
+
+    def show(share: float, left: float, note: str) -> None:
+        minutes, seconds = divmod(round(left), 60)
+        bar.update(task, completed=share, note=note, left=f"about {minutes}:{seconds:02d} left")
+
+    return bar, Whole(title, show)

@@ -11,6 +11,7 @@ from adapcla.experiment.folder import stamp
 from adapcla.experiment.plan import Plan
 from adapcla.experiment.spec import spec_from
 from adapcla.files import read_json
+from adapcla.metrics.references import LawReference
 from adapcla.sources.planted import simulate
 
 SMALL = {
@@ -39,7 +40,9 @@ def test_running_twice_does_nothing_and_one_changed_setting_redoes_what_depends_
     Plan(spec_from(SMALL, {"evaluate.seed": 2}), tmp_path).run()
     after = stamps(root)
     changed = {name for name in before if after[name] != before[name]}
-    assert changed == {"stage.json", "adapcla/seed1/scores/seed1/stage.json", "marginal/seed1/scores/seed1/stage.json"}
+    rows = {f"{row}/seed1/scores/seed1/stage.json" for row in ("adapcla", "marginal")}
+    law = {f"references/{reference.value}/stage.json" for reference in LawReference}
+    assert changed == {"stage.json", *rows, *law}
 
 
 def test_a_title_changes_the_page_and_nothing_else(tmp_path):
@@ -53,7 +56,8 @@ def test_a_title_changes_the_page_and_nothing_else(tmp_path):
 
 def test_the_steps_come_in_order_with_what_they_need():
     steps = Plan(spec_from(SMALL), "nowhere").steps
-    assert [step.stage for step in steps] == ["prepare", *["train", "sample", "evaluate"] * 2]
+    of_law = ["evaluate"] * len(LawReference)
+    assert [step.stage for step in steps] == ["prepare", *of_law, *["train", "sample", "evaluate"] * 2]
     assert not any(step.done for step in steps) and all(step.seconds > 0 for step in steps)
 
 

@@ -8,6 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from adapcla.commands.options import AsJson, Out, Overwrite, emit, listed
+from adapcla.commands.reading import (
+    Attributes,
+    Codes,
+    Date,
+    Day,
+    Domains,
+    Icd,
+    Labels,
+    Level,
+    MaxVisits,
+    Patient,
+    Separator,
+    System,
+    Visit,
+)
 from adapcla.console import say
 
 
@@ -20,31 +35,19 @@ def import_(
     source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table or halo.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
     out: Out,
-    patient: Annotated[str | None, typer.Option("--patient", help="Column of patient ids (table).")] = None,
-    visit: Annotated[str | None, typer.Option("--visit", help="Column of visit ids (table).")] = None,
-    codes: Annotated[
-        str | None, typer.Option("--codes", help="Column of codes, or several with commas or * (table).")
-    ] = None,
-    date: Annotated[str | None, typer.Option("--date", help="Column of visit dates (table).")] = None,
-    day: Annotated[str | None, typer.Option("--day", help="Column of days since the first visit (table).")] = None,
-    separator: Annotated[
-        str | None, typer.Option("--separator", help="What separates codes in a cell (table).")
-    ] = None,
-    domains: Annotated[str, typer.Option("--domains", help="Kinds of code: dx, px, rx, with commas.")] = "dx",
-    level: Annotated[str, typer.Option("--level", help="Level of codes: full, category or ccs.")] = "full",
-    icd: Annotated[str, typer.Option("--icd", help="ICD revisions: apart, map9 or map10.")] = "apart",
-    attributes: Annotated[
-        str, typer.Option("--attributes", help="Columns that become static attributes, with commas (table).")
-    ] = "",
-    labels: Annotated[
-        str | None, typer.Option("--labels", help="phenotypes, auto, or a CSV with columns code and label.")
-    ] = None,
-    system: Annotated[
-        str, typer.Option("--system", help="Name of the code system, where the data does not say it.")
-    ] = "",
-    max_visits: Annotated[
-        int | None, typer.Option("--max-visits", help="Keep at most the first N visits of a patient.")
-    ] = None,
+    patient: Patient = None,
+    visit: Visit = None,
+    codes: Codes = None,
+    date: Date = None,
+    day: Day = None,
+    separator: Separator = None,
+    domains: Domains = "dx",
+    level: Level = "full",
+    icd: Icd = "apart",
+    attributes: Attributes = "",
+    labels: Labels = None,
+    system: System = "",
+    max_visits: MaxVisits = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

@@ -12,6 +12,7 @@ from adapcla.commands.options import AsJson, Quick, assignments, emit, listed, p
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
+    from adapcla.experiment.driver import Driver
     from adapcla.experiment.plan import Plan
     from adapcla.experiment.spec import Spec
 
@@ -56,6 +57,11 @@ def run(
         bool, typer.Option("--resume", help="Keep finished steps with the same settings; this is the default.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
+    decide: Annotated[
+        bool,
+        typer.Option("--decide", help="Add fits until every claim of [decide] is decided, or --minutes are spent."),
+    ] = False,
+    minutes: Annotated[float, typer.Option("--minutes", min=0, help="With --decide: time for all of it.")] = 60,
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""
@@ -77,13 +83,19 @@ def run(
         **{f"external.{name}": path for name, path in pairs(external or [], "--external", "NAME=PATH")},
     }
     given = {name: value for name, value in changes.items() if value is not None}
-    plan = Plan(specification(experiment, cohort, {**given, **assignments(setting or [])}), out)
+    asked = specification(experiment, cohort, {**given, **assignments(setting or [])})
+    plan = Plan(asked, out)
     if dry_run:
         _show(plan, as_json)
         return
     if overwrite:
         plan.forget()
-    page = plan.run()
+    if decide:
+        from adapcla.experiment.decide import run_until_decided
+
+        plan, page = run_until_decided(asked, out, minutes)
+    else:
+        page = plan.run()
     if as_json:
         failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
         about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}
@@ -109,6 +121,11 @@ def specification(experiment: str, cohort: Path | None, changes: dict[str, Any])
 
 def _show(plan: Plan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
+    show_steps(plan, as_json, f"then the page: {plan.folder.report}")
+
+
+def show_steps(plan: Driver, as_json: bool, end: str) -> None:
+    """Print the steps of any plan with their state and rough time, and what comes in the end."""
     from adapcla.experiment.estimate import clock
 
     timed = list(zip(plan.steps, plan.expected(), strict=True))
@@ -121,4 +138,4 @@ def _show(plan: Plan, as_json: bool) -> None:
         typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
     if plan.spec.data.source != "planted" and not plan.steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
-    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; then the page: {plan.folder.report}")
+    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; {end}")

@@ -37,7 +37,7 @@ def train(
     shareable: Annotated[
         bool, typer.Option("--shareable", help=f"No small counts, no code of < {SMALLEST_COUNT} patients.")
     ] = False,
-    min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code.")] = 0,
+    min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code; others roll up.")] = 0,
     dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dp: total ε; 8 if left out.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="With --dp: δ; 1/(10 patients) if left out.")] = None,
@@ -48,8 +48,12 @@ def train(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a method to the train part and validate it on the valid part; test and control patients are never read."""
+    """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
+
+    Rate, passes, batches and size that are not given follow from the numbers of patients, visits and codes.
+    """
     from adapcla.generators.methods import generator_for
+    from adapcla.generators.recommended import with_recommended
     from adapcla.generators.run_folder import outcome, train_run
     from adapcla.records.parts import parts_at
 
@@ -60,15 +64,29 @@ def train(
         given = {name: value for name, value in options.items() if value is not None}
         changes["privacy"] = {**(changes.get("privacy") or {}), **given}
     _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
-    generator = generator_for(method, **changes)
+    # What is wrong with the options is said before any patient is read.
+    generator_for(method, **changes)
     parts = parts_at(cohort, split_seed, control)
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
-        keep = fit_on.patient_counts >= support
-        fit_on, watch = fit_on.keep_codes(keep), watch.keep_codes(keep)
-        say(f"{int((~keep).sum())} codes held by fewer than {support} training patients are left out")
+        from adapcla.records.rollup import roll_up
+
+        rolled = roll_up(fit_on, support)
+        codes = rolled.facts(fit_on)["codes"]
+        fit_on, watch = rolled.applied(fit_on), rolled.applied(watch)
+        say(
+            f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
+            f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
+        )
+    if not dp:
+        # Private training has its own budget: the rule would look at numbers that ε does not cover.
+        changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
+    generator = generator_for(method, **changes)
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    if fitted.model_ is None:
+        # Another machine, whose first process holds the run that was complete already, says what there is to say.
+        return
     facts = fitted.model.facts if fitted.outcome_ is None else outcome(fitted)
     spent = facts.get("privacy")
     if spent is not None:

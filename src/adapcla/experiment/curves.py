@@ -1,4 +1,4 @@
-"""Curves behind the scores: reliability diagrams, the ROC of the strongest attack, scores by label; aggregates only."""
+"""What scores do not hold: reliability diagrams, the strongest attack, scores by label, giveaways; aggregates only."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
         out["labels"] = _labels(comparison)
     if "privacy" in suites:
         out["roc"] = _roc(comparison)
+    if "discriminator" in suites:
+        out["gave_away"] = _gave_away(comparison)
     return out
 
 
@@ -60,6 +62,14 @@ def _roc(comparison: Comparison) -> dict[str, Any]:
     name, score = strongest_attack(attacked, "all")
     alarms, caught = roc(*attacked.split(name, "all"))
     return {"attack": name, "auc": score.value, "alarms": _plain(alarms), "caught": _plain(caught)}
+
+
+def _gave_away(comparison: Comparison) -> list[dict[str, Any]]:
+    """What tells written from real patients, column by column; means over patients, rounded."""
+    from adapcla.metrics.discriminator import gave_away
+
+    rows = gave_away(comparison)
+    return [{key: value if isinstance(value, str) else round(value, 4) for key, value in row.items()} for row in rows]
 
 
 def roc(members: NDArray[np.float64], controls: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

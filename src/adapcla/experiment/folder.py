@@ -33,6 +33,14 @@ class RunFolder:
         """Train, validation, test and control patients."""
         return self.root / "data"
 
+    def split(self, seed: int) -> Path:
+        """The same parts by another split, where each fit seed has its own."""
+        return self.root / "splits" / f"seed{seed}"
+
+    def tuning(self, row: str, cell: str) -> Path:
+        """A short fit of a row with one cell of the grid."""
+        return self.root / "tuning" / row / cell
+
     def target(self, name: str) -> Path:
         """The patients of a population that rows are steered towards."""
         return self.root / "targets" / name

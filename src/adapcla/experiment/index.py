@@ -8,7 +8,7 @@ from typing import Any
 
 from adapcla.experiment.folder import RunFolder
 from adapcla.experiment.references import judged_references
-from adapcla.experiment.rows import Row
+from adapcla.experiment.rows import Row, modes_of
 from adapcla.experiment.spec import Spec
 from adapcla.files import FORMAT_VERSION
 from adapcla.generators.bundle import environment
@@ -35,7 +35,7 @@ def study_index(
                 {"target": name, "mode": mode, "cohort": below(steered / "sample"), "scores": below(steered / "scores")}
                 for name, target in spec.targets.items()
                 if row in target.methods
-                for mode in target.modes
+                for mode in modes_of(method, target)
                 for steered in [folder.steered(row, seed, name, mode)]
             ]
             fit = {"row": row, "method": method, "seed": seed, "place": below(folder.fit(row, seed))}

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.errors import AdapclaError, InputError, InterruptedRun, UsageError
+from adapcla.errors import InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.analyses import Subject, remove_unasked
-from adapcla.experiment.estimate import (
-    Sizes,
-    Timed,
-    as_seen,
-    evaluation_seconds,
-    sampling_seconds,
-    sizes_of,
-    training_seconds,
-)
-from adapcla.experiment.folder import STAMP, STUDY, RunFolder, is_done, making, stamp
+from adapcla.experiment.driver import Driver
+from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
+from adapcla.experiment.folder import STUDY, RunFolder, is_done, making, stamp
 from adapcla.experiment.index import study_index
 from adapcla.experiment.references import judged_references, reference_cohort
-from adapcla.experiment.rows import checked_row, checked_rows
-from adapcla.experiment.spec import EvaluateSpec, Spec, TargetSpec, key_of
+from adapcla.experiment.rows import checked_row, checked_rows, modes_of
+from adapcla.experiment.spec import EvaluateSpec, Spec, SplitSpec, TargetSpec, key_of
 from adapcla.experiment.step import Step
+from adapcla.experiment.tuning import Tuning
 from adapcla.generators.generator import Generator
 from adapcla.generators.methods import generator_for
 from adapcla.metrics.references import Beside
@@ -35,15 +29,20 @@ from adapcla.scaffold import Steering
 from adapcla.version import __version__
 
 
-class Plan:
-    """All steps of a specification in a folder."""
+class Plan(Driver):
+    """All steps of a comparison in a folder."""
 
     def __init__(self, spec: Spec, out: str | Path) -> None:
         self.spec = spec
         self.folder = RunFolder(Path(out) / spec.name)
-        self.rows = checked_rows(spec)
-        #: Row and fit seed → why the method failed, in this process.
-        self.failed: dict[tuple[str, int], str] = {}
+        #: The rows as asked for, and the choice of their rate and passes where there is a grid.
+        asked = checked_rows(spec)
+        grid = spec.fit.grid
+        self.tuning = None if grid is None else Tuning(grid, asked, self.folder, self.data_key, lambda: self.parts)
+        self.rows = asked if self.tuning is None else self.tuning.chosen()
+        #: What was decided after which number of fits, where fits are added until claims are decided.
+        self.looks: Sequence[dict[str, Any]] = ()
+        self.failed = {}
         self._check()
         self.steps = tuple(self._steps())
 
@@ -62,11 +61,24 @@ class Plan:
     @cached_property
     def data_key(self) -> str:
         """What the prepared cohort depends on."""
-        return stages.data_key(self.spec.data, self.spec.split)
+        return stages.data_key(self.spec.data, self._first_split)
+
+    @property
+    def _first_split(self) -> SplitSpec:
+        """The split of the first fit seed, which references, targets and figures have too."""
+        return self.split_of(self.spec.fit.seeds[0]) if self.spec.split.vary else self.spec.split
+
+    def split_of(self, seed: int) -> SplitSpec:
+        """The split of a fit seed."""
+        return self.spec.split.of_fit(seed, self.spec.fit.seeds[0])
+
+    def data_key_of(self, seed: int) -> str:
+        """What the cohort of a fit seed depends on."""
+        return stages.data_key(self.spec.data, self.split_of(seed)) if self.spec.split.vary else self.data_key
 
     def fit_key(self, row: str, seed: int) -> str:
         """What a fit depends on."""
-        return stages.fit_key(self.data_key, *self.rows[row], seed)
+        return stages.fit_key(self.data_key_of(seed), *self.rows[row], seed)
 
     def sample_key(self, row: str, seed: int, draw: int) -> str:
         """What a sample depends on."""
@@ -74,7 +86,7 @@ class Plan:
 
     def target_key(self, name: str) -> str:
         """What a target population depends on."""
-        return stages.data_key(self.spec.targets[name].data, self.spec.split)
+        return stages.data_key(self.spec.targets[name].data, self._first_split)
 
     def steered_key(self, row: str, seed: int, name: str, mode: str) -> str:
         """What a steered sample depends on."""
@@ -86,18 +98,28 @@ class Plan:
     @cached_property
     def parts(self) -> dict[str, Cohort]:
         """The prepared cohort."""
-        return stages.prepared(self.spec.data, self.spec.split, self.folder.data, self.data_key)
+        return stages.prepared(self.spec.data, self._first_split, self.folder.data, self.data_key)
+
+    def parts_of(self, seed: int) -> dict[str, Cohort]:
+        """The cohort as it is divided for a fit seed."""
+        if self.data_key_of(seed) == self.data_key:
+            return self.parts
+        split = self.split_of(seed)
+        return stages.prepared(self.spec.data, split, self.folder.split(split.seed), self.data_key_of(seed))
 
     def target_parts(self, name: str) -> dict[str, Cohort]:
         """A prepared target population."""
         target = self.spec.targets[name]
-        return stages.prepared(target.data, self.spec.split, self.folder.target(name), self.target_key(name))
+        return stages.prepared(target.data, self._first_split, self.folder.target(name), self.target_key(name))
 
     def generator(self, row: str, seed: int) -> Generator:
         """A fitted row."""
         method, settings = self.rows[row]
         results, key = self.folder.fit(row, seed), self.fit_key(row, seed)
-        return stages.trained(results, key, method, settings, seed, self.parts["train"], self.parts["valid"])
+        if self.tuning is not None:
+            self.tuning.reuse(row, key, results)
+        parts = self.parts_of(seed)
+        return stages.trained(results, key, method, settings, seed, parts["train"], parts["valid"])
 
     @property
     def n_patients(self) -> int:
@@ -108,6 +130,11 @@ class Plan:
     def _steps(self) -> Iterator[Step]:
         sizes = sizes_of(self.spec, stamp(self.folder.data))
         yield Step("prepare", self.spec.data.source, self.folder.data, self.data_key, 5.0, lambda: self.parts)
+        for seed in self.spec.fit.seeds:
+            key = self.data_key_of(seed)
+            if key != self.data_key:
+                split, work = self.split_of(seed).seed, partial(self.parts_of, seed)
+                yield Step("prepare", f"split {split}", self.folder.split(split), key, 5.0, work)
         for name in self.spec.targets:
             results, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, results, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
@@ -117,6 +144,7 @@ class Plan:
             results = self.folder.reference(reference)
             score = partial(self._score_reference, reference, judged, results, key)
             yield Step("evaluate", reference.value, results, key, seconds, score)
+        yield from () if self.tuning is None else self.tuning.steps(sizes)
         for row in self.rows:
             for seed in self.spec.fit.seeds:
                 yield from self._row_steps(row, seed, sizes)
@@ -179,7 +207,7 @@ class Plan:
             key,
             row,
             Cohort.open(self.folder.sample(row, seed, draw)),
-            self.parts,
+            self.parts_of(seed),
             self.spec.evaluate,
             generator=self.generator(row, seed),
             cache=self.folder.cache,
@@ -188,7 +216,7 @@ class Plan:
     def _target_steps(self, row: str, seed: int, name: str, target: TargetSpec, sizes: Sizes) -> Iterator[Step]:
         """Sample towards a target by each mode, and judge against the target's own patients."""
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
-        for mode in target.modes:
+        for mode in modes_of(self.rows[row][0], target):
             results = self.folder.steered(row, seed, name, mode) / "scores"
             key = stages.scores_key(self.steered_key(row, seed, name, mode), self._evaluated_of_steered, "target")
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)
@@ -271,43 +299,26 @@ class Plan:
             },
         )
 
-    def expected(self) -> list[float]:
-        """Rough seconds of each step, from what like steps took in this folder where some are done."""
-        return as_seen(
-            [
-                Timed(s.stage, s.kind or s.what, s.seconds, stamp(s.folder).get("seconds") if s.done else None)
-                for s in self.steps
-            ]
-        )
-
     # ---- doing it -------------------------------------------------------------------------------------------
     @property
     def report_key(self) -> str:
         """What the page depends on."""
-        words = [self.spec.title, self.spec.summary, self.spec.cohort]
+        words = [self.spec.title, self.spec.summary, self.spec.cohort, *self.looks]
         return key_of([step.key for step in self.steps], words, sorted(self.failed.items()), __version__)
 
     def run(self) -> Path:
         """Do every step that is not done yet and return the page; a second process is refused meanwhile."""
         with files.folder_lock(self.folder.root):
-            for number, step in enumerate(self.steps, 1):
-                if not step.done and step.fit not in self.failed:
-                    say(f"[{number}/{len(self.steps)}] {step.stage} {step.what}")
-                    self._do(step)
+            self.work()
             return self._page()
 
-    def _do(self, step: Step) -> None:
-        """Do a step; a method that fails is left out of the rest and named on the page, other faults end the run."""
-        try:
-            step.work()
-        except InterruptedRun:
-            raise
-        except AdapclaError as error:
-            # Wrong settings, unreadable data and full disks have other exit codes: they are not the method's fault.
-            if step.fit is None or error.exit_code != 1:
-                raise
-            self.failed[step.fit] = str(error).partition("\n")[0]
-            say(f"{step.what} failed: {self.failed[step.fit]}")
+    def work(self) -> None:
+        """Do every step that is not done yet; what the grid chooses comes before what depends on it."""
+        if self.tuning is not None:
+            self.carry_out(stages=("prepare", "tune"))
+            self.rows = self.tuning.chosen()
+            self.steps = tuple(self._steps())
+        self.carry_out()
 
     def _page(self) -> Path:
         """The page, written unless it is there already."""
@@ -319,15 +330,18 @@ class Plan:
 
         with making(self.folder.root, self.report_key):
             remove_unasked(self.folder.analysis, self.spec.analyse.parts)
-            files.write_json(self.folder.root / STUDY, study_index(self.spec, self.folder, self.rows, self.failed))
+            self.write_index()
             say("report")
             return write_page([Study.open(self.folder.root)], self.folder.report)
 
-    def forget(self) -> None:
-        """Take away the stamps, so that every step is done again; results stay until they are replaced."""
-        for path in self.folder.root.rglob(STAMP):
-            path.unlink()
-        shutil.rmtree(self.folder.cache, ignore_errors=True)
+    def write_index(self) -> None:
+        """Write what the page and the verdicts read first."""
+        index = study_index(self.spec, self.folder, self.rows, self.failed)
+        if self.tuning is not None:
+            index["tuning"] = self.tuning.table()
+        if self.looks:
+            index["looks"] = list(self.looks)
+        files.write_json(self.folder.root / STUDY, index)
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adapcla.errors import UsageError
-from adapcla.experiment.spec import Spec
+from adapcla.experiment.spec import Spec, TargetSpec
 from adapcla.generators.methods import METHODS, generator_for
 
 #: Row of the method table, and changed settings.
@@ -59,6 +59,16 @@ def checked_rows(spec: Spec) -> dict[str, Row]:
                 "to do: leave one out, or do not set for all rows what they differ in"
             )
     return rows
+
+
+def modes_of(method: str, target: TargetSpec) -> tuple[str, ...]:
+    """The ways in which a row is drawn for a target; one that cannot be steered stands there as it is.
+
+    >>> from adapcla.experiment.spec import DataSpec
+    >>> modes_of("synteg", TargetSpec(data=DataSpec())), modes_of("eva", TargetSpec(data=DataSpec(), modes=("paper",)))
+    (('none',), ('paper',))
+    """
+    return target.modes if "toward" in METHODS[method].supports else ("none",)
 
 
 def checked_row(method: str, settings: dict[str, Any]) -> Row:

@@ -12,17 +12,20 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
-from adapcla.metrics.table import PLAIN_SUITES
+from adapcla.metrics.suites import PLAIN_SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
 #: Names that folders of a run use themselves.
-RESERVED = ("data", "targets", "analysis", "references", "external", "tables", "figures", "cache")
+RESERVED = (
+    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning"
+)  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 
@@ -69,6 +72,17 @@ class SplitSpec(_Part):
         None,
         description="Divide only the training part of the split of this seed, so that its test part is never seen.",
     )
+    vary: bool | None = Field(
+        None, description="Divide the patients anew for each fit seed: the luck of one split is then in every interval."
+    )
+
+    def of_fit(self, seed: int, first: int) -> SplitSpec:
+        """The split of a fit seed: the first has this one, each other its own where splits vary.
+
+        >>> SplitSpec(seed=4, vary=True).of_fit(3, first=1).seed, SplitSpec(seed=4).of_fit(3, first=1).seed
+        (6, 4)
+        """
+        return self.model_copy(update={"seed": self.seed + seed - first if self.vary else self.seed, "vary": None})
 
 
 class VariantSpec(_Part):
@@ -78,6 +92,28 @@ class VariantSpec(_Part):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class GridSpec(_Part):
+    """The cells from which each row's own rate and passes are chosen by validation loss; the same for every row.
+
+    Each cell, and then each fit, goes through the whole cosine and keeps its last weights. With one number of passes
+    in the grid, all rows take the same number of steps.
+    """
+
+    learning_rates: tuple[float, ...] = Field((1e-3, 2e-3, 4e-3), min_length=1)
+    passes: tuple[float, ...] = Field(
+        (4.0, 8.0), min_length=1, description="Passes of a whole fit; a fit of two stages has half of them in each."
+    )
+    seed: int = Field(1, description="Fit seed of the cells.")
+    patients: int = Field(0, ge=0, description="Training patients that cells are trained on; 0: all.")
+
+    @field_validator("learning_rates", "passes")
+    @classmethod
+    def _positive(cls, numbers: tuple[float, ...]) -> tuple[float, ...]:
+        if any(number <= 0 for number in numbers) or len(set(numbers)) < len(numbers):
+            raise ValueError("expected numbers above 0, none of them twice")
+        return numbers
+
+
 class FitSpec(_Part):
     """What is trained."""
 
@@ -85,6 +121,17 @@ class FitSpec(_Part):
     seeds: tuple[int, ...] = (1,)
     settings: dict[str, Any] = Field(default_factory=dict, description="Changes for every row.")
     variants: dict[str, VariantSpec] = Field(default_factory=dict, description="Further rows, by name.")
+    grid: GridSpec | None = Field(None, description="Where each row's rate and passes are chosen from, if they are.")
+
+    @model_validator(mode="after")
+    def _chosen_once(self) -> FitSpec:
+        places = {"fit.settings": self.settings}
+        places |= {f"fit.variants.{name}.settings": variant.settings for name, variant in self.variants.items()}
+        for place, settings in places.items() if self.grid is not None else ():
+            for name in ("learning_rate", "passes", "last_weights"):
+                if name in settings:
+                    raise ValueError(f"{place}.{name}: fit.grid chooses it for every row; leave one of the two out")
+        return self
 
     @field_validator("variants")
     @classmethod
@@ -133,6 +180,16 @@ class TargetSpec(_Part):
     min_cell: int = Field(0, ge=0, description="Prevalences of fewer visits than this are not passed on.")
 
 
+class DecideSpec(_Part):
+    """What `adapcla run --decide` adds fits for."""
+
+    claims: tuple[tuple[str, str, str], ...] = Field(
+        (), description="Row, other row and metric of each claim; all that the rows speak to where empty."
+    )
+    most: int = Field(20, ge=4, description="Fit seeds at which the whole error is spent and no fit is added.")
+    step: int = Field(2, ge=1, description="Fit seeds that are added between two looks.")
+
+
 class AnalyseSpec(_Part):
     """Which analyses are made, of which row, and how far they go."""
 
@@ -159,6 +216,19 @@ class AnalyseSpec(_Part):
         return numbers
 
 
+class ReleaseSpec(_Part):
+    """A data set that may be shared: what it must keep, and the forms that it is written in."""
+
+    minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
+    min_patients: int = Field(SMALLEST_COUNT, ge=2, description="Fewest training patients of a code.")
+    rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
+    formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
+    birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
+    repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
+    anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
+    model: bool = Field(False, description="Write the model too, where attacks on it fail.")
+
+
 class Spec(_Part):
     """Everything that an experiment asks for."""
 
@@ -177,6 +247,14 @@ class Spec(_Part):
     evaluate: EvaluateSpec = EvaluateSpec()
     targets: dict[str, TargetSpec] = Field(default_factory=dict)
     analyse: AnalyseSpec = AnalyseSpec()
+    decide: DecideSpec = DecideSpec()
+    release: ReleaseSpec | None = Field(None, description="A data set to be shared, in place of a comparison.")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
+        """The fields; a comparison is written as it was before there were releases, so that its keys stay."""
+        content: dict[str, Any] = handler(self)
+        return {name: value for name, value in content.items() if name != "release" or value is not None}
 
     @field_validator("name")
     @classmethod

@@ -14,6 +14,7 @@ from adapcla.experiment.curves import curves_of
 from adapcla.experiment.folder import is_done, making
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
 from adapcla.generators.generator import Generator, load
+from adapcla.generators.membership import evidence as attacked
 from adapcla.generators.methods import generator_for
 from adapcla.generators.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generators.shards import stream_sample
@@ -184,6 +185,7 @@ def scored(
     target: Prevalence | None = None,
     generator: Generator | None = None,
     cache: Path | None = None,
+    attack_models: int = 0,
 ) -> Scores:
     """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
     if is_done(folder, key):
@@ -202,7 +204,7 @@ def scored(
             seed=spec.seed,
             quick=spec.quick,
             cache=cache,
-            evidence=_evidence(generator, parts, spec),
+            evidence=_evidence(generator, parts, spec, attack_models),
             observe=lambda comparison: kept.update(curves_of(comparison, spec.suites)),
         )
         scores.save(folder, overwrite=True)
@@ -210,7 +212,9 @@ def scored(
     return scores
 
 
-def _evidence(generator: Generator | None, parts: dict[str, Cohort], spec: EvaluateSpec) -> dict[str, Any]:
+def _evidence(
+    generator: Generator | None, parts: dict[str, Cohort], spec: EvaluateSpec, attack_models: int = 0
+) -> dict[str, Any]:
     """What only the model can say of real patients, as far as the suites ask; nothing where it has no likelihood."""
     if generator is None or not generator.model.traits.likelihood:
         return {}
@@ -219,6 +223,9 @@ def _evidence(generator: Generator | None, parts: dict[str, Cohort], spec: Evalu
         evidence |= tail_swap(generator.model, parts["train"], parts["test"], spec.seed)
     if "privacy" in spec.suites:
         evidence |= _likelihoods(generator, parts)
+        if attack_models:
+            control = parts.get("control", parts["test"])
+            evidence |= attacked(generator.model, parts["train"], control, attack_models, spec.seed)
     return evidence
 
 

@@ -25,6 +25,8 @@ class Step:
     kind: str = ""
     #: Row and fit seed that the step belongs to: where a method fails, the other rows go on.
     fit: tuple[str, int] | None = None
+    #: Whether the step is still wanted when its turn has come: what another step found may have made it needless.
+    wanted: Callable[[], bool] = field(default=lambda: True, repr=False)
 
     @property
     def done(self) -> bool:

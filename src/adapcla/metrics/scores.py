@@ -113,6 +113,18 @@ class Scores:
         """Metric key → value at the default tail cut; None where it could not be computed."""
         return {row.metric: row.value for row in self.rows if row.stratum == ALL}
 
+    def by_stratum(self, suite: str) -> dict[str, dict[str, Score]]:
+        """The scores of a suite by metric and stratum, as the gate reads them.
+
+        >>> Scores("demo", 1, (Row("a", "privacy", "up", "all", 0.5, None, None, 9, ""),)).by_stratum("privacy")
+        {'a': {'all': Score(value=0.5, n=9, low=None, high=None, reason='')}}
+        """
+        out: dict[str, dict[str, Score]] = {}
+        for row in self.rows:
+            if row.suite == suite:
+                out.setdefault(row.metric, {})[row.stratum] = Score(row.value, row.n, row.low, row.high, row.reason)
+        return out
+
     def normalised(self) -> dict[str, float | None]:
         """Metric key → normalised value, from the matched stratum where the plain one cannot be normalised."""
         out: dict[str, float | None] = {}

@@ -1,4 +1,4 @@
-"""Every metric and every suite: two tables, one row per key.
+"""Every metric in one table, one row per key.
 
 A row names the function that computes the metric; `partial` fixes what several rows share a function for. The order of
 the rows is the order of the scores.
@@ -7,12 +7,12 @@ the rows is the order of the scores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 
 from adapcla.errors import UsageError
 from adapcla.metrics.contract import Metric
 from adapcla.metrics.curves import accuracy, average_precision, f1, roc_area
+from adapcla.metrics.discriminator import discriminator_auc
 from adapcla.metrics.fidelity import (
     INFINITE,
     POSITIVE,
@@ -38,12 +38,15 @@ from adapcla.metrics.privacy.membership import auc, caught
 from adapcla.metrics.privacy.pairs_gap import tail_pair_seen_gap, unique_pair_gap
 from adapcla.metrics.privacy.singling_out import singling_out_excess
 from adapcla.metrics.privacy.strata import assessed
-from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
+from adapcla.metrics.rules import rule_breaks
 from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
+from adapcla.metrics.suites import SUITES
 from adapcla.metrics.tail_information import tail_information, tail_information_share
 from adapcla.metrics.tail_swap import swap_scores
+from adapcla.metrics.timing import gap_by_code, gap_distance
+from adapcla.metrics.trajectories import effect_correlation, effect_error, incidence_by_age, onset_curves
 from adapcla.metrics.utility import (
     balanced_judgements,
     masked_judgements,
@@ -52,39 +55,6 @@ from adapcla.metrics.utility import (
     next_visit_judgements,
 )
 
-
-@dataclass(frozen=True)
-class Suite:
-    """Metrics that answer one question, and the references that stand for the best and the worst answer."""
-
-    name: str
-    #: What one evaluation of 160,000 training patients takes, about.
-    seconds: float
-    ceiling: Reference = Reference.REAL_TEST
-    floor: Reference = Reference.MARGINAL
-    #: The references that are worth computing.
-    references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
-    #: Whether it compares with a prevalence that was asked for.
-    needs_target: bool = False
-
-
-#: A classifier trained on the test patients and judged on them says nothing: there the ceiling is the training patients
-#: themselves. Patients drawn with repeats would be fewer different ones, and teach less.
-_TRAINED = (Reference.REAL_TRAIN, Reference.MARGINAL)
-#: Every suite by name, in the order of the tables.
-SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite("tail", 20.0),
-        Suite("fidelity", 15.0),
-        Suite("control", 5.0, needs_target=True),
-        Suite("utility", 240.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
-        Suite("reliability", 60.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
-        Suite("privacy", 90.0, floor=Reference.TRAIN_COPY),  # In privacy the worst is the photocopier.
-    )
-}
-#: The suites that need no target.
-PLAIN_SUITES = tuple(name for name, suite in SUITES.items() if not suite.needs_target)
 _NATS, _SIGNED = (0.0, LOG2), (-1.0, 1.0)
 
 # A row is read as two lines, key and function above, what it means below; the formatter would make it ten.
@@ -223,6 +193,31 @@ METRICS: tuple[Metric, ...] = (
     Metric("codes_per_visit_w1", "fidelity", "down", partial(length_distance, "codes_per_visit"),
            "Wasserstein distance between codes per visit and those of training.",
            bounds=POSITIVE, unit="codes", sized=True),
+    # ---- course ----------------------------------------------------------------------------------------------
+    Metric("gap_w1", "course", "down", gap_distance,
+           "Wasserstein distance between the days from visit to visit and those of training.",
+           bounds=POSITIVE, unit="days", sized=True),
+    Metric("gap_by_code", "course", "down", gap_by_code,
+           "Mean absolute difference of the mean log gap after each code from that of training.",
+           bounds=POSITIVE, unit="nats", sized=True),
+    Metric("incidence_by_age", "course", "down", incidence_by_age,
+           "Mean absolute difference of new cases per visit at risk from training, over codes and age bands.",
+           sized=True),
+    Metric("onset_curves", "course", "down", onset_curves,
+           "Mean distance between the Kaplan–Meier curves of outcomes after index codes and those of training.",
+           sized=True),
+    Metric("effect_error", "course", "down", effect_error,
+           "Mean absolute difference of the log odds ratios of outcomes after index codes from those of training.",
+           bounds=POSITIVE, unit="nats", sized=True),
+    Metric("effect_corr", "course", "up", effect_correlation,
+           "Correlation of the log odds ratios of outcomes after index codes with those of training.",
+           bounds=_SIGNED, unit="r", sized=True),
+    Metric("rule_breaks", "course", "down", rule_breaks,
+           "Share of patients who break a rule that no training patient breaks."),
+    # ---- discriminator ---------------------------------------------------------------------------------------
+    Metric("discriminator_auc", "discriminator", "down", discriminator_auc,
+           "Area under the curve of gradient boosting that tells synthetic from test patients: ½ is a coin.",
+           unit="AUC", cost="slow", heldout=True),
     # ---- control ---------------------------------------------------------------------------------------------
     Metric("control_mae", "control", "down", partial(steering_scores, mean_gap, (0.0, 1.0)),
            "Mean absolute difference between requested and achieved prevalence."),
@@ -370,27 +365,6 @@ def metric_of(key: str) -> Metric:
     'tail'
     """
     return _BY_KEY[key]
-
-
-def ceiling_of(metric: Metric) -> Reference:
-    """The reference that stands for the best answer of a metric.
-
-    >>> ceiling_of(metric_of("tail_pair_seen")).label, ceiling_of(metric_of("tail_information")).label
-    ('real test', 'real train')
-    """
-    return Reference.REAL_TRAIN if metric.trained else SUITES[metric.suite].ceiling
-
-
-def references_of(metric: Metric) -> tuple[Reference, ...]:
-    """The references that are worth computing for a metric.
-
-    >>> [reference.label for reference in references_of(metric_of("tail_information"))]
-    ['real train', 'train copy', 'marginal']
-    """
-    suite = SUITES[metric.suite]
-    if not metric.trained or Reference.REAL_TRAIN in suite.references:
-        return suite.references
-    return (Reference.REAL_TRAIN, *(one for one in suite.references if one is not Reference.REAL_TEST))
 
 
 def metrics_of(suites: Iterable[str]) -> list[Metric]:

@@ -1,4 +1,4 @@
-"""The family tree of codes: chapter → category → code, read off the form of ICD-like codes."""
+"""The family tree of codes: chapter → section → category → code, read off the form of codes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import icd
-from adapcla.records.vocabulary import Vocabulary
+from adapcla.records.vocabulary import Code, Vocabulary
 
+#: The lengths of the beginnings of a code that are its ancestors, nearest first, in systems where that is the tree.
+_BEGINNINGS = {"PLANTED": (3, 2, 1), "ATC": (5, 4, 3, 1), "ICD9PROC": (2,), "ICD10PCS": (3,)}
 #: Share of codes that must look alike before a prefix is taken for a family.
 _ENOUGH = 0.9
 
@@ -68,4 +70,42 @@ def _family(code: str, system: str) -> tuple[str, str] | None:
     if system == "PLANTED":
         return (code[:3], code[:1]) if len(code) >= 3 else None
     revision = icd.ICD10 if system.startswith("ICD10") else system
+    if icd.is_range(code, revision):
+        return code, icd.chapter(code.partition("-")[0], revision)
     return (icd.category(code, revision), icd.chapter(code, revision)) if icd.has_form(code, revision) else None
+
+
+def ancestors(vocabulary: Vocabulary) -> list[tuple[Code, ...]]:
+    """The ancestors of each code as codes, nearest first: category, section, chapter; none where none are known.
+
+    Sections and chapters are written as the ranges of categories that they hold.
+
+    >>> [code.token for code in ancestors(Vocabulary.of([Code.of("41001", "ICD9CM")]))[0]]
+    ['ICD9CM/410', 'ICD9CM/410-419', 'ICD9CM/390-459']
+    >>> ancestors(Vocabulary.of(["aspirin"]))
+    [()]
+    """
+    bare = icd.system_of([code.bare for code in vocabulary.codes if not code.system])
+    return [_ancestors(code, bare) for code in vocabulary.codes]
+
+
+def _ancestors(code: Code, bare: str) -> tuple[Code, ...]:
+    """The ancestors of one code, given the system of codes that name none."""
+    plain = icd.undotted(code.bare)
+    if code.system in _BEGINNINGS:
+        names = [plain[:length] for length in _BEGINNINGS[code.system]]
+    elif code.domain == "diagnosis":
+        names = icd.ancestors(code.bare, code.system or bare)
+    else:
+        names = []
+    return tuple(
+        Code.of(name, code.system, code.version, _rarer(name, code.system), code.domain)
+        for name in dict.fromkeys(names)
+        # A code that is an ancestor itself has those above it alone.
+        if name != plain and name in names[names.index(plain) + 1 if plain in names else 0 :]
+    )
+
+
+def _rarer(name: str, system: str) -> str:
+    """What a code says that stands for the rarer codes below it; a category of a classification has its own title."""
+    return f"Rarer codes of {name.replace('-', ' to ')}" if "-" in name or system in _BEGINNINGS else ""

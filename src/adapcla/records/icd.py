@@ -87,3 +87,52 @@ def chapter(code: str, system: str) -> str:
     if system == ICD10:
         return f"ICD10 {name[0]}"
     return f"ICD9 {name[0]}" if name[0] in "EV" else f"ICD9 {bisect_left(_ICD9_CHAPTER_ENDS, int(name)) + 1:02d}"
+
+
+def section(code: str, system: str) -> str:
+    """The range of the categories of one chapter that differ from a diagnosis in their last character alone.
+
+    >>> section("I25.1", "ICD10CM"), section("41001", "ICD9CM"), section("E8497", "ICD9CM")
+    ('I20-I29', '410-419', 'E840-E849')
+    """
+    run = category(code, system)[:-1]
+    return f"{run}0-{run}9"
+
+
+def chapter_range(code: str, system: str) -> str:
+    """The chapter of a diagnosis as the range of its categories; a chapter with a letter is all of that letter.
+
+    >>> chapter_range("4019", "ICD9CM"), chapter_range("I10", "ICD10CM"), chapter_range("V4581", "ICD9CM")
+    ('390-459', 'I00-I99', 'V00-V99')
+    """
+    name = category(code, system)
+    if system == ICD10 or name[0] in "EV":
+        return f"{name[0]}{'0' * (len(name) - 1)}-{name[0]}{'9' * (len(name) - 1)}"
+    number = bisect_left(_ICD9_CHAPTER_ENDS, int(name))
+    first = _ICD9_CHAPTER_ENDS[number - 1] + 1 if number else 1
+    return f"{first:03d}-{_ICD9_CHAPTER_ENDS[number]}"
+
+
+def is_range(code: str, system: str) -> bool:
+    """Whether a code is a range of categories, as sections and chapters are written.
+
+    >>> is_range("410-419", "ICD9CM"), is_range("I10", "ICD10CM")
+    (True, False)
+    """
+    first, dash, last = code.partition("-")
+    return bool(dash) and all(has_form(end, system) and category(end, system) == undotted(end) for end in (first, last))
+
+
+def ancestors(code: str, system: str) -> list[str]:
+    """Category, section and chapter of a diagnosis, the code itself among them where it is one; else nothing.
+
+    >>> ancestors("E11.9", "ICD10CM"), ancestors("410-419", "ICD9CM"), ancestors("aspirin", "ICD10CM")
+    (['E11', 'E10-E19', 'E00-E99'], ['410-419', '390-459'], [])
+    """
+    revision = ICD10 if system == "ICD10" else ICD9 if system == "ICD9" else system
+    if is_range(code, revision):
+        first = code.partition("-")[0]
+        return list(dict.fromkeys((code, chapter_range(first, revision))))
+    if not has_form(code, revision):
+        return []
+    return [category(code, revision), section(code, revision), chapter_range(code, revision)]

@@ -16,6 +16,15 @@ class Claim(NamedTuple):
     #: Whose claim it is: the paper's, or a control or method of this project.
     whose: str = "paper"
 
+    @property
+    def key(self) -> str:
+        """The claim in few words, one for each claim.
+
+        >>> Claim("AdaPCLA …", "adapcla", "halo", "ece", "tail").key
+        'adapcla over halo: ece, tail'
+        """
+        return f"{self.row} over {self.other}: {self.metric}, {self.stratum}"
+
 
 #: The paper's metrics of the tail, in the words of a claim and by name.
 _TAIL = (
@@ -73,13 +82,13 @@ CLAIMS = (
     Claim("… and on the rarest labels", "adapcla", "halo", "ece_balanced", "tail"),
     *_worded(
         "The scaffold is the cause: AdaPCLA",
-        "than the same network and budget without it",
+        "than the same network and passes without it",
         "adapcla",
         "adapcla-no-scaffold",
         "control",
     ),
     Claim(
-        "The scaffold improves classifiers (AUPRC), at equal budget",
+        "The scaffold improves classifiers (AUPRC), at equal passes",
         "adapcla",
         "adapcla-no-scaffold",
         "tstr_auprc",

@@ -12,12 +12,12 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.files import write_bytes
-from adapcla.report import cards, style
+from adapcla.report import cards, designs, others, style
 from adapcla.report.figures import gallery
-from adapcla.report.glance import glance_table
+from adapcla.report.layouts import SCORE_TABLES
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
-from adapcla.report.tables import SCORE_TABLES, Table, ablation_table, score_table
+from adapcla.report.tables import Table, ablation_table, score_table
 from adapcla.report.verdicts import not_assessed, verdict_table
 from adapcla.version import __version__
 
@@ -140,22 +140,26 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
         items = [item for table in some for item in shelf.table(table)]
         return Section(name, title, text, items + pictures.get(name, []))
 
-    yield section("knowledge", "Who knows the tail, and who copied it", glance_table(study), tables["tail-knowledge"])
-    first = section("verdicts", "Verdicts", claims)
+    yield section("knowledge", "Who knows the tail, and who copied it", tables["tail-glance"], tables["tail-knowledge"])
+    first = section("verdicts", "Verdicts", claims, designs.power_table(study))
     unseen = not_assessed(study)
     if unseen:
         first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
     yield first
     yield section("data", "Data", cards.data_card(study))
-    tails = [tables[key] for key in tables if key.startswith("tail") and key != "tail-knowledge"]
+    tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
     yield section("tail", "The tail", *tails, ablation_table(study))
+    yield section("disease", "What a rare disease looks like")
     yield section("fidelity", "Fidelity", tables["fidelity"])
+    yield section("course", "Course of records", tables["course"])
+    yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
     yield section("control", "Steering", cards.steering_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
+    yield section("others", "What others say", *others.judge_tables(study.folder))
     yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
-    yield section("cost", "Cost", cards.cost_table(study))
+    yield section("cost", "Cost", designs.grid_table(study), cards.cost_table(study))
     yield section("settings", "Settings", cards.settings_table(study))
     yield section("environment", "Environment", cards.environment_table(study))
 

@@ -24,7 +24,7 @@ from adapcla.report.study import Measured
 HELD, NOT_HELD, EXCLUDED, CANNOT_TELL = "held", "did not hold", "the paper's gain is excluded", "cannot tell"
 #: Fit seeds that both rows of a claim about training must have.
 FEWEST_FITS = 4
-#: Chance of any wrong verdict on a page.
+#: Chance of any wrong “held” or “did not hold” on a page; exclusions of the paper's gain have as much of their own.
 ERROR = 0.05
 
 
@@ -138,15 +138,15 @@ def holm(p_values: Sequence[float | None], error: float = ERROR) -> list[float]:
     return levels
 
 
-def rulings(claims: Sequence[Assessed]) -> list[str]:
-    """The verdict of each claim of a page.
+def rulings(claims: Sequence[Assessed], error: float = ERROR) -> list[str]:
+    """The verdict of each claim of a page, or of one look at it, which may spend a part of the error.
 
     >>> gains = ([0.11, 0.10, 0.12, 0.11], [-0.11, -0.10, -0.12, -0.11], [0.01, -0.01, 0.02, -0.02])
     >>> rulings([over_fits(gain, paper=0.06) for gain in gains])
     ['held', 'did not hold', "the paper's gain is excluded"]
     """
-    decides = holm([claim.smallest for claim in claims])
-    excludes = holm([claim.as_paper for claim in claims])
+    decides = holm([claim.smallest for claim in claims], error)
+    excludes = holm([claim.as_paper for claim in claims], error)
     return [_ruled(*one) for one in zip(claims, decides, excludes, strict=True)]
 
 

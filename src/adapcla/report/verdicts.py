@@ -7,6 +7,7 @@ import statistics
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from adapcla.metrics import Reference
@@ -42,6 +43,8 @@ class Verdict(NamedTuple):
     paper: str
     verdict: str
     why: str
+    #: The claim in the words of `Claim.key`, or its text where it is not of the table.
+    key: str = ""
 
 
 class Examined(NamedTuple):
@@ -54,6 +57,13 @@ class Examined(NamedTuple):
     assessed: Assessed
     #: Whether one side has no number, because it wrote nothing of what is asked for.
     lost: bool = False
+    #: The claim between rows that this is about; None where it is about steering or copies.
+    of: Claim | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells the claim from all others."""
+        return self.claim if self.of is None else self.of.key
 
     @property
     def ours(self) -> str:
@@ -168,16 +178,37 @@ def examined(study: Study, claim: Claim) -> Examined | None:
     if real is not None:
         one, two, goal = one.distance(real), two.distance(real), "down"
     paper = paper_gains(claim.row, claim.other, claim.metric, claim.stratum, goal)
+    least = _least(paper, study.cohort)
     counts = None
     if claim.metric in _COUNTED:
         counts = Counts(
             *(n for row in (claim.row, claim.other) for n in study.counted(row, claim.metric, claim.stratum))
         )
     gains = paired_gains(one.by_fit, two.by_fit, goal)
-    assessed = over_fits(gains, _least(paper, study.cohort), counts, shared_error(one, two))
+    assessed = over_fits(gains, least, counts, shared_error(one, two))
     if not gains:
         assessed = assessed._replace(gain=difference(one.measured, two.measured, goal), lacking="no fit seed in common")
-    return Examined(claim.text, claim.whose, told_gains(paper), why, assessed)
+    # The paper's gain is kept where fits are too few for a test, so that a plan of more of them can aim at it.
+    return Examined(claim.text, claim.whose, told_gains(paper), why, assessed._replace(paper=least), of=claim)
+
+
+def claim_gains(study: Study, claim: Claim) -> pl.DataFrame | None:
+    """The gain of each fit and sample that both rows have, in columns `fit`, `draw` and `gain`; None without any."""
+    if study.scores.is_empty():
+        return None
+    goal, real = study.goal(claim.metric), to_match(study, claim.metric, claim.stratum)
+    numbers = []
+    for row in (claim.row, claim.other):
+        table = study.scores.filter(
+            (pl.col("row") == row) & (pl.col("metric") == claim.metric) & (pl.col("stratum") == claim.stratum)
+        ).drop_nulls("value")
+        value = pl.col("value") if real is None else (pl.col("value") - real.value).abs()
+        numbers.append(table.select("fit", "draw", value))
+    both = numbers[0].join(numbers[1], on=["fit", "draw"], suffix=" of other", maintain_order="left")
+    if both.is_empty() or (goal == "match" and real is None):
+        return None
+    sign = -1.0 if goal in ("down", "match") else 1.0
+    return both.select("fit", "draw", gain=sign * (pl.col("value") - pl.col("value of other")))
 
 
 def _least(paper: dict[str, float], cohort: str) -> float | None:
@@ -207,7 +238,8 @@ def _lost_tail(study: Study, claim: Claim, one: Side | None, two: Side | None) -
     counts = Counts(tails[0], max(pairs[0], tails[0]), tails[1], max(pairs[1], tails[1]))
     # Every fit gives the same: one side none, the other some. The counts decide.
     assessed = over_fits([1.0 if two is None else -1.0] * n_fits, counts=counts)
-    return Examined(claim.text, claim.whose, "–", f"{missing} wrote no tail pair in any fit", assessed, lost=True)
+    why = f"{missing} wrote no tail pair in any fit"
+    return Examined(claim.text, claim.whose, "–", why, assessed, lost=True, of=claim)
 
 
 def steering_claims(study: Study) -> list[Examined]:
@@ -250,12 +282,22 @@ def privacy_claims(study: Study) -> list[Examined]:
     return out
 
 
-def verdicts(study: Study) -> list[Verdict]:
-    """Everything that a study can say of the claims, in order."""
+def all_examined(study: Study) -> list[Examined]:
+    """Everything that a study measured of claims, in order."""
     claims = [one for one in (examined(study, claim) for claim in CLAIMS) if one is not None]
-    claims += [*steering_claims(study), *privacy_claims(study)]
-    ruled = zip(claims, rulings([one.assessed for one in claims]), strict=True)
-    return [Verdict(one.claim, one.whose, one.ours, one.paper, word, one.reason) for one, word in ruled]
+    return [*claims, *steering_claims(study), *privacy_claims(study)]
+
+
+def verdicts(study: Study) -> list[Verdict]:
+    """Everything that a study can say of the claims, in order; where fits were added, what the looks decided stands."""
+    claims, looks = all_examined(study), study.about.get("looks")
+    if looks:
+        decided = {key: word for look in reversed(looks) for key, word in look["decided"].items()}
+        words = [decided.get(one.key, CANNOT_TELL) for one in claims]
+    else:
+        words = rulings([one.assessed for one in claims])
+    ruled = zip(claims, words, strict=True)
+    return [Verdict(one.claim, one.whose, one.ours, one.paper, word, one.reason, one.key) for one, word in ruled]
 
 
 def not_assessed(study: Study) -> list[str]:
@@ -289,9 +331,21 @@ def verdict_table(study: Study) -> Table | None:
         "pairs also Fisher's exact test. P-values of the page are held against Holm's levels at 5 %. Where that does "
         "not decide but rules out a gain as large as the paper's, the paper's gain is excluded; otherwise the run "
         "cannot tell."
-    )
+    ) + _told_looks(study)
     columns = ("claim", "whose", "our gain", "paper's gain", "verdict")
     return Table("verdicts", "What held here", caption, columns, tuple(lines), always_open=True)
+
+
+def _told_looks(study: Study) -> str:
+    """How often the claims were looked at, and what that cost."""
+    looks = study.about.get("looks")
+    if not looks:
+        return ""
+    spent = "; ".join(f"{look['fits']} fits, {100 * look['error']:.2f} %" for look in looks)
+    return (
+        f" Fits were added until claims were decided, and looking often is paid for: each look has its own part of the "
+        f"5 % ({spent}), and a verdict is that of the first look that decided."
+    )
 
 
 def _signed(value: float | None) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 
-import numpy as np
-
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
+from adapcla.records.hierarchy import ancestors
 from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category, has_form, system_of, undotted
-from adapcla.records.offsets import starts_of
+from adapcla.records.rollup import recoded
 
 LEVELS = ("full", "category", "ccs")
 #: Share of bare codes that must have a revision's form before they are taken for it.
@@ -112,6 +111,22 @@ def _coarser(code: Code, system: str, level: str) -> Code | None:
     return None if number is None else Code.of(number, "CCS", description=ccs_name(number))
 
 
+def ccs_ladder(vocabulary: Vocabulary) -> list[tuple[Code, ...]]:
+    """The ancestors of each code through CCS: its CCS group, then what else the form of the code tells.
+
+    >>> [code.token for code in ccs_ladder(Vocabulary.of([Code.of("4019", "ICD9CM")]))[0]]
+    ['CCS/98', 'ICD9CM/390-459']
+    """
+    groups = [
+        _coarser(code, system, "ccs") if system else None
+        for code, system in zip(vocabulary.codes, icd_systems(vocabulary), strict=True)
+    ]
+    return [
+        above if group is None else (group, *above[-1:])
+        for group, above in zip(groups, ancestors(vocabulary), strict=True)
+    ]
+
+
 def map_icd(codes: Iterable[str], to: str) -> dict[str, str]:
     """Bare codes of the other revision → their codes in `to` (ICD9CM or ICD10CM), where there is an equivalent.
 
@@ -157,20 +172,6 @@ def map_cohort(cohort: Cohort, to: str) -> Cohort:
         "entries merged within a visit": cohort.n_entries - mapped.n_entries,
     }
     return replace(mapped, card={**cohort.card, "icd": note})
-
-
-def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
-    """The cohort with its i-th code replaced by `codes[i]`; codes that become one are one in a visit.
-
-    >>> list(recoded(Cohort.of([[["A", "B"], ["C"]]]), [Code.of("X"), Code.of("X"), Code.of("C")]).patients())
-    [[['X'], ['C']]]
-    """
-    vocabulary = Vocabulary.of(codes)
-    position = vocabulary.positions([code.token for code in codes])
-    keys = np.unique(cohort.visit_of_entry * max(len(vocabulary), 1) + position[cohort.codes])
-    visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
-    sizes = np.bincount(visit_of, minlength=cohort.n_visits).astype(np.int64)
-    return replace(cohort, vocabulary=vocabulary, codes=code_of.astype(np.int32), visit_starts=starts_of(sizes))
 
 
 def categories(vocabulary: Vocabulary) -> list[Code | None]:

@@ -6,6 +6,6 @@ May not: know a generator; likelihoods come as arrays in `Comparison.evidence`.
 May import: the metric contract, pairs and intervals, records and the ground floor.
 """
 
-from adapcla.metrics.privacy.gate import LIMITS, GateLine, Limit, gate, require
+from adapcla.metrics.privacy.gate import LIMITS, MODEL_LIMITS, GateLine, Limit, gate, require
 
-__all__ = ["LIMITS", "GateLine", "Limit", "gate", "require"]
+__all__ = ["LIMITS", "MODEL_LIMITS", "GateLine", "Limit", "gate", "require"]

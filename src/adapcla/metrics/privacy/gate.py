@@ -53,6 +53,12 @@ LIMITS = (
     Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, True, _ATTACKS),
     Limit("attribute_residual", ALL, 0.0, 0.09, False),
 )
+#: The limits of a model that is given away: what somebody who holds its weights can tell of members.
+MODEL_LIMITS = tuple(
+    Limit(f"membership_{attack}_auc", stratum, 0.5, 0.58, True)
+    for attack in ("likelihood", "reference", "lira")
+    for stratum in (ALL, RARE, UNIQUE_PAIR)
+)
 
 
 @dataclass(frozen=True)

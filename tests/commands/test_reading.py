@@ -1,0 +1,15 @@
+"""Verbs that read a source know the same options by the same names."""
+
+from __future__ import annotations
+
+import inspect
+
+from adapcla.commands import import_, reading, synthesize
+from adapcla.sources import Options
+
+
+def test_import_and_synthesize_have_every_option_of_a_source():
+    known = set(inspect.signature(Options).parameters)
+    for verb in (import_.import_, synthesize.synthesize):
+        assert known <= set(inspect.signature(verb).parameters)
+    assert len([name for name in vars(reading) if name[0].isupper() and name != "Annotated"]) == len(known)
