@@ -70,11 +70,11 @@ def evaluate(
     from adapcla.sources.prior import read_prevalence
 
     refuse_populated(out, overwrite)
-    if having:
+    if having or without or where or visits or at != "any" or within is not None:
         from adapcla.records.condition import Condition
 
         attributes = pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
-        condition = Condition.of(having, without or (), attributes, visits, at, within)
+        condition = Condition.of(having or (), without or (), attributes, visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
     chosen = [name.strip() for name in suites.split(",") if name.strip()]
