@@ -29,20 +29,20 @@ UNSAFE = "UNSAFE"
 
 def card(release: Release, formats: Sequence[str], model: bool) -> str:
     """The dataset card in Markdown."""
-    synthetic = release.synthetic
+    synthetic, n_trained = release.synthetic, told(release.train.n_patients, release.min_patients)
     lines = [
         f"# {'' if release.passed else f'{UNSAFE}: '}{release.title}: synthetic patients",
         "",
         *([] if release.passed else _WARNING),
-        f"{synthetic.n_patients:,} synthetic patients with {synthetic.n_visits:,} visits on {synthetic.n_codes:,} codes, "
-        "written by a generator that had learned from real records. Nobody in these files is a real person. "
-        "[report.html](report.html) shows how like real patients they are, what they are good for and how their privacy "
-        "was tested.",
+        f"{synthetic.n_patients:,} synthetic patients with {synthetic.n_visits:,} visits on {synthetic.n_codes:,} "
+        "codes, written by a generator that had learned from real records. Nobody in these files is a real person. "
+        "[report.html](report.html) shows how like real patients they are, what they are good for and how their "
+        "privacy was tested.",
         "",
         "## From what",
         "",
-        f"Source: {_source(release)}. The generator learned from {told(release.train.n_patients, release.min_patients)} "
-        "patients; others, whom it never saw, were kept to judge it.",
+        f"Source: {_source(release)}. The generator learned from {n_trained} patients; others, whom it never saw, were "
+        "kept to judge it.",
         "",
         "## How it was made",
         "",
@@ -63,8 +63,8 @@ def card(release: Release, formats: Sequence[str], model: bool) -> str:
 
 
 _WARNING = [
-    f"> **{UNSAFE}.** The privacy gate refused this data set and somebody wrote it anyway. It may tell about single real",
-    "> patients. Treat it as you treat the real data: do not share it.",
+    f"> **{UNSAFE}.** The privacy gate refused this data set and somebody wrote it anyway. It may tell about single",
+    "> real patients. Treat it as you treat the real data: do not share it.",
     "",
 ]
 _MORE = "- `model/`: the generator; `adapcla sample model --patients 1000 --out more` writes more patients"
