@@ -9,20 +9,28 @@ WORKERS ?= 2
 # One thread for each process: the tests run side by side, and results do not depend on the number of cores.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help demo test lint bench clean
+#: The Pythons in which `make wheel` tries the package.
+PYTHONS ?= python3.11 python3.12 python3.13
+SITE := site
+
+.PHONY: help demo test lint bench wheel floors lock docs clean
 
 help:
 	@echo "make demo   from a small made-up world to a data set that may be shared, with its page, in $(DEMO)/"
 	@echo "make test   ruff, mypy, and all tests with the examples in README, docs and docstrings"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks, one JSON object each"
+	@echo "make wheel  wheel and source archive in dist/, tried in a clean environment of $(PYTHONS)"
+	@echo "make floors tests against the oldest versions of all dependencies"
+	@echo "make docs   the documentation as a site in $(SITE)/, which opens and searches without a server"
+	@echo "make lock   write down the versions that demo and test install, after a look for newer ones"
 	@echo "make clean  remove what the other targets made, but not $(VENV)"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt lock.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "found $$($(PYTHON) --version); Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c lock.txt -e '.[dev]'
 	@touch $@
 
 demo: $(STAMP)
@@ -50,6 +58,33 @@ bench: $(STAMP)
 	done; \
 	test -z "$$failed" || { echo "not met or failed:$$failed" >&2; exit 1; }
 
+wheel:
+	scripts/wheel.sh $(PYTHONS)
+
+# Rooms that meet every dependency; the whole suite would also try that results are equal to the last digit.
+floors:
+	rm -rf build/floors
+	$(PYTHON) -m venv build/floors
+	build/floors/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-floors.txt -e '.[dev]'
+	build/floors/bin/python -m pytest -q -n $(WORKERS) tests/records tests/sources tests/scaffold tests/training \
+		tests/generators tests/commands tests/report tests/contracts/test_sources.py
+
+lock:
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	{ sed -n '/^#/p' lock.txt; build/lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > lock.tmp
+	mv lock.tmp lock.txt
+
+docs:
+	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
+	build/docs/bin/python scripts/site.py needs > build/docs/needs.txt
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r build/docs/needs.txt
+	build/docs/bin/python scripts/site.py gather build/site-source
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/python -m mkdocs build --strict --quiet --config-file build/mkdocs.yml --site-dir $(CURDIR)/$(SITE)
+	build/docs/bin/python scripts/site.py check $(SITE)
+	@echo "open $(SITE)/index.html"
+
 clean:
-	rm -rf $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(SITE) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,12 @@ from adapcla.networks.batch import Batch
 from adapcla.sources import planted
 
 #: The setting of each part when it is off and when it is on.
-PARTS: dict[str, tuple[object, object]] = {"recall": (False, True), "company": (0, 3)}
+PARTS: dict[str, tuple[object, object]] = {
+    "recall": (False, True),
+    "company": (0, 3),
+    "kinship": (False, True),
+    "counting": (False, True),
+}
 #: Patients of a step, and of a sample: two whole blocks.
 _BATCH, _DRAWN = 256, 2048
 

@@ -21,7 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure"),
     ("records",),
     ("sources", "scaffold", "metrics"),
-    ("networks",),
+    ("networks", "judges"),
     ("training",),
     ("generators",),
     ("analysis",),
@@ -53,6 +53,8 @@ UNSAFE_MODULES = {
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 UNSAFE_ATTRIBUTES = {("torch", "load"), ("yaml", "load"), ("yaml", "unsafe_load"), ("os", "system"), ("jit", "load")}
 RESTRICTED_READER = "sources/halo.py"
+#: Run in environments of their own by programs of others, and never by this package.
+SCRIPTS = "judges/scripts/"
 LONGEST_FUNCTION, LONGEST_FILE = 50, 400
 
 
@@ -257,10 +259,22 @@ def test_opening_a_file_never_runs_it():
     offenders = [
         found
         for module, path in modules().items()
-        if place(path) != RESTRICTED_READER
+        if place(path) != RESTRICTED_READER and not place(path).startswith(SCRIPTS)
         for found in unsafe(path, module)
     ]
     assert not offenders, listed(offenders)
+
+
+def test_what_runs_in_other_environments_and_this_package_never_meet():
+    offenders = [
+        f"{place(path)}:{found.line} {found.name}"
+        for _, path, found in all_imports()
+        if (place(path).startswith(SCRIPTS) and found.name.split(".")[0] == "adapcla")
+        or found.name.startswith("adapcla.judges.scripts")
+    ]
+    assert not offenders, listed(offenders)
+    at_load = {found.name for _, path, found in all_imports() if place(path).startswith(SCRIPTS) and found.at_load}
+    assert {name.split(".")[0] for name in at_load} <= set(sys.stdlib_module_names), "others' packages inside functions"
 
 
 @pytest.mark.parametrize(

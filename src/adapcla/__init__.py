@@ -10,9 +10,18 @@ Names are imported when first asked for, so that `import adapcla` stays light an
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapcla.version import __version__
+
+if TYPE_CHECKING:
+    # For type checkers alone, which do not see what `__getattr__` returns.
+    from adapcla.generators import AdaPCLA, load
+    from adapcla.generators.api import methods, train
+    from adapcla.metrics import Scores, evaluate
+    from adapcla.records import Cohort, Prevalence, Vocabulary
+    from adapcla.sources import read
+    from adapcla.sources.planted import simulate
 
 _HOME = {
     "AdaPCLA": "adapcla.generators",
@@ -29,7 +38,20 @@ _HOME = {
     "train": "adapcla.generators.api",
 }
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [
+    "AdaPCLA",
+    "Cohort",
+    "Prevalence",
+    "Scores",
+    "Vocabulary",
+    "__version__",
+    "evaluate",
+    "load",
+    "methods",
+    "read",
+    "simulate",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

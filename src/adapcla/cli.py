@@ -31,6 +31,7 @@ VERBS = (
     "train",
     "sample",
     "evaluate",
+    "judge",
     "doctor",
 )
 

@@ -18,6 +18,7 @@ from adapcla.sources.planted import simulate
 
 EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])
+COURSE = metrics_of(["course"])
 #: They draw at random, by position, or add half a visit: what is exact for the others holds for them on average only.
 DRAWN = ("random_visit_jaccard", "next_visit_gain")
 #: More patients are believed more, whoever they are.
@@ -58,7 +59,7 @@ def test_scores_are_in_bounds_and_what_is_missing_has_a_reason(metric: Metric, c
     assert metric.goal in ("up", "down", "match", "none")
 
 
-@pytest.mark.parametrize("metric", QUICKLY, ids=lambda metric: metric.key)
+@pytest.mark.parametrize("metric", [*QUICKLY, *COURSE], ids=lambda metric: metric.key)
 @pytest.mark.parametrize(
     "made",
     [
@@ -96,6 +97,13 @@ def unchanged(before: dict[str, float | None], after: dict[str, float | None], b
 def test_the_order_of_patients_means_nothing(trio: tuple[Cohort, Cohort, Cohort], random):
     shuffled = [cohort.subset(random.sample(range(cohort.n_patients), cohort.n_patients)) for cohort in trio]
     unchanged(scored(QUICKLY, *trio), scored(QUICKLY, *shuffled), DRAWN)
+
+
+@settings(max_examples=10)
+@given(three, st.randoms())
+def test_the_order_of_patients_means_nothing_to_the_course_of_records(trio: tuple[Cohort, Cohort, Cohort], random):
+    shuffled = [cohort.subset(random.sample(range(cohort.n_patients), cohort.n_patients)) for cohort in trio]
+    unchanged(scored(COURSE, *trio), scored(COURSE, *shuffled))
 
 
 @settings(max_examples=25)
@@ -138,7 +146,11 @@ def better(metric: Metric) -> Callable[[float, float], bool]:
 
 @pytest.mark.parametrize(
     "metric",
-    [m for m in QUICKLY if m.goal in ("up", "down") and not m.heldout and m.suite != "control" and m not in OF_TEST],
+    [
+        m
+        for m in [*QUICKLY, *COURSE]
+        if m.goal in ("up", "down") and not m.heldout and m.suite != "control" and m not in OF_TEST
+    ],
     ids=lambda metric: metric.key,
 )
 def test_nothing_beats_the_training_patients_themselves_on_what_is_measured_against_them(
@@ -157,5 +169,6 @@ def test_every_metric_is_known_by_its_suite():
 
 def test_the_page_on_metrics_names_every_key(repository: Path):
     page = (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
-    missing = [m.key for m in QUICKLY if f"`{m.key}`" not in page and f"`{m.key.removesuffix('_heldout')}`" not in page]
+    named = [m for m in EVERY if m in QUICKLY or m.suite in ("course", "discriminator")]
+    missing = [m.key for m in named if f"`{m.key}`" not in page and f"`{m.key.removesuffix('_heldout')}`" not in page]
     assert missing == []

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
+import torch
 
 from adapcla.generators import Generator, generator_for
-from adapcla.records import Cohort
+from adapcla.generators.fitting import untrained
+from adapcla.generators.model import Model
+from adapcla.records import Attribute, Cohort
 from adapcla.records.split import Split
 from adapcla.sources import planted
 
@@ -34,3 +40,42 @@ def plain(parts: Split) -> Generator:
 def held_out(parts: Split) -> Cohort:
     """Real patients that nothing was fitted on."""
     return parts.test
+
+
+#: Codes of the small model.
+TOKENS = tuple(f"C{i}" for i in range(8))
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Callable[..., Model]:
+    """Makes models of eight codes whose records depend on their history and company, without any training."""
+    return _small_model
+
+
+def _small_model(method: str, spread: float = 0.3, **settings: object) -> Model:
+    """The untrained network of a method, its weights moved at random so that codes know each other."""
+    draw = np.random.default_rng(0)
+    patients = [
+        [
+            [token for i, token in enumerate(TOKENS) if draw.random() < 0.5 / (i + 1) ** 1.2] or ["C0"]
+            for _ in range(draw.integers(1, 4))
+        ]
+        for _ in range(300)
+    ]
+    sex = Attribute(draw.integers(0, 2, size=300).astype(np.int16), ("F", "M"))
+    train = Cohort.of(patients, TOKENS, attributes={"sex": sex})
+    size = {} if method == "marginal" else {"width": 16, "layers": 1, "heads": 2}
+    changes = {name: value for name, value in {**size, **settings}.items() if value is not None}
+    chosen = generator_for(method, **changes).settings
+    model = untrained(chosen, train)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in model.network.named_parameters():
+            if parameter.dim() > 1:
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * spread)
+            if name == "going_on.bias":
+                parameter.fill_(0.2)
+    model.longest = 3
+    model.facts["patients"] = 300
+    model.network.eval()
+    return model

@@ -11,9 +11,11 @@ import pytest
 from adapcla.errors import ExistsError, InputError
 from adapcla.generators import Generator, shards
 from adapcla.generators.model import Model
-from adapcla.generators.sampling import BLOCK
-from adapcla.generators.shards import stream_sample
+from adapcla.generators.sampling import BLOCK, SampleRule
+from adapcla.generators.shards import assemble, shards_beside, stream_sample, write_share
+from adapcla.metrics.rules import Rules
 from adapcla.records import Cohort
+from adapcla.training.processes import Processes
 
 
 def write_sample(model: Model, n: int, seed: int, folder: Path, *, resume: bool = False) -> Cohort:
@@ -115,3 +117,77 @@ def test_shards_of_another_sample_are_not_mixed_in(
         write_sample(plain.model, 2 * BLOCK, 5, tmp_path / "s")
     made = write_sample(plain.model, BLOCK, 6, tmp_path / "s", resume=True)
     assert made.fingerprint == plain.sample(BLOCK, seed=6).fingerprint
+
+
+def test_patients_drawn_again_are_the_same_on_disk_and_counted(plain: Generator, tmp_path: Path) -> None:
+    codes = np.sort(np.argsort(-plain.model.prevalence.share)[:3])
+    rules = Rules(plain.model.vocabulary, {"sex": {"female": codes}}, np.zeros((0, 2), dtype=np.int64))
+    card = stream_sample(plain.model, BLOCK + 30, 5, tmp_path / "s", rule=SampleRule(rules=rules))
+    memory = plain.sample(BLOCK + 30, seed=5, rules=rules)
+    assert Cohort.open(tmp_path / "s").fingerprint == memory.fingerprint
+    assert card["rules"] == memory.card["rules"]
+    assert card["rules"]["drawn again"] > 0
+
+
+# ---- independent jobs -------------------------------------------------------------------------------------
+N = 4 * BLOCK + 30
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_shares_in_any_order_make_the_bytes_of_one_process(fitted: Generator, tmp_path: Path) -> None:
+    """Five shards for three jobs: 1 and 4, 2 and 5, 3; a job that is started again draws nothing."""
+    stream_sample(fitted.model, N, 5, tmp_path / "one")
+    sizes = [write_share(fitted.model, N, 5, tmp_path / "s", Processes(index, 3)) for index in (2, 0, 1, 0)]
+    assert sizes == [BLOCK, 2 * BLOCK, BLOCK + 30, 2 * BLOCK]
+    assert not (tmp_path / "s").exists()
+    card = assemble(fitted.model, N, 5, tmp_path / "s")
+    assert card["asked for"] == N
+    assert bytes_of(tmp_path / "s") == bytes_of(tmp_path / "one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "s"]
+
+
+def test_a_job_that_is_started_again_keeps_what_is_there(
+    plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 2))
+    monkeypatch.setattr(shards, "_packed", lambda _: pytest.fail("drawn again"))
+    assert write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 2)) == 2 * BLOCK + 30
+
+
+def test_a_job_more_than_there_are_shards_writes_nothing(plain: Generator, tmp_path: Path) -> None:
+    assert write_share(plain.model, 5, 5, tmp_path / "s", Processes(1, 2)) == 0
+
+
+def test_missing_shares_are_named_and_nothing_is_written(plain: Generator, tmp_path: Path) -> None:
+    write_share(plain.model, N, 5, tmp_path / "s", Processes(1, 2))
+    with pytest.raises(InputError, match=r"3 of 5 shards .*numbers 1, 3, 5\)"):
+        assemble(plain.model, N, 5, tmp_path / "s")
+    with pytest.raises(InputError, match="shards of another sample are"):
+        assemble(plain.model, N, 6, tmp_path / "s")
+    with pytest.raises(InputError, match="5 of 5 shards"):
+        assemble(plain.model, N, 5, tmp_path / "elsewhere")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.shards"]
+    assert len(list(shards_beside(tmp_path / "s").iterdir())) == 1
+
+
+def test_a_damaged_share_is_named(plain: Generator, tmp_path: Path) -> None:
+    write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 1))
+    path = sorted(shards_beside(tmp_path / "s").rglob("*.npz"))[1]
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=path.name):
+        assemble(plain.model, N, 5, tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_process_whose_shards_did_not_arrive_makes_no_smaller_sample(
+    plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two processes on machines that do not see the same folder."""
+    monkeypatch.setattr(shards, "processes", lambda: Processes(0, 2))
+    monkeypatch.setattr(Processes, "wait", lambda _: None)
+    with pytest.raises(InputError, match="2 of 5 shards"):
+        stream_sample(plain.model, N, 5, tmp_path / "s")
+    assert not (tmp_path / "s").exists()

@@ -12,6 +12,7 @@ from adapcla.errors import InputError, UsageError
 from adapcla.metrics import references
 from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.halves import N_HALVES
 from adapcla.metrics.references import Reference, halves
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Scores
 from adapcla.metrics.separation import APART
@@ -62,12 +63,33 @@ def test_references_are_the_metrics_on_the_reference_cohorts(cohorts: tuple[Coho
 def test_matched_rows_use_one_half_of_the_test_patients_as_reference_and_the_other_as_ceiling(
     cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores
 ):
-    train, test, _ = cohorts
-    reference, ceiling = halves(test)
-    comparison = Comparison.of(train, reference, ceiling)
-    for key in ("pair_seen_heldout", "tail_ctx_jsd"):
-        assert scores.row(key, MATCHED).real_test == metric_of(key).compute(comparison)[ALL].value
+    """What compares with test patients is the mean over many halves; what does not needs the ceiling of one."""
+    train, test, made = cohorts
+    over = [halves(test, number) for number in range(N_HALVES)]
+    for key in ("tail_ctx_jsd", "pair_seen_heldout", "bigram_r2_heldout"):
+        chosen = over if key.endswith("_heldout") else over[:1]
+        values = [metric_of(key).compute(Comparison.of(train, *half))[ALL].value for half in chosen]
+        assert scores.row(key, MATCHED).real_test == pytest.approx(np.mean(values))
+    # Pairs of all synthetic patients, whose number does not move the score.
+    values = [metric_of("pair_seen_heldout").compute(Comparison.of(train, h.reference, made))[ALL].value for h in over]
+    assert scores.row("pair_seen_heldout", MATCHED).value == pytest.approx(np.mean(values))
     assert scores.card["matched_patients"] == 100
+
+
+def test_references_carry_intervals_that_hold_their_values(scores: Scores):
+    for key, stratum in (("pair_seen", ALL), ("tail_ctx_jsd", MATCHED), ("pair_seen_heldout", MATCHED)):
+        row = scores.row(key, stratum)
+        for name in ("real_test", "marginal"):
+            value, low, high = (getattr(row, name + end) for end in ("", "_low", "_high"))
+            assert low <= value <= high and low < high, (key, name)
+    assert scores.row("tail_information").real_train_low < scores.row("tail_information").real_train
+
+
+def test_the_draw_of_the_test_patients_is_in_the_interval_of_real_patients(scores: Scores):
+    """Real patients against real patients by halves: the spread of the halves, with Student's factor."""
+    row = scores.row("pair_seen_heldout", MATCHED)
+    assert len(row.redrawn) == N_HALVES
+    assert row.real_test_high - row.real_test == pytest.approx(row.real_test - row.real_test_low)
 
 
 def test_test_patients_are_never_their_own_ceiling(scores: Scores):

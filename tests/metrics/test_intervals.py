@@ -8,14 +8,18 @@ from scipy.stats import binomtest
 
 from adapcla.metrics.contract import Comparison
 from adapcla.metrics.intervals import (
+    KEPT_DRAWS,
     bootstrap_sums,
+    both_errors,
     counts_without_groups,
     groups_of,
     jackknife_interval,
     jackknife_score,
+    mean_half,
     patient_groups,
     ratio_scores,
     resampled,
+    spread,
     wilson,
 )
 from adapcla.metrics.pairs import cooccurrence
@@ -119,3 +123,40 @@ def test_counts_without_a_group_are_the_counts_of_the_others():
         expected = cooccurrence(cohort.subset(np.flatnonzero(groups != group)))
         assert (rest != expected).nnz == 0
         assert rest.nnz == expected.nnz
+
+
+def test_both_errors_by_hand():
+    """Fits 1, 3: s² = 2, s²/n = 1 with one degree of freedom; with test patients of variance 3, 4 with 4²·1/1² = 16."""
+    assert both_errors([1.0, 3.0]) == (pytest.approx(1.0), 1.0)
+    assert both_errors([1.0, 3.0], inside=3**0.5) == (pytest.approx(2.0), pytest.approx(16.0))
+    assert both_errors([2.0, 2.0], inside=0.5) == (0.5, np.inf)
+    assert mean_half([2.0, 2.0], inside=0.5) == pytest.approx(1.96 * 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("shared", "own"), [(1.0, 0.2), (1.0, 1.0), (0.2, 1.0)])
+def test_intervals_of_both_errors_hold_the_truth_as_often_as_they_say(shared: float, own: float):
+    """Scores are means over 200 test patients whom three fits share, and the luck of each fit; the truth is 0.
+
+    The spread over fits alone, which is what the test patients have no part in, holds it far less often.
+    """
+    draw = np.random.default_rng(7)
+    held, alone = 0, 0
+    n_times, n_patients = 400, 200
+    for _ in range(n_times):
+        patients = draw.normal(0, shared * n_patients**0.5, n_patients)
+        fits = patients.mean() + draw.normal(0, own, 3)
+        weights = draw.poisson(1.0, (KEPT_DRAWS, n_patients))
+        inside = spread(weights @ patients / weights.sum(axis=1))
+        held += abs(fits.mean()) <= mean_half(fits, inside)
+        alone += abs(fits.mean()) <= mean_half(fits)
+    assert 0.92 <= held / n_times <= 0.99
+    if shared >= own:
+        assert alone / n_times < 0.9
+
+
+def test_draws_of_judges_are_kept_and_those_of_synthetic_patients_are_not():
+    tops = np.arange(20.0)[:, None]
+    (plain,) = ratio_scores(comparison(20), tops, np.ones((20, 1)), ["none"])
+    (judged,) = ratio_scores(comparison(20), tops, np.ones((20, 1)), ["none"], judges=True)
+    assert plain.redrawn == () and len(judged.redrawn) == KEPT_DRAWS
+    assert spread(judged.redrawn) == pytest.approx(np.std(tops) / 20**0.5, rel=0.3)

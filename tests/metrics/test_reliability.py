@@ -11,7 +11,7 @@ from adapcla import Cohort
 from adapcla.metrics import reliability
 from adapcla.metrics.contract import Comparison
 from adapcla.metrics.table import metric_of
-from adapcla.metrics.utility import Judgement, natural_judgements
+from adapcla.metrics.utility import Judgement, balanced_judgements, natural_judgements
 from adapcla.records import LabelRule
 
 KEYS = ("ece", "ece_mass", "brier", "nll")
@@ -124,3 +124,19 @@ def test_without_predictions_every_score_says_why():
     for key in KEYS:
         for score in metric_of(key).compute(comparison).values():
             assert score.value is None and "synthetic patients" in score.reason
+
+
+def test_the_balanced_form_pools_the_patients_of_each_label_on_paper():
+    """Label 0 is judged on patients 0 and 1, label 1 on patient 2 alone: squared errors .01, .25 and .16."""
+    cohort = LabelRule.of({"a": ["X"], "b": ["Y"]}).label(Cohort.of([[["A"]]] * 3))
+    comparison = Comparison.of(cohort, cohort, cohort, intervals=False)
+    comparison._work[balanced_judgements,] = [
+        Judgement(0, np.array([0, 1]), np.array([1, 0], np.uint8), np.array([0.9, 0.5])),
+        Judgement(1, np.array([2]), np.array([1], np.uint8), np.array([0.6])),
+    ]
+    brier = metric_of("brier_balanced").compute(comparison)["all"]
+    assert (brier.value, brier.n) == (pytest.approx(0.42 / 3), 3)
+    nll = metric_of("nll_balanced").compute(comparison)["all"].value
+    assert nll == pytest.approx(-np.log([0.9, 0.5, 0.6]).mean())
+    # Bins of a fifteenth: .5 is alone (gap .5), .6 alone (gap .4), .9 alone (gap .1).
+    assert metric_of("ece_balanced").compute(comparison)["all"].value == pytest.approx(1.0 / 3)

@@ -18,7 +18,9 @@ def test_no_two_metrics_share_a_key_and_every_suite_has_metrics():
 
 
 def test_a_metric_is_heldout_by_name_and_by_row_alike():
-    assert all(metric.heldout == metric.key.endswith("_heldout") for metric in METRICS)
+    """The discriminator knows test patients alone, so that there is nothing for a name to tell it from."""
+    others = [metric for metric in METRICS if metric.suite != "discriminator"]
+    assert all(metric.heldout == metric.key.endswith("_heldout") for metric in others)
 
 
 def test_every_heldout_row_differs_from_its_other_row_in_nothing_but_the_cohort():

@@ -6,7 +6,7 @@ import pytest
 from adapcla import Cohort
 from adapcla.metrics import utility
 from adapcla.metrics.contract import Comparison
-from adapcla.metrics.curves import accuracy
+from adapcla.metrics.curves import accuracy, roc_area
 from adapcla.metrics.references import marginal
 from adapcla.metrics.table import metric_of, metrics_of
 from adapcla.metrics.utility import Judgement, label_table
@@ -126,3 +126,21 @@ def test_patients_of_one_visit_have_no_next_visit_to_learn():
     assert metric_of("tstr_next_auroc").compute(comparison)["all"].reason == (
         "fewer than 50 synthetic patients of two visits or more"
     )
+
+
+def test_new_onsets_are_judged_apart_from_repeats(monkeypatch):
+    """Three patients had the label before and three did not; one of each has it again, or for the first time."""
+    rule = LabelRule.of({"a": ["A"]})
+    had, fresh = [["A"]], [["B"]]
+    test = rule.label(Cohort.of([[*past, last] for past in (had, fresh) for last in (["A"], ["B"], ["B"])]))
+    said = np.array([0.9, 0.1, 0.2, 0.3, 0.8, 0.1])
+    judgement = Judgement(0, np.arange(6), np.array([1, 0, 0, 1, 0, 0], np.uint8), said)
+    comparison = Comparison.of(test, test, test, intervals=False)
+    scores = utility.mean_over_labels(lambda _: [judgement], roc_area, comparison, onsets=True)
+    assert {name: score.value for name, score in scores.items()} == {
+        "all": 7 / 8,
+        "tail": None,
+        "new": 1 / 2,
+        "repeat": 1.0,
+    }
+    assert scores["new"].n == scores["repeat"].n == 3

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.networks.batch import Records
-from adapcla.networks.company import COUNT_EDGES, Company, count_band, pair_counts
+from adapcla.networks.company import Company
 from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
-from adapcla.networks.kernels.blocks import Spoken
+from adapcla.networks.kernels.spoken import Spoken
+from adapcla.networks.kinship import Kinship, met_band
+from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_band, pair_counts
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -38,6 +40,8 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
     assert isinstance(network.head, BlockwiseHead) and network.head.company is not None
     with torch.no_grad():
         network.head.company.belief.normal_()
+        if network.head.company.kinship is not None:
+            network.head.company.kinship.belief.normal_()
         network.head.company.strangers.normal_()
         network.head.company.strength.uniform_(0.5, 1.0)
     network.observe(Records(cohort, 48))
@@ -46,12 +50,27 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
 
 def sums(spoken: Spoken, n_visits: int, n_codes: int) -> Tensor:
     """What is said of every code in every visit, before it is weighed."""
-    table = torch.zeros(spoken.n_speakers, n_codes).index_put(
-        (spoken.speaker_of_pair, spoken.code_of_pair), spoken.values
-    )
+    table = spoken.table(n_codes)
     said = torch.zeros(n_visits, n_codes).index_add(0, spoken.visit_of_entry, table[spoken.speaker_of_entry])
     lines = spoken.corrections
     return said.index_put((lines.rows, lines.codes), lines.values, accumulate=True)
+
+
+def by_rank(counts: PairCounts, number: Tensor, n: int) -> Tensor:
+    """Visits of each pair as a whole table, both ways round."""
+    table = torch.zeros(n, n, dtype=torch.int64)
+    first, second = number[torch.from_numpy(counts.first)], number[torch.from_numpy(counts.second)]
+    table[first, second] = table[second, first] = torch.from_numpy(counts.visits)
+    return table
+
+
+def of_families(kinship: Kinship, others: Cohort, rank_of_code: Tensor) -> Tensor:
+    """(codes, codes) what families say of each other by a recount of some patients, in bands of all patients."""
+    family, n = kinship.family.long(), len(kinship.cell)
+    meetings = by_rank(pair_counts(others, family[rank_of_code].numpy()), torch.arange(n), n)
+    n_columns = kinship.belief.shape[1]
+    cell = met_band(meetings) * n_columns + kinship.known_cell % n_columns
+    return (4.0 * kinship.belief.detach().reshape(-1)[cell])[family][:, family]
 
 
 def started(network: VisitNetwork, n: int) -> tuple[RollState, DrawRule, Noise]:
@@ -60,48 +79,29 @@ def started(network: VisitNetwork, n: int) -> tuple[RollState, DrawRule, Noise]:
     return network.begin(torch.zeros(n, 0, dtype=torch.int64), noise), DrawRule(), noise
 
 
-def test_pairs_are_counted_by_visit_and_by_patient() -> None:
-    counts = pair_counts(Cohort.of([[["A", "B"], ["A", "B"], ["B", "C"]], [["A", "B", "C"]], [["D"]]]))
-    pairs = list(zip(counts.first.tolist(), counts.second.tolist(), strict=True))
-    assert pairs == [(0, 1), (0, 2), (1, 2)]
-    assert counts.visits.tolist() == [3, 1, 2] and counts.patients.tolist() == [2, 1, 2]
-
-
-def test_blocks_of_patients_count_the_same(world: Cohort, monkeypatch: pytest.MonkeyPatch) -> None:
-    from adapcla.networks import company
-
-    whole = pair_counts(world)
-    monkeypatch.setattr(company, "_PAIRS_AT_ONCE", 50)
-    for one, two in zip(whole, pair_counts(world), strict=True):
-        assert np.array_equal(one, two)
-
-
-def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort) -> None:
-    """Left-out counts equal a recount without the patient, pair by pair."""
-    network, head, company = built(world)
+@pytest.mark.parametrize("kinship", [False, True])
+@pytest.mark.parametrize("order", ["frequent", "mixed"])
+def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship: bool, order: str) -> None:
+    """What is heard while training equals what a recount without the patient says, pair by pair."""
+    network, head, company = built(world, kinship=kinship, order=order, rare_visits=20)
     records = Records(world, 48)
-    column = {
-        (int(a), int(t)): int(c)
-        for a, t, c in zip(company.known_first, company.known_second, company.known_column, strict=True)
-    }
-    for patient in range(12):
+    of_rank = torch.from_numpy(world.visit_counts)[network.code_of_rank].double()
+    expected = expected_band((of_rank[:, None] * of_rank[None] / world.n_visits).float())
+    for patient in range(8):
         batch = network._ranked(records.batch(np.array([patient])))
         spoken = company.spoken(
             batch.visit_of_entry, batch.codes, head.block_of_code, batch.n_visits, batch.patient_of_visit
         )
-        others = pair_counts(world.subset([p for p in range(world.n_patients) if p != patient]))
-        rank = network.rank_of_code
-        counts = torch.zeros(N_CODES, N_CODES, dtype=torch.int64)
-        one, two = rank[torch.from_numpy(others.first)], rank[torch.from_numpy(others.second)]
-        counts[one, two] = counts[two, one] = torch.from_numpy(others.visits)
-        expected = torch.zeros(batch.n_visits, N_CODES)
-        for visit, a in zip(batch.visit_of_entry.tolist(), batch.codes.tolist(), strict=True):
-            for t in range(N_CODES):
-                if head.block_of_code[a] < head.block_of_code[t] and counts[a, t] > 0:
-                    one, other = torch.tensor([a]), torch.tensor([t])
-                    value = company._value(one, other, counts[a, t][None], torch.tensor([column[a, t]]))
-                    expected[visit, t] += float(value.detach())
-        torch.testing.assert_close(sums(spoken, batch.n_visits, N_CODES).detach(), expected, rtol=1e-5, atol=1e-5)
+        others = world.subset([p for p in range(world.n_patients) if p != patient])
+        said = company.of_strangers()[company.band.long()][:, company.band.long()].detach()
+        counts = by_rank(pair_counts(others), network.rank_of_code, N_CODES)
+        cell = count_band(counts) * company.n_columns + expected
+        said = torch.where(counts > 0, 4.0 * company.belief.detach().reshape(-1)[cell], said)
+        if company.kinship is not None:
+            said = said + of_families(company.kinship, others, network.rank_of_code)
+        said = torch.where(head.block_of_code[:, None] < head.block_of_code[None], said, 0.0)
+        wanted = torch.zeros(batch.n_visits, N_CODES).index_add(0, batch.visit_of_entry, said[batch.codes])
+        torch.testing.assert_close(sums(spoken, batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_pair_of_too_few_patients_is_not_even_kept(world: Cohort) -> None:
@@ -152,29 +152,49 @@ def test_from_infinitely_many_patients_on_is_no_prior(world: Cohort) -> None:
 @pytest.mark.parametrize("order", ["frequent", "rare"])
 def test_visits_are_drawn_as_their_likelihood_says(order: str) -> None:
     """Four codes in blocks of one: the frequencies of all sixteen visits are those of the likelihood."""
-    cohort = Cohort.of([[["A", "B"]], [["A", "B"]], [["C", "D"]], [["C", "D"]], [["A", "D"]], [["B"]], [["C"]]] * 3)
+    a, b, c, d = tokens = ["25000", "25001", "4011", "4019"]
+    cohort = Cohort.of([[[a, b]], [[a, b]], [[c, d]], [[c, d]], [[a, d]], [[b]], [[c]]] * 3)
     torch.manual_seed(2)
     architecture = VisitArchitecture(
-        width=8, layers=1, heads=2, head="blockwise", blocks=4, company=2, order=order,  # type: ignore[arg-type]
+        width=8, layers=1, heads=2, head="blockwise", blocks=4, company=2, counting=True, kinship=True, order=order,  # type: ignore[arg-type]
     )  # fmt: skip
     network = visit_network(architecture, Shape(4, 4), cohort.prevalence()).eval()
     head = network.head
-    assert isinstance(head, BlockwiseHead) and head.company is not None
-    head.sizes, head.block_of_code = [1, 1, 1, 1], torch.arange(4)
-    head.block = torch.nn.Parameter(torch.randn(4, head.block.shape[1]))
+    assert isinstance(head, BlockwiseHead) and head.company is not None and head.counting is not None
+    assert head.sizes == [1, 1, 1, 1] and head.company.kinship is not None
     with torch.no_grad():
-        head.company.belief.normal_(std=0.3)
+        for part in (head.company.belief, head.company.kinship.belief):
+            part.normal_(std=0.3)
+        for part in head.counting.parameters():
+            part.normal_(std=0.1)
     network.observe(Records(cohort, 4))
     assert head.company.n_pairs == 3
     n = 40_000
     who, codes = network.draw_visit(*started(network, n))
     drawn = np.bincount(np.bincount(who, 1 << codes, minlength=n).astype(int), minlength=16) / n
-    tokens = ["A", "B", "C", "D"]
     visits = [[tokens[c] for c in range(4) if number >> c & 1] for number in range(1, 16)]
     asked = Records(Cohort.of([[visit] for visit in visits], tokens), 4).batch(np.arange(15))
     chances = torch.exp(-network.likelihood(asked).codes).numpy()
     assert chances.sum() + drawn[0] == pytest.approx(1.0, abs=0.01)
     assert np.abs(drawn[1:] - chances).max() < 4 * np.sqrt(0.25 / n)
+
+
+@pytest.mark.parametrize("n_codes", [10_000, 50_000])
+def test_wide_vocabularies_have_room(n_codes: int) -> None:
+    """A step and a draw with tens of thousands of codes: nothing is as wide as codes × codes."""
+    rng = np.random.default_rng(1)
+    tokens = [f"{i:05d}" for i in range(n_codes)]
+    patients = [[[tokens[i] for i in np.unique(rng.integers(0, n_codes, 4))]] for _ in range(40)] * 2
+    cohort = Cohort.of(patients, tokens)
+    torch.manual_seed(1)
+    architecture = VisitArchitecture(
+        width=8, layers=1, heads=2, head="blockwise", hidden=4, blocks=8, company=2, kinship=True, order="mixed"
+    )
+    network = visit_network(architecture, Shape(n_codes, 4), cohort.prevalence())
+    n_pairs = network.observe(Records(cohort, 4))
+    assert 40 < n_pairs < 400
+    network.loss(Records(cohort, 4).batch(np.arange(8)), None).backward()
+    network.eval().draw_visit(*started(network, 4))
 
 
 def test_belief_begins_at_a_shrunken_lift() -> None:

@@ -19,6 +19,7 @@ from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.halo import HaloHead
+from adapcla.networks.kernels.bce import SparseTargets
 from adapcla.networks.recall import Had, Memory, Pushes, had_before, had_in_all, pair_dots
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
@@ -142,7 +143,8 @@ def _logits_at(network: VisitNetwork, states: torch.Tensor, ranked: Batch, bias:
     history, extra = states[ranked.row_before][asked.rows], 0.0 if bias is None else bias[asked.codes]
     out = (history * head.table()[asked.codes]).sum(1) + head.bias[asked.codes] + extra
     if hasattr(head, "block_of_code"):
-        inner = head._inner(states[ranked.row_before], torch.arange(6), ranked.visit_of_entry, ranked.codes)
+        targets = SparseTargets(ranked.visit_of_entry, ranked.codes, torch.ones(6))
+        inner = head._inner(states[ranked.row_before], torch.arange(6), targets)
         mine = inner[asked.rows, head.block_of_code[asked.codes]] @ head.to_state.t()
         out = out + (mine * head.table()[asked.codes]).sum(1)
     return out

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.errors import InputError
-from adapcla.records import Attribute, Cohort, Vocabulary
+from adapcla.records import Attribute, Cohort, Vocabulary, offsets
 from adapcla.records.invariants import check_codes, check_days, check_runs
 
 
@@ -103,3 +103,16 @@ def test_messages_name_no_value_of_a_patient(tiny):
     with pytest.raises(InputError) as caught:
         replace(tiny, codes=np.array([0, 1, 1, 2, 0, 1, 77, 0], dtype=np.int32))
     assert "77" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_codes_are_checked_across_the_borders_of_pieces(size, monkeypatch):
+    """Visits {0, 2}, {0, 1, 2}, {1}: right in pieces of any size; a repeat is found wherever it lies."""
+    monkeypatch.setattr(offsets, "PIECE", size)
+    starts, good = np.array([0, 2, 5, 6]), np.array([0, 2, 0, 1, 2, 1], dtype=np.int32)
+    check_codes(good, starts, 3)
+    for at, wrong in ((1, 0), (3, 0), (3, 2), (4, 1)):
+        bad = good.copy()
+        bad[at] = wrong
+        with pytest.raises(InputError, match="repeated or unordered"):
+            check_codes(bad, starts, 3)

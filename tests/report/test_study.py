@@ -5,7 +5,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.metrics import Reference
-from adapcla.report.study import Study, studies_in, summarised
+from adapcla.report.study import Study, mean_draws, studies_in, summarised
 
 
 def test_a_folder_without_an_experiment_is_refused(tmp_path):
@@ -25,6 +25,8 @@ def test_numbers_of_rows_references_and_steered_samples(finished_run):
     assert mine is not None and mine.low <= mine.value <= mine.high and mine.n == 1
     copy = study.measured(Reference.TRAIN_COPY, "pair_seen")
     assert copy is not None and copy.value == 1.0
+    chance = study.measured(Reference.MARGINAL, "pair_seen")
+    assert chance is not None and chance.low <= chance.value <= chance.high and chance.low < chance.high
     gap = study.measured("adapcla", "control_mae", target="shifted", mode="paper")
     assert gap is not None and 0 < gap.value < 1
     assert study.measured("nobody", "pair_seen") is None
@@ -46,3 +48,14 @@ def test_draws_of_one_fit_are_one_case():
     """Two draws of fit 1 (0 and 2) and one of fit 2 (3): the mean of 1 and 3."""
     found = summarised(pl.DataFrame({"x": [0.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 1, 2]}))
     assert (found.value, found.n) == (2.0, 2)
+
+
+def test_the_luck_of_the_test_patients_stands_beside_that_of_the_fits():
+    """Fits 1, 3: variance of their mean 1; every draw of the test patients moves both fits alike, by −√3, 0 or √3."""
+    moves = [-(3**0.5), 0.0, 3**0.5]
+    draws = [[value + move for move in moves] for value in (1.0, 3.0)]
+    table = pl.DataFrame({"x": [1.0, 3.0], "low": [0.0] * 2, "high": [9.0] * 2, "fit": [1, 2], "redrawn": draws})
+    assert mean_draws(table).tolist() == pytest.approx([2 + move for move in moves])
+    # Standard error 2 with 16 degrees of freedom: t = 2.1199.
+    assert summarised(table).half == pytest.approx(2 * 2.1199, rel=1e-4)
+    assert summarised(table.drop("redrawn")).half == pytest.approx(12.706, rel=1e-4)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -10,12 +11,14 @@ from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, HELD, NOT_HELD
 from adapcla.report.study import Measured, Study
 from adapcla.report.verdicts import (
+    Side,
     difference,
     examined,
     gain,
     not_assessed,
     paired_gains,
     privacy_claims,
+    shared_error,
     side,
     verdict_table,
     verdicts,
@@ -89,7 +92,8 @@ def study_of(rows: dict[str, dict[str, list[float | None]]], stratum: str = "rar
         for metric, values in metrics.items()
         for fit, value in enumerate(values, 1)
     ]
-    empty = dict.fromkeys(("real_test", "train_copy", "marginal"), pl.Float64)
+    beside = [f"{one.value}{end}" for one in Reference for end in ("", "_low", "_high")]
+    empty = {**dict.fromkeys(beside, pl.Float64), "redrawn": pl.List(pl.Float64)}
     about = {"fits": [{"row": row, "toward": []} for row in rows], "spec": {"cohort": ""}}
     study = Study(Path(), about)
     scores = pl.DataFrame(lines, schema_overrides={"value": pl.Float64}).with_columns(
@@ -186,3 +190,13 @@ def test_the_figure_of_differences_shows_pairs_or_an_interval_from_both():
     study = study_of({"adapcla": GOOD, "halo": POOR})
     one, two = (side(study, row, "tail_topk_jac", "rare20") for row in ("adapcla", "halo"))
     assert gain(one, two, "up").value == pytest.approx(0.3) and gain(one, two, "up").n == 5
+
+
+def test_what_both_rows_owe_to_the_test_patients_cancels():
+    number = Measured(0.5, None, None, 2)
+    luck = np.array([0.0, 0.2, 0.1, -0.3])
+    one, two = Side(number, {}, 0.6 + luck), Side(number, {}, 0.5 + luck)
+    assert shared_error(one, two) == pytest.approx(0.0, abs=1e-12)
+    assert shared_error(one, Side(number, {}, 0.5 - luck)) == pytest.approx(2 * luck.std(ddof=1))
+    other = Side(number, {}, np.array([0.1, 0.3]))
+    assert shared_error(one, other) == pytest.approx((luck.var(ddof=1) + 0.02) ** 0.5)

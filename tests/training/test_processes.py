@@ -22,3 +22,9 @@ def test_shares_are_the_whole_without_repeats() -> None:
     """Seven shards for three processes: 0 3 6, 1 4, 2 5."""
     shares = [list(Processes(index, 3).share(range(7))) for index in range(3)]
     assert shares == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_a_process_alone_says_what_it_thinks_and_keeps_its_bytes() -> None:
+    alone = Processes(0, 1)
+    assert (alone.first_says(True), alone.first_says(False)) == (True, False)
+    assert alone.bytes_of_first(b"abc") == b"abc" and alone.bytes_of_first(None) is None

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit
+from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
 from adapcla.console import say
 
 if TYPE_CHECKING:
     from adapcla.metrics import Scores
     from adapcla.records import Cohort
+    from adapcla.records.condition import Condition
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +48,15 @@ def evaluate(
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder of cached scores; the user's cache if not given.")
     ] = None,
+    having: Annotated[
+        list[str] | None,
+        typer.Option("--having", help="SYNTHETIC is of patients with this code: compare with real ones who have it."),
+    ] = None,
+    without: Annotated[list[str] | None, typer.Option("--without", help="Code that nobody has.")] = None,
+    where: Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")] = None,
+    visits: Annotated[str | None, typer.Option("--visits", help="Numbers of visits, such as 3.. or 2..5.")] = None,
+    at: Annotated[str, typer.Option("--at", help="Visit that holds the asked codes: any, first or last.")] = "any",
+    within: Annotated[int | None, typer.Option("--within", help="First visits that hold the asked codes.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,6 +69,13 @@ def evaluate(
     from adapcla.sources.prior import read_prevalence
 
     refuse_populated(out, overwrite)
+    if having:
+        from adapcla.records.condition import Condition
+
+        attributes = pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
+        condition = Condition.of(having, without or (), attributes, visits, at, within)
+        _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
+        return
     chosen = [name.strip() for name in suites.split(",") if name.strip()]
     chosen = chosen or list(PLAIN_SUITES if target is None else SUITES)
     if gate and "privacy" not in chosen:
@@ -91,6 +108,47 @@ def evaluate(
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
         _require_privacy(scores)
+
+
+def _on_condition(
+    condition: Condition,
+    train: Path,
+    test: Path,
+    synthetic: Path,
+    generator: Path | None,
+    seed: int,
+    out: Path,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Judge patients of a condition against held-out ones of the same condition, and draw what both look like."""
+    from adapcla.files import fresh_folder, write_json
+    from adapcla.metrics.conditioned import judge
+    from adapcla.metrics.separation import behind, require_apart
+    from adapcla.records import Cohort
+    from adapcla.report.figures.disease import disease
+    from adapcla.report.style import save_both
+
+    learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
+    require_apart(behind(learned_from, written), {"test": unseen})
+    others = {"on demand": written}
+    if generator is not None:
+        from adapcla.generators.comparators import comparators
+        from adapcla.generators.generator import load
+
+        n = int(condition.fulfilled(unseen).sum())
+        others |= comparators(load(generator).model, condition, learned_from, n, seed)
+    judged = judge(condition, learned_from, unseen, others, seed)
+    with fresh_folder(out, overwrite) as folder:
+        write_json(folder / "scores.json", judged.as_json())
+        (folder / "scores.md").write_text(judged.table.markdown(), encoding="utf-8")
+        (folder / "scores.csv").write_text(judged.table.csv(), encoding="utf-8")
+        save_both(disease(condition, condition.patients(unseen), written), folder / "disease")
+    if as_json:
+        emit(judged.as_json())
+    else:
+        typer.echo(judged.table.markdown())
+    say(f"{out}: {len(judged.rows)} rows against {judged.n_real} real patients {condition.text}")
 
 
 def _asked_of_model(

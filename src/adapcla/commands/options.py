@@ -85,3 +85,15 @@ def pairs(items: list[str], option: str, expected: str) -> tuple[tuple[str, str]
     if any(not (name and equals and value) for name, equals, value in parted):
         raise UsageError(f"{option}: expected {expected}")
     return tuple((name, value) for name, _, value in parted)
+
+
+def part_of(text: str, option: str) -> tuple[int, int]:
+    """Which part of how many, counted from 0; people count from 1.
+
+    >>> part_of("3/64", "--shard")
+    (2, 64)
+    """
+    number, slash, whole = text.partition("/")
+    if not (slash and number.isdecimal() and whole.isdecimal() and 1 <= int(number) <= int(whole)):
+        raise UsageError(f"{option} {text}: expected a number and how many there are, from 1/64 to 64/64")
+    return int(number) - 1, int(whole)

@@ -84,6 +84,9 @@ def train(
         changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
     generator = generator_for(method, **changes)
     fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    if fitted.model_ is None:
+        # Another machine, whose first process holds the run that was complete already, says what there is to say.
+        return
     facts = fitted.model.facts if fitted.outcome_ is None else outcome(fitted)
     spent = facts.get("privacy")
     if spent is not None:

@@ -1,4 +1,4 @@
-"""Curves behind the scores: reliability diagrams, the ROC of the strongest attack, scores by label; aggregates only."""
+"""What scores do not hold: reliability diagrams, the strongest attack, scores by label, giveaways; aggregates only."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     if "reliability" in suites:
         out["reliability"] = _reliability(comparison)
+        out["reliability_balanced"] = _reliability(comparison, balanced=True)
     if "utility" in suites:
         out["labels"] = _labels(comparison)
     if "privacy" in suites:
         out["roc"] = _roc(comparison)
+    if "discriminator" in suites:
+        out["gave_away"] = _gave_away(comparison)
     return out
 
 
-def _reliability(comparison: Comparison) -> dict[str, Any]:
+def _reliability(comparison: Comparison, balanced: bool = False) -> dict[str, Any]:
     """The bins of the reliability diagram over all labels and over the tail labels."""
-    from adapcla.metrics.reliability import reliability_bins
-    from adapcla.metrics.utility import natural_judgements, tail_of
+    from adapcla.metrics.reliability import pairs_of, reliability_bins
+    from adapcla.metrics.utility import balanced_judgements, natural_judgements
 
-    judgements = comparison.once(natural_judgements)
-    if isinstance(judgements, Missing) or not judgements:
+    pairs = comparison.once(pairs_of, balanced_judgements if balanced else natural_judgements)
+    if isinstance(pairs, Missing):
         return {}
-    said = np.stack([each.probability for each in judgements], axis=1)
-    truth = np.stack([each.truth for each in judgements], axis=1)
-    tail = tail_of(comparison)
     return {
-        name: {key: _plain(values) for key, values in reliability_bins(said[:, keep], truth[:, keep]).items()}
-        for name, keep in (("all", np.ones(len(tail), dtype=bool)), ("tail", tail))
-        if keep.any()
+        name: {key: _plain(values) for key, values in reliability_bins(each.said, each.truth).items()}
+        for name, each in pairs.items()
+        if each.said.size
     }
 
 
@@ -62,6 +62,14 @@ def _roc(comparison: Comparison) -> dict[str, Any]:
     name, score = strongest_attack(attacked, "all")
     alarms, caught = roc(*attacked.split(name, "all"))
     return {"attack": name, "auc": score.value, "alarms": _plain(alarms), "caught": _plain(caught)}
+
+
+def _gave_away(comparison: Comparison) -> list[dict[str, Any]]:
+    """What tells written from real patients, column by column; means over patients, rounded."""
+    from adapcla.metrics.discriminator import gave_away
+
+    rows = gave_away(comparison)
+    return [{key: value if isinstance(value, str) else round(value, 4) for key, value in row.items()} for row in rows]
 
 
 def roc(members: NDArray[np.float64], controls: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

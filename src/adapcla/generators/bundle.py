@@ -138,6 +138,7 @@ def read(folder: Path) -> Model:
         )
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
+        shareable = bool(config["shareable"])
         _demand_sense(law, shape, visit_sizes, n_visits, longest)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError) as error:
         raise InputError(
@@ -158,7 +159,7 @@ def read(folder: Path) -> Model:
     _demand_fit(settings, shape, prevalence, folder / WEIGHTS)
     network = settings.network(shape, prevalence)
     _fill(network, folder / WEIGHTS)
-    return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts)
+    return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts, shareable)
 
 
 def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:

@@ -55,7 +55,7 @@ def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int)
         members = np.flatnonzero(lengths == length)
         for low in range(0, len(members), per_group):
             some = members[low : low + per_group]
-            state = _prefilled(network, records, some, key)
+            state = prefilled(network, records, some, key)
             copies = np.repeat(np.arange(len(some)), draws)
             numbers = some[copies] * draws + np.tile(np.arange(draws), len(some))
             attributes = records.attribute_rows(some)[copies]
@@ -71,7 +71,7 @@ def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int)
     return Continuation(_probabilities(model, records, drawn, history_of, draws), drawn, history_of)
 
 
-def _prefilled(network: Any, records: Records, patients: NDArray[np.int64], key: int) -> Any:
+def prefilled(network: Any, records: Records, patients: NDArray[np.int64], key: int) -> Any:
     """The state after the whole history of patients with equally many visits."""
     batch = records.batch(patients)
     n = len(patients)
@@ -101,6 +101,11 @@ def _probabilities(
         exact.append(torch.sigmoid((logits if bias is None else logits + bias).double()).numpy())
     else:
         return np.concatenate(exact)
+    return drawn_shares(drawn, history_of, draws)
+
+
+def drawn_shares(drawn: Cohort, history_of: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
+    """Shares of the draws (histories, codes) that hold each code in their first new visit."""
     matrix = drawn.matrix()[drawn.first_visits]
     gather = sparse.csr_matrix((np.ones(len(history_of)), (history_of, np.arange(len(history_of)))))
     return np.asarray((gather @ matrix).todense(), dtype=np.float64) / draws

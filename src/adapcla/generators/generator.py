@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
 from adapcla.generators import bundle
+from adapcla.generators.conditional import sample_given
 from adapcla.generators.continuation import Continuation, continued
 from adapcla.generators.fitting import fit
+from adapcla.generators.futures import continued_given
 from adapcla.generators.model import Model
 from adapcla.generators.privacy import refuse_unprotectable
 from adapcla.generators.sampling import SampleRule, sample
@@ -21,6 +23,7 @@ from adapcla.generators.settings import Settings
 from adapcla.generators.steering import Target, closed_loop, steer
 from adapcla.networks.contract import Network
 from adapcla.records import Cohort, Prevalence, Vocabulary
+from adapcla.records.condition import Condition, Texts
 from adapcla.scaffold import Steering
 from adapcla.training.loop import Observer, Outcome
 
@@ -90,6 +93,12 @@ class Generator:
         calibrate: bool = False,
         batch_size: int | None = None,
         rule: SampleRule | None = None,
+        having: Texts | Condition | None = None,
+        without: Texts = (),
+        visits: str | None = None,
+        at: str = "any",
+        within: int | None = None,
+        train: Cohort | None = None,
         **options: Any,
     ) -> Cohort:
         """`n` new patients; patient i of a seed is the same for any n and batch size.
@@ -102,11 +111,28 @@ class Generator:
             missing: What happens to codes without a target: `keep` or `drop`.
             calibrate: Correct the shift by closed-loop rounds until the target is reached.
             batch_size: Patients held between two yields of the stream; never changes a patient.
+            having: Codes that every patient has (`A|B` any of them, `E84*` a family), or a whole `Condition`; the
+                patients then follow the model's own law given the condition, and their card says what that took.
+            without: Codes that no patient has.
+            visits: Numbers of visits, such as `3..` or `2..5`.
+            at: The visit that holds the asked codes: `any`, `first` or `last`.
+            within: Number of first visits that hold the asked codes.
+            train: The training patients, so that a condition which none of them fulfils is refused.
             rule: How codes are drawn; or give its fields by name (`temperature`, `max_visits`, `min_codes`, …).
             options: Fields of `SampleRule`.
         """
         steering = self.steering(toward, strength, missing, calibrate, seed)
-        return sample(self.model, n, seed, steering, replace(rule or SampleRule(), **options), batch_size)
+        drawn_by = replace(rule or SampleRule(), **options)
+        condition = None
+        if isinstance(having, Condition):
+            condition = having
+        elif having or without or visits or at != "any" or within is not None:
+            condition = Condition.of(having or (), without, (), visits, at, within)
+        if condition is not None:
+            # Attributes that are asked for are part of the condition.
+            condition = replace(condition, where=tuple(dict.fromkeys((*condition.where, *drawn_by.where))))
+            return sample_given(self.model, n, seed, condition, steering, replace(drawn_by, where=()), train)
+        return sample(self.model, n, seed, steering, drawn_by, batch_size)
 
     def steering(
         self,
@@ -125,6 +151,12 @@ class Generator:
     def continue_(self, history: Cohort, visits: int = 1, draws: int = 100, seed: int = 1) -> Continuation:
         """What follows given histories: draws of the next visits and the probability of each code at the next one."""
         return continued(self.model, history, visits, draws, seed)
+
+    def continue_given(
+        self, history: Cohort, condition: Condition, draws: int = 20, seed: int = 1, toward: Steering | None = None
+    ) -> Continuation:
+        """Continuations that fulfil a condition: `draws` of each history by the model's law given the condition."""
+        return continued_given(self.model, history, condition, draws, seed, toward)
 
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""

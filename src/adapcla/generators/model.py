@@ -38,6 +38,8 @@ class Model:
     #: Visits of the longest record that is drawn.
     longest: int
     facts: dict[str, Any]
+    #: Whether it was saved without small counts, to be given away.
+    shareable: bool = False
 
     @property
     def method(self) -> str:

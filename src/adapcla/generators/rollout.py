@@ -6,9 +6,9 @@ number of patients, another batch size, another process. That makes the patients
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from adapcla.errors import AdapclaError
 from adapcla.generators.attributes import AttributeLaw
 from adapcla.networks.contract import Drawn, DrawRule, Network
 from adapcla.networks.draws import Noise
+from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import stream_key
 
 #: Patients computed together.
@@ -25,6 +26,8 @@ BLOCK = 1024
 #: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
 #: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
 _ATTEMPTS, _STREAMS = 60, 20
+#: Times that a patient who breaks a rule is drawn again.
+REDRAWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +39,51 @@ class Rolled:
     lengths: NDArray[np.int64]
     gaps: NDArray[np.int64]
     attributes: NDArray[np.int64]
+    #: How often each patient was drawn again because of a rule; negative where the last draw breaks one, too.
+    redrawn: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        if self.redrawn is None:
+            object.__setattr__(self, "redrawn", np.zeros(len(self.lengths), dtype=np.int64))
 
     def first(self, n: int) -> Rolled:
         """The first n patients."""
-        visits = int(self.lengths[:n].sum())
-        entries = int(self.visit_sizes[:visits].sum())
+        return self if n >= len(self.lengths) else self.of_patients(np.arange(n))
+
+    def of_patients(self, chosen: NDArray[np.int64]) -> Rolled:
+        """The patients at these positions, in that order.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> two = Rolled(np.arange(3, dtype=np.int32), np.array([1, 2]), np.array([1, 1]), np.array([0, 0]), none)
+        >>> two.of_patients(np.array([1])).codes.tolist()
+        [1, 2]
+        """
+        first, entry = starts_of(self.lengths), starts_of(self.visit_sizes)
+        visits = ranges(first[chosen], first[chosen + 1])
         return Rolled(
-            self.codes[:entries], self.visit_sizes[:visits], self.lengths[:n], self.gaps[:visits], self.attributes[:n]
+            self.codes[ranges(entry[visits], entry[visits + 1])],
+            self.visit_sizes[visits],
+            self.lengths[chosen],
+            self.gaps[visits],
+            self.attributes[chosen],
+            self.redrawn[chosen],
         )
+
+    def followed_by(self, later: Rolled) -> Rolled:
+        """The same patients with the visits of `later` after their own.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> def visits(*codes):
+        ...     sizes = np.ones(2, dtype=np.int64)
+        ...     return Rolled(np.array(codes, dtype=np.int32), sizes, sizes, np.zeros(2, dtype=np.int64), none)
+        >>> visits(1, 2).followed_by(visits(3, 4)).codes.tolist()
+        [1, 3, 2, 4]
+        """
+        both = joined([self, later])
+        n = len(self.lengths)
+        order = np.stack([np.arange(n), n + np.arange(n)], axis=1).ravel()
+        mixed = both.of_patients(order)
+        return Rolled(mixed.codes, mixed.visit_sizes, self.lengths + later.lengths, mixed.gaps, self.attributes)
 
 
 def joined(parts: list[Rolled]) -> Rolled:
@@ -51,17 +91,42 @@ def joined(parts: list[Rolled]) -> Rolled:
     return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
 
 
+class Course(Protocol):
+    """How visits are drawn where not all patients are drawn alike: asked before each visit, and told what came."""
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """Which of the patients `alive` (rows of it) are drawn by which rule; together they are all."""
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """The codes that came out, by row of `alive`."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every patient is drawn by the same rule."""
+
+    rule: DrawRule
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """One rule for all."""
+        return [(np.arange(len(alive)), self.rule)]
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """Nothing is made of it."""
+
+
 def roll(
     network: Network,
     state: Any,
     patients: NDArray[np.int64],
     attributes: NDArray[np.int64],
-    rule: DrawRule,
+    rule: DrawRule | Course,
     key: int,
     visits: range,
     min_codes: int = 0,
 ) -> Rolled:
     """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
+    course = Alike(rule) if isinstance(rule, DrawRule) else rule
     alive = np.arange(len(patients))
     kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     for number in visits:
@@ -72,7 +137,9 @@ def roll(
         if not len(alive):
             break
         gap = network.draw_gap(state, noise)
-        who, codes = _visit(network, state, rule, noise, min_codes if number > 0 else max(1, min_codes))
+        groups = course.rules(alive, number)
+        who, codes = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
+        course.saw(alive, number, (who, codes))
         stays = np.unique(who)
         if len(stays) < len(alive):  # an empty visit ends the record
             alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
@@ -82,6 +149,21 @@ def roll(
         kept.append((alive, number, alive[who], codes, gap))
         state = network.absorb(state, (who, codes), gap)
     return _flat(kept, len(patients), attributes)
+
+
+def _visits(
+    network: Network, state: Any, groups: list[tuple[NDArray[np.int64], DrawRule]], noise: Noise, min_codes: int
+) -> Drawn:
+    """One visit for each patient, each group by its own rule."""
+    if len(groups) == 1:
+        return _visit(network, state, groups[0][1], noise, min_codes)
+    parts = []
+    for rows, rule in groups:
+        who, codes = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
+        parts.append((rows[who], codes))
+    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((codes, who))
+    return who[order], codes[order]
 
 
 def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
@@ -134,12 +216,46 @@ def blocks(
     max_visits: int,
     min_codes: int,
     first: int = 0,
+    broken: Callable[[Rolled], NDArray[np.bool_]] | None = None,
 ) -> Iterator[Rolled]:
-    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block."""
-    key = stream_key(seed, "patients")
+    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block.
+
+    Patients that are `broken` are drawn again, with the same attributes.
+    """
+
+    def drawn(patients: NDArray[np.int64], attributes: NDArray[np.int64], key: int) -> Rolled:
+        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        return roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+
     for low in range(first, n, BLOCK):
         patients = np.arange(low, low + BLOCK)
         attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
-        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
-        whole = roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+        whole = drawn(patients, attributes, stream_key(seed, "patients"))
+        if broken is not None:
+            whole = _mended(whole, broken, drawn, patients, seed)
         yield whole.first(min(BLOCK, n - low))
+
+
+def _mended(
+    whole: Rolled,
+    broken: Callable[[Rolled], NDArray[np.bool_]],
+    drawn: Callable[[NDArray[np.int64], NDArray[np.int64], int], Rolled],
+    patients: NDArray[np.int64],
+    seed: int,
+) -> Rolled:
+    """A block in which broken patients are drawn again until they are not, or too often.
+
+    Who is broken in a whole block does not depend on how many patients are wanted, so that patients who are drawn
+    again together always are.
+    """
+    for attempt in range(1, REDRAWS + 1):
+        who = np.flatnonzero(broken(whole))
+        if not len(who):
+            return whole
+        again = drawn(patients[who], whole.attributes[who], stream_key(seed, "patients again", attempt))
+        again.redrawn[:] = attempt
+        order = np.arange(len(whole.lengths))
+        order[who] = len(whole.lengths) + np.arange(len(who))
+        whole = joined([whole, again]).of_patients(order)
+    whole.redrawn[broken(whole)] *= -1
+    return whole

@@ -30,7 +30,11 @@ def train_run(
     overwrite: bool = False,
     shareable: bool = False,
 ) -> Generator:
-    """The fitted generator, after training in a run folder that survives being killed at any moment."""
+    """The fitted generator, after training in a run folder that survives being killed at any moment.
+
+    Of several processes only the first reads and writes the folder, so that each machine may have one of its own. Where
+    the run was complete already, a process that does not see its model gets the generator back as it was.
+    """
     run_folder, group = Path(folder), processes()
     asked = {
         "settings": generator.settings.model_dump(),
@@ -40,7 +44,7 @@ def train_run(
         "shareable": shareable,
     }
     killed_at_once = resume and not (run_folder / ASKED).exists() and _only_hidden(run_folder)
-    resume = resume and (run_folder / ASKED).exists()
+    resume = group.first_says(resume and (run_folder / ASKED).exists())
     if group.main and not resume and not killed_at_once:
         refuse_populated(run_folder, overwrite)
     with folder_lock(run_folder):
@@ -48,11 +52,11 @@ def train_run(
             _prepare(run_folder, asked, resume)
         # The others look at the folder when it is as the first has left it.
         group.wait()
-        if resume and (run_folder / MODEL).is_dir():
+        if group.first_says(resume and (run_folder / MODEL).is_dir()):
             say(f"{run_folder} is complete already")
             if group.main:
                 _tidy(run_folder)
-            return load(run_folder)
+            return load(run_folder) if (run_folder / MODEL).is_dir() else generator
         generator.fit(train, valid, folder=run_folder, resume=resume)
         if group.main:
             write_json(run_folder / OUTCOME, outcome(generator))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
 from adapcla.generators.rollout import BLOCK, Rolled, blocks, joined
+from adapcla.metrics.rules import Rules
 from adapcla.networks.contract import DrawRule
 from adapcla.records import Attribute, Cohort
 from adapcla.records.offsets import since_first, starts_of
@@ -30,6 +33,8 @@ class SampleRule:
     min_codes: int = 0
     #: Fixed static attributes, such as {"sex": "F"}.
     where: tuple[tuple[str, str], ...] = ()
+    #: Patients who break one of these are drawn again.
+    rules: Rules | None = field(default=None, repr=False)
 
 
 def sample(
@@ -43,7 +48,8 @@ def sample(
     """`n` new patients; patient i of a seed is the same for any n and batch size."""
     rule = rule or SampleRule()
     rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
-    return cohort_of(model, rolled, sample_card(model, n, seed, rule, steering))
+    card = sample_card(model, n, seed, rule, steering) | redrawn_card(rule, rolled.redrawn)
+    return cohort_of(model, rolled, card)
 
 
 def stream(
@@ -65,7 +71,8 @@ def stream(
     max_visits = min(rule.max_visits or model.longest, model.settings.architecture.context)
     waiting: list[Rolled] = []
     n_waiting = 0
-    for part in blocks(model.network, law, draw, seed, n, max_visits, rule.min_codes, first):
+    broken = None if rule.rules is None else partial(breaks_rule, model, rule.rules)
+    for part in blocks(model.network, law, draw, seed, n, max_visits, rule.min_codes, first, broken):
         waiting.append(part)
         n_waiting += len(part.lengths)
         if n_waiting >= (batch_size or BLOCK):
@@ -73,6 +80,34 @@ def stream(
             waiting, n_waiting = [], 0
     if waiting:
         yield joined(waiting)
+
+
+def rules_for(model: Model, cohort: Cohort) -> Rules:
+    """The rules that a cohort teaches about the codes that a model knows; a private model may have none.
+
+    Rules are counted from patients outside of the budget of a private model, and would say more than it.
+    """
+    if model.facts.get("privacy") is not None:
+        raise UsageError(
+            "a private model: rules are counted from its patients outside of ε\nto do: leave out the rules"
+        )
+    known = model.vocabulary.positions(cohort.vocabulary.tokens) >= 0
+    return Rules.of(cohort.keep_codes(known).on(model.vocabulary))
+
+
+def breaks_rule(model: Model, rules: Rules, rolled: Rolled) -> NDArray[np.bool_]:
+    """Which of some rolled patients break a rule; one without a visit breaks none."""
+    out = np.zeros(len(rolled.lengths), dtype=bool)
+    out[rolled.lengths > 0] = rules.any_broken(cohort_of(model, rolled, {}))
+    return out
+
+
+def redrawn_card(rule: SampleRule, redrawn: NDArray[np.int64]) -> dict[str, Any]:
+    """What a cohort says about the rules that it was drawn under; nothing where there were none."""
+    if rule.rules is None:
+        return {}
+    counts = {"drawn again": int((redrawn != 0).sum()), "still breaking one": int((redrawn < 0).sum())}
+    return {"rules": {**rule.rules.counts, **counts, "fingerprint": rule.rules.fingerprint[:16]}}
 
 
 def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule | None = None) -> DrawRule:

@@ -60,7 +60,7 @@ class ScoreCache:
         try:
             content = files.read_json(self._path(key))
             return {
-                name: {stratum: Score(**score) for stratum, score in strata}
+                name: {stratum: Score(**{**score, "redrawn": tuple(score["redrawn"])}) for stratum, score in strata}
                 for name, strata in content["scores"].items()
             }
         except (InputError, KeyError, TypeError, ValueError, AttributeError):

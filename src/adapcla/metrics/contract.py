@@ -33,6 +33,8 @@ class Score:
     low: float | None = None
     high: float | None = None
     reason: str = ""
+    #: The value under other draws of the test patients, the same draws for every cohort that is judged by them.
+    redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,10 @@ class Comparison:
     #: Arrays that only the maker of the synthetic cohort can give (likelihoods of members and controls, for one);
     #: the privacy suite says which names it reads.
     evidence: dict[str, Any] = field(default_factory=dict, repr=False)
-    #: Whether scores carry intervals; reference rows are values only, which saves most of their cost.
+    #: Whether scores carry intervals.
     intervals: bool = True
+    #: Whether intervals may rest on few groups of patients, which saves most of the cost of references.
+    coarse: bool = False
     # Work on this comparison, by the function that did it and its arguments.
     _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made with `instead`; holds the cohort so that no other
@@ -156,7 +160,9 @@ class Comparison:
             self._real_work[key] = (cohort, function(cohort))
         return self._real_work[key][1]
 
-    def instead(self, synthetic: Cohort, test: Cohort | None = None, intervals: bool = False) -> Comparison:
+    def instead(
+        self, synthetic: Cohort, test: Cohort | None = None, intervals: bool = False, coarse: bool = False
+    ) -> Comparison:
         """This comparison with another synthetic (and perhaps test) cohort on the same vocabulary; it has no evidence.
 
         >>> train = Cohort.of([[["A", "B"]], [["C"]]])
@@ -168,9 +174,19 @@ class Comparison:
             synthetic=synthetic.on(self.vocabulary),
             test=self.test if test is None else test.on(self.vocabulary),
             intervals=intervals,
+            coarse=coarse,
             evidence={},
             _work={},
         )
+
+    def forgetful(self) -> Comparison:
+        """This comparison with a memory of its own: what it works out of real patients goes with it.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).forgetful().test.n_patients
+        2
+        """
+        return replace(self, _work={}, _real_work=dict(self._real_work))
 
 
 def _of_synthetic(comparison: Comparison, function: Callable[[Cohort], T]) -> T:

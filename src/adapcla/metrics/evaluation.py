@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from adapcla.errors import InputError, UsageError
 from adapcla.metrics import cache as score_cache
 from adapcla.metrics.cache import ScoreCache, content_key
 from adapcla.metrics.contract import ALL, Comparison, Metric, Missing, Score
+from adapcla.metrics.halves import N_HALVES, Found, over_halves
 from adapcla.metrics.matching import Profile
 from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
@@ -25,6 +26,8 @@ SYNTHETIC: Literal["synthetic"] = "synthetic"
 View = Literal["all", "matched", "matched_codes"]
 #: Numbers of patients that differ by less than this are the same size.
 _SAME_SIZE = 0.01
+#: Test patients below which halves of them say nothing of their draw.
+FEWEST_HALVED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +73,25 @@ class _Bench:
         if view == MATCHED_CODES:
             cohort = self.profile.applied(cohort)
         test = None if view == ALL else self.halves.reference
-        return self.base.instead(cohort, test, intervals=subject == SYNTHETIC and self.base.intervals)
+        return self.base.instead(cohort, test, self.base.intervals, coarse=subject != SYNTHETIC)
+
+    def whole(self, subject: Subject) -> Comparison:
+        """All patients of a subject against half of the test patients, for scores that their number does not move."""
+        cohort = self._cohort(subject, MATCHED if subject is Reference.REAL_TEST else ALL)
+        return self.base.instead(cohort, self.halves.reference, self.base.intervals, coarse=subject != SYNTHETIC)
+
+    def other_halves(self, subject: Subject, comparison: Comparison) -> Iterator[Comparison]:
+        """The comparison with other halves of the test patients, which are also real patients in other halves."""
+        for number in range(1, N_HALVES):
+            reference, ceiling = halves(self.base.test, number)
+            real = some_patients(ceiling, self.n_matched, self.base.seed)
+            synthetic = real if subject is Reference.REAL_TEST else comparison.synthetic
+            yield comparison.instead(synthetic, reference).forgetful()
 
     def key(self, subject: Subject, view: View) -> str:
         """What the scores of a comparison are kept under."""
         base = self.base
-        recipe: list[object] = [subject, view]
+        recipe: list[object] = [subject, view, N_HALVES]
         if subject == SYNTHETIC or view == MATCHED_CODES:
             recipe.append(base.synthetic.fingerprint)
         if subject != Reference.REAL_TEST or view != ALL:
@@ -101,6 +117,7 @@ class _Runner:
         known = self.cache.read(key) if kept else {}
         comparison: Comparison | None = None
         label = subject.label if isinstance(subject, Reference) else subject
+        halved = [m for m in metrics if view == MATCHED and m.heldout and score_cache.name_of(m) not in known]
         for metric in metrics:
             name = score_cache.name_of(metric)
             self.bar.advance(0, note=f"{metric.key} of {label}")
@@ -108,9 +125,26 @@ class _Runner:
                 comparison = comparison or self.bench.comparison(subject, view)
                 known[name] = _computed(metric, comparison)
             self.bar.advance(1, note=metric.key)
+        if comparison is not None:
+            self._halve(subject, comparison, halved, known)
         if comparison is not None and kept:
             self.cache.write(key, known)
         return {metric.key: known[score_cache.name_of(metric)] for metric in metrics}
+
+    def _halve(self, subject: Subject, comparison: Comparison, metrics: list[Metric], known: Found) -> None:
+        """Put means over halves of the test patients in the place of scores against one half."""
+        if comparison.synthetic.n_patients == 0 or self.bench.base.test.n_patients < FEWEST_HALVED:
+            return
+        # What does not move with the number of patients takes all of them.
+        for sized in (True, False):
+            chosen = [metric for metric in metrics if metric.sized == sized]
+            if not chosen:
+                continue
+            first = comparison if sized else self.bench.whole(subject)
+            own = {m.key: known[score_cache.name_of(m)] if sized else m.compute(first) for m in chosen}
+            others = self.bench.other_halves(subject, first)
+            found = over_halves(chosen, own, others, subject is Reference.REAL_TEST)
+            known.update({score_cache.name_of(metric): found[metric.key] for metric in chosen})
 
 
 def _computed(metric: Metric, comparison: Comparison) -> dict[str, Score]:
@@ -152,13 +186,17 @@ def _needs_half(metric: Metric, base: Comparison) -> bool:
     return metric.heldout or (metric.suite == "privacy" and base.control is None)
 
 
+#: In the place of a reference that was not computed.
+_NOTHING = Score(None, 0)
+
+
 def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, dict[str, Score]]) -> list[Row]:
     """The rows of one metric in one view."""
     suite = SUITES[metric.suite]
     rows = []
     for stratum, score in scores[SYNTHETIC].items():
-        beside = {one: scores[one][stratum].value if stratum in scores.get(one, {}) else None for one in Reference}
-        share, why = normalised(score, beside[suite.floor], beside[ceiling_of(metric)], metric.goal)
+        beside = {one: scores.get(one, {}).get(stratum, _NOTHING) for one in Reference}
+        share, why = normalised(score, beside[suite.floor].value, beside[ceiling_of(metric)].value, metric.goal)
         if view == ALL and metric.sized and share is not None and not _same_size(base):
             share, why = None, "it depends on size, and the cohorts differ; see stratum matched"
         if view == ALL and metric.heldout and score.value is not None:
@@ -175,9 +213,12 @@ def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, di
                 score.high,
                 score.n,
                 score.reason,
-                **{reference.value: value for reference, value in beside.items()},
+                **{one.value: beside[one].value for one in Reference},
+                **{f"{one.value}_low": beside[one].low for one in Reference},
+                **{f"{one.value}_high": beside[one].high for one in Reference},
                 normalised=share,
                 normalised_reason=why,
+                redrawn=score.redrawn,
             )
         )
     return rows

@@ -1,7 +1,8 @@
 """How sure a score is: bootstrap and jackknife over patients, Wilson's, normal and Student's intervals.
 
-Bootstrap and jackknife resample the synthetic patients alone; the real cohort is held fixed, because it is the same
-for every method that is compared with it.
+Bootstrap and jackknife resample the synthetic patients where a score is a property of them, and the test patients where
+these are the judges. A score that test patients judge also keeps some of the draws, which are the same for every method
+(`Score.redrawn`), so that `both_errors` can put the luck of the test patients beside that of fits and samples.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from adapcla.seeds import random_stream
 DRAWS, QUICK_DRAWS = 200, 100
 #: Patient groups that the jackknife leaves out one by one.
 GROUPS = 20
+#: The same for a reference: a wider interval by Student's law, for a fraction of the cost.
+COARSE_GROUPS = 6
+#: Draws of the test patients that a score keeps.
+KEPT_DRAWS = 64
 #: Two-sided coverage of every interval.
 LEVEL = 0.95
 #: Patients weighted at a time, so that memory does not grow with the cohort.
@@ -74,15 +79,52 @@ def student_half(error: float, n: int) -> float:
     return float(stats.t.ppf(0.5 + LEVEL / 2, n - 1)) * error
 
 
-def mean_half(values: Sequence[float] | NDArray[np.float64]) -> float:
-    """Half of Student's interval of the mean of some values; NaN for fewer than two.
+def both_errors(values: Sequence[float] | NDArray[np.float64], inside: float = 0.0) -> tuple[float, float]:
+    """The standard error of a mean over fits that the same test patients judge, and its degrees of freedom.
 
-    >>> round(mean_half([0.4, 0.5, 0.6]), 3)
-    0.248
+    The value of a sample of a fit is x = μ + T + F + S: T is the luck of the test patients, which all fits share, F
+    that of the fit and S that of the sample. The mean over n fits (each the mean of its samples) has the variance
+
+        Var(T) + Var(F + S) / n.
+
+    The spread of the n values estimates the second term, with n − 1 degrees of freedom: they have T in common, so it is
+    not in their spread. `inside` is the standard deviation of T, from draws of the test patients, with so many draws
+    that its own error does not count. The degrees of freedom of the sum are those of Welch and Satterthwaite:
+    ν = (Var(T) + s²/n)² / ((s²/n)² / (n − 1)). Without `inside` this is Student's.
+
+    >>> error, freedom = both_errors([1.0, 2.0, 3.0])
+    >>> round(error, 4), freedom
+    (0.5774, 2.0)
+    >>> error, freedom = both_errors([1.0, 2.0, 3.0], inside=(1 / 3) ** 0.5)
+    >>> round(error, 4), round(freedom, 9)
+    (0.8165, 8.0)
+    """
+    outside = float(np.var(values, ddof=1)) / len(values)
+    if inside == 0:
+        return outside**0.5, float(len(values) - 1)
+    freedom = np.inf if outside == 0 else (inside**2 + outside) ** 2 * (len(values) - 1) / outside**2
+    return float((inside**2 + outside) ** 0.5), float(freedom)
+
+
+def spread(redrawn: Sequence[float] | NDArray[np.float64]) -> float:
+    """The standard deviation over draws of the test patients; 0 where nothing was drawn again.
+
+    >>> spread([1.0, 2.0, 3.0]), spread([])
+    (1.0, 0.0)
+    """
+    return float(np.std(redrawn, ddof=1)) if len(redrawn) > 1 else 0.0
+
+
+def mean_half(values: Sequence[float] | NDArray[np.float64], inside: float = 0.0) -> float:
+    """Half of the interval of a mean, with an error `inside` that all values share; NaN for fewer than two values.
+
+    >>> round(mean_half([0.4, 0.5, 0.6]), 3), round(mean_half([0.4, 0.5, 0.6], inside=0.1), 3)
+    (0.248, 0.235)
     """
     if len(values) < 2:
         return float("nan")
-    return student_half(float(np.std(values, ddof=1) / np.sqrt(len(values))), len(values))
+    error, freedom = both_errors(values, inside)
+    return float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * error
 
 
 def _poisson_table() -> NDArray[np.uint8]:
@@ -116,11 +158,12 @@ def bootstrap_sums(columns: NDArray[Any], seed: int, draws: int = DRAWS) -> NDAr
 
 
 def ratio_scores(
-    comparison: Comparison, tops: NDArray[Any], bottoms: NDArray[Any], reasons: Sequence[str]
+    comparison: Comparison, tops: NDArray[Any], bottoms: NDArray[Any], reasons: Sequence[str], judges: bool = False
 ) -> list[Score]:
     """One score for each column: the pooled ratio of patient sums, its bootstrap interval, n = the denominator.
 
-    `reasons[k]` is why column k has no value when its denominator is 0.
+    `reasons[k]` is why column k has no value when its denominator is 0. Of patients who are `judges`, the same for
+    every cohort, some draws are kept.
 
     >>> cohort = __import__("adapcla").Cohort.of([[["A"]]])
     >>> pair = Comparison.of(cohort, cohort, cohort, intervals=False)
@@ -128,23 +171,34 @@ def ratio_scores(
     [Score(value=0.5, n=6, low=None, high=None, reason='')]
     """
     top, bottom = tops.sum(axis=0), bottoms.sum(axis=0)
-    lows, highs = _ratio_interval(comparison, tops, bottoms)
+    lows, highs, draws = _ratio_interval(comparison, tops, bottoms)
     out = []
     for k, reason in enumerate(reasons):
         if bottom[k] == 0:
             out.append(Missing(reason).score)
             continue
-        out.append(Score(float(top[k] / bottom[k]), round(float(bottom[k])), lows[k], highs[k]))
+        kept = draws_kept(draws[:, k]) if judges else ()
+        out.append(Score(float(top[k] / bottom[k]), round(float(bottom[k])), lows[k], highs[k], redrawn=kept))
     return out
+
+
+def draws_kept(draws: NDArray[np.float64]) -> tuple[float, ...]:
+    """The draws that a score keeps; none where one of them has no value, since draws of two scores are compared.
+
+    >>> draws_kept(np.array([0.1, 0.2])), draws_kept(np.array([0.1, np.nan]))
+    ((0.1, 0.2), ())
+    """
+    kept = draws[:KEPT_DRAWS]
+    return tuple(float(value) for value in kept.round(9)) if np.isfinite(kept).all() else ()
 
 
 def _ratio_interval(
     comparison: Comparison, tops: NDArray[Any], bottoms: NDArray[Any]
-) -> tuple[list[float | None], list[float | None]]:
-    """Percentile bounds of each column's ratio, None where there is no interval to give."""
+) -> tuple[list[float | None], list[float | None], NDArray[np.float64]]:
+    """Percentile bounds of each column's ratio, None where there is no interval to give, and the drawn ratios."""
     width = tops.shape[1]
     if not comparison.intervals or len(tops) < 2:
-        return [None] * width, [None] * width
+        return [None] * width, [None] * width, np.zeros((0, width))
     draws = QUICK_DRAWS if comparison.quick else DRAWS
     sums = bootstrap_sums(np.hstack([tops, bottoms]), comparison.seed, draws)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -156,7 +210,7 @@ def _ratio_interval(
         enough = len(drawn) > draws // 2
         lows.append(float(np.quantile(drawn, (1 - LEVEL) / 2)) if enough else None)
         highs.append(float(np.quantile(drawn, (1 + LEVEL) / 2)) if enough else None)
-    return lows, highs
+    return lows, highs, ratios
 
 
 def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArray[np.int64]:
@@ -172,8 +226,8 @@ def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArra
 
 def groups_of(comparison: Comparison) -> NDArray[np.int64] | None:
     """The jackknife group of each synthetic patient, or None where no interval is wanted or possible."""
-    n = comparison.synthetic.n_patients
-    return patient_groups(n, comparison.seed) if comparison.intervals and n > 1 else None
+    n, n_groups = comparison.synthetic.n_patients, COARSE_GROUPS if comparison.coarse else GROUPS
+    return patient_groups(n, comparison.seed, n_groups) if comparison.intervals and n > 1 else None
 
 
 def counts_without_groups(

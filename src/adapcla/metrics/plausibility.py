@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from adapcla.metrics.contract import ALL, Comparison, Missing, Real, Score
 from adapcla.metrics.intervals import counts_without_groups, jackknife_interval, ratio_scores
 from adapcla.metrics.neighbours import Contexts, Neighbours
 from adapcla.metrics.pairs import cooccurrence, visit_pairs, visits_with_neighbours
 from adapcla.records import Cohort
-from adapcla.records.strata import BANDS, TAIL_CUTS
+from adapcla.records.strata import BANDS, COUNT_CUTS, TAIL_CUTS
 
 Mask = NDArray[np.bool_]
 #: The largest divergence of two distributions, in nats.
@@ -24,15 +25,16 @@ _ENDINGS: dict[Real, str] = {"train": "", "test": "_heldout"}
 
 
 def tail_strata(comparison: Comparison) -> dict[str, Mask]:
-    """The sets of codes that tail scores are given for: three cuts, four count bands, and the tail of each domain.
+    """The sets of codes that tail scores are given for: cuts by rank and by count, count bands, tails of domains.
 
     >>> train = Cohort.of([[["A", "B", "C"], ["B", "C"], ["C"]]])
     >>> sorted(tail_strata(Comparison.of(train, train, train)))
-    ['1', '2-5', '21+', '6-20', 'all', 'rare20', 'singletons']
+    ['1', '2-5', '21+', '6-20', 'all', 'rare20', 'singletons', 'up to 100', 'up to 20', 'up to 5']
     """
     strata = comparison.strata
     out = {ALL if cut == TAIL_CUTS[0] else cut: strata.cut(cut) for cut in TAIL_CUTS}
     out.update({band: strata.band(band) for band in BANDS})
+    out.update({cut: strata.cut(cut) for cut in COUNT_CUTS})
     out.update({name: strata.tail & mask for name, mask in domain_strata(comparison).items()})
     return out
 
@@ -78,6 +80,8 @@ def _pair_tallies(
     comparison: Comparison, masks: list[Mask]
 ) -> tuple[NDArray[np.float64], dict[Real, NDArray[np.float64]]]:
     """Patients × strata: pairs with at least one code of the stratum, and those of them seen in train and in test."""
+    if not comparison.intervals:
+        return _pooled_tallies(comparison, masks)
     n = comparison.synthetic.n_patients
     real_pairs = {real: comparison.of_cohort(Neighbours.of, comparison.real(real)).pairs for real in _ENDINGS}
     n_pairs = np.zeros((n, len(masks)))
@@ -90,6 +94,19 @@ def _pair_tallies(
             for real, hit in seen.items():
                 n_seen[real][:, k] += np.bincount(patient[inside & hit], minlength=n)
     return n_pairs, n_seen
+
+
+def _pooled_tallies(
+    comparison: Comparison, masks: list[Mask]
+) -> tuple[NDArray[np.float64], dict[Real, NDArray[np.float64]]]:
+    """The same over all patients together, in one row: each different pair is looked up once."""
+    counts = sparse.triu(comparison.of_cohort(Neighbours.of, comparison.synthetic).counts, format="coo")
+    inside = np.stack([mask[counts.row] | mask[counts.col] for mask in masks]).astype(np.float64)
+    n_seen: dict[Real, NDArray[np.float64]] = {}
+    for real in _ENDINGS:
+        pairs = comparison.of_cohort(Neighbours.of, comparison.real(real)).pairs
+        n_seen[real] = (inside @ (counts.data * pairs.holds(counts.row, counts.col)))[None, :]
+    return (inside @ counts.data)[None, :], n_seen
 
 
 # ---- contexts of single codes -------------------------------------------------------------------------------

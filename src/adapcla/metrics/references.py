@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.records import Cohort
-from adapcla.records.offsets import starts_of
+from adapcla.records.offsets import since_first, starts_of
 from adapcla.seeds import random_stream
 
 #: Times that empty visits are drawn again before they are given one code each.
@@ -75,13 +75,14 @@ class Halves(NamedTuple):
     ceiling: Cohort
 
 
-def halves(cohort: Cohort) -> Halves:
-    """The fixed halves of a cohort's patients; an odd patient goes to the reference.
+def halves(cohort: Cohort, number: int = 0) -> Halves:
+    """Fixed halves of a cohort's patients, others for each number; an odd patient goes to the reference.
 
     >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
     [2, 1]
     """
-    order = random_stream(_HALVES_SEED, "halves of the test patients").permutation(cohort.n_patients)
+    which = (number,) if number else ()
+    order = random_stream(_HALVES_SEED, "halves of the test patients", *which).permutation(cohort.n_patients)
     middle = (cohort.n_patients + 1) // 2
     return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
 
@@ -112,7 +113,8 @@ def train_copy(train: Cohort, n_patients: int, seed: int) -> Cohort:
 def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     """Patients with lengths drawn from training and visits of independent codes with training prevalence.
 
-    An empty visit is drawn again, since no record holds one.
+    An empty visit is drawn again, since no record holds one. Days from visit to visit and attributes are those of
+    training patients, too, drawn apart from the codes.
 
     >>> floor = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
     >>> floor.n_patients, floor.n_codes
@@ -137,7 +139,26 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     visit, code = np.concatenate(visit_parts), np.concatenate(code_parts)
     order = np.lexsort((code, visit))
     sizes = np.bincount(visit, minlength=int(visits.sum()))
-    return Cohort(train.vocabulary, code[order].astype(np.int32), starts_of(sizes), starts_of(visits))
+    starts = starts_of(visits)
+    somebody = random_stream(seed, "marginal attributes").integers(0, train.n_patients, size=n_patients)
+    return Cohort(
+        train.vocabulary,
+        code[order].astype(np.int32),
+        starts_of(sizes),
+        starts,
+        days=_days_of_anybody(train, starts, seed),
+        attributes={name: attribute.of_patients(somebody) for name, attribute in train.attributes.items()},
+    )
+
+
+def _days_of_anybody(train: Cohort, starts: NDArray[np.int64], seed: int) -> NDArray[np.int32] | None:
+    """Days of visits with gaps drawn from all gaps of training; 0 without any gap, None where training has no days."""
+    step = train.visits_with_next
+    if train.days is None or not len(step):
+        return None if train.days is None else np.zeros(int(starts[-1]), dtype=np.int32)
+    gaps = np.asarray(train.days)[step + 1] - np.asarray(train.days)[step]
+    drawn = random_stream(seed, "marginal gaps").choice(gaps, size=int(starts[-1]))
+    return since_first(np.cumsum(drawn, dtype=np.int64), starts).astype(np.int32)
 
 
 def _independent(

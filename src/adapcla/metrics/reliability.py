@@ -1,19 +1,21 @@
-"""Whether predicted probabilities mean what they say: calibration of the natural-prevalence classifiers.
+"""Whether predicted probabilities mean what they say: calibration of the classifiers of the utility suite.
 
-All scores pool (test patient, label) pairs of the utility suite's natural protocol, over all labels and over the tail
-labels. Intervals resample the real test patients.
+All scores pool (test patient, label) pairs, over all labels and over the tail labels. They come in two forms: of the
+natural protocol, where probabilities are those of patients as they come, and (`_balanced`) of the paper's, whose
+classifiers are trained and judged on sets in which half have the label. Intervals resample the real test patients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
-from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, ratio_scores
-from adapcla.metrics.utility import natural_judgements, tail_of
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
+from adapcla.metrics.utility import Judgement, natural_judgements, tail_of
 
 N_BINS = 15
 #: Probabilities are kept this far from 0 and 1 before a logarithm is taken.
@@ -22,6 +24,8 @@ WORST_LOSS = float(-np.log(CLIP))
 _EMPTY = Missing("there is no label")
 
 Floats = NDArray[np.float64]
+#: What a protocol of the utility suite says of test patients.
+Judged = Callable[[Comparison], list[Judgement] | Missing]
 
 
 def reliability_bins(
@@ -84,17 +88,33 @@ def bin_of(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.clip(np.searchsorted(edges, probabilities, side="right") - 1, 0, len(edges) - 2)
 
 
-def _pairs(comparison: Comparison) -> dict[str, tuple[Floats, NDArray[np.uint8]]] | Missing:
-    """Probabilities and truths, patients × labels, of each stratum; or why there are none."""
-    judgements = comparison.once(natural_judgements)
+class Pairs(NamedTuple):
+    """Pairs of a test patient and a label: who, what was said and what is true."""
+
+    patient: NDArray[np.int64]
+    said: Floats
+    truth: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, judgements: list[Judgement]) -> Pairs:
+        """The pairs of some judgements."""
+        empty = np.zeros(0)
+        return cls(
+            np.concatenate([empty.astype(np.int64), *(each.rows for each in judgements)]),
+            np.concatenate([empty, *(each.probability for each in judgements)]),
+            np.concatenate([empty.astype(np.uint8), *(each.truth for each in judgements)]),
+        )
+
+
+def pairs_of(comparison: Comparison, judged: Judged = natural_judgements) -> dict[str, Pairs] | Missing:
+    """The pairs of a protocol, of each stratum; or why there are none."""
+    judgements = comparison.once(judged)
     if isinstance(judgements, Missing):
         return judgements
     if not judgements:
         return _EMPTY
-    said = np.stack([each.probability for each in judgements], axis=1)
-    truth = np.stack([each.truth for each in judgements], axis=1)
     tail = tail_of(comparison)
-    return {ALL: (said, truth), "tail": (said[:, tail], truth[:, tail])}
+    return {ALL: Pairs.of(judgements), "tail": Pairs.of([each for each in judgements if tail[each.label]])}
 
 
 def squared_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
@@ -116,42 +136,49 @@ def log_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
     return -np.where(truth == 1, np.log(kept), np.log1p(-kept))
 
 
-def mean_loss(loss: Callable[[Floats, NDArray[np.uint8]], Floats], comparison: Comparison) -> dict[str, Score]:
+def mean_loss(
+    loss: Callable[[Floats, NDArray[np.uint8]], Floats], comparison: Comparison, *, judged: Judged = natural_judgements
+) -> dict[str, Score]:
     """The mean of a loss over the pairs of each stratum."""
-    pairs = comparison.once(_pairs)
+    pairs, n = comparison.once(pairs_of, judged), comparison.test.n_patients
     if isinstance(pairs, Missing):
         return {ALL: pairs.score, "tail": pairs.score}
-    tops = np.stack([loss(*pair).sum(axis=1) for pair in pairs.values()], axis=1)
-    bottoms = np.stack([np.full(len(tops), float(said.shape[1])) for said, _ in pairs.values()], axis=1)
-    scores = ratio_scores(comparison, tops, bottoms, [_EMPTY.reason] * len(pairs))
+    tops = [np.bincount(each.patient, loss(each.said, each.truth), n) for each in pairs.values()]
+    bottoms = [np.bincount(each.patient, minlength=n).astype(np.float64) for each in pairs.values()]
+    reasons = [_EMPTY.reason] * len(pairs)
+    scores = ratio_scores(comparison, np.stack(tops, axis=1), np.stack(bottoms, axis=1), reasons, judges=True)
     return dict(zip(pairs, scores, strict=True))
 
 
-def calibration(comparison: Comparison, *, equal_mass: bool = False) -> dict[str, Score]:
+def calibration(
+    comparison: Comparison, *, equal_mass: bool = False, judged: Judged = natural_judgements
+) -> dict[str, Score]:
     """The expected calibration error of each stratum, in bins of equal width or of equally many pairs."""
-    pairs = comparison.once(_pairs)
+    pairs = comparison.once(pairs_of, judged)
     if isinstance(pairs, Missing):
         return {ALL: pairs.score, "tail": pairs.score}
-    return {name: _calibration_score(comparison, *pair, equal_mass) for name, pair in pairs.items()}
+    return {name: _calibration_score(comparison, each, equal_mass) for name, each in pairs.items()}
 
 
-def _calibration_score(comparison: Comparison, said: Floats, truth: NDArray[np.uint8], equal_mass: bool) -> Score:
+def _calibration_score(comparison: Comparison, pairs: Pairs, equal_mass: bool) -> Score:
     """The calibration error with its interval.
 
     The bins are held fixed. Resampling adds noise to every gap, so the drawn errors lie above the value; the interval
     is the spread of the draws around their mean, moved to the value.
     """
+    patient, said, truth = pairs
     if said.size == 0:
         return _EMPTY.score
-    value = calibration_error(said, truth, equal_mass=equal_mass)
-    if not comparison.intervals or len(said) < 2:
+    value, n = calibration_error(said, truth, equal_mass=equal_mass), comparison.test.n_patients
+    if not comparison.intervals or n < 2:
         return Score(value, said.size)
-    edges = bin_edges(said.ravel(), equal_mass=equal_mass)
-    n_bins, (n_patients, n_labels) = len(edges) - 1, said.shape
-    cell = bin_of(said, edges) + np.arange(n_patients)[:, None] * n_bins
-    excess = np.bincount(cell.ravel(), (truth - said).ravel(), n_patients * n_bins).reshape(n_patients, n_bins)
-    columns = np.hstack([excess, np.full((n_patients, 1), float(n_labels))])
+    edges = bin_edges(said, equal_mass=equal_mass)
+    n_bins = len(edges) - 1
+    cell = bin_of(said, edges) + patient * n_bins
+    excess = np.bincount(cell, truth - said, n * n_bins).reshape(n, n_bins)
+    columns = np.hstack([excess, np.bincount(patient, minlength=n)[:, None]])
     sums = bootstrap_sums(columns, comparison.seed, QUICK_DRAWS if comparison.quick else DRAWS)
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
-    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)))
+    kept = draws_kept(drawn - drawn.mean() + value)
+    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)), redrawn=kept)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adapcla import files
 from adapcla.errors import InputError
 from adapcla.metrics.contract import ALL, ARROWS, Goal, Score
+from adapcla.metrics.references import Reference
 from adapcla.metrics.separation import APART
 from adapcla.tables import Table, number
 
@@ -45,6 +46,16 @@ class Row:
     #: Why there is no normalised value beside a value.
     normalised_reason: str = ""
     real_train: float | None = None
+    #: The intervals of the references, and the value under other draws of the test patients.
+    real_test_low: float | None = None
+    real_test_high: float | None = None
+    train_copy_low: float | None = None
+    train_copy_high: float | None = None
+    marginal_low: float | None = None
+    marginal_high: float | None = None
+    real_train_low: float | None = None
+    real_train_high: float | None = None
+    redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
 def normalised(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
@@ -89,7 +100,7 @@ class Scores:
     def __getitem__(self, key: str | tuple[str, str]) -> Score:
         """The score of a metric, or of (metric, stratum)."""
         row = self.row(*((key, ALL) if isinstance(key, str) else key))
-        return Score(row.value, row.n, row.low, row.high, row.reason)
+        return Score(row.value, row.n, row.low, row.high, row.reason, row.redrawn)
 
     def row(self, metric: str, stratum: str = ALL) -> Row:
         """The row of a metric and stratum."""
@@ -153,7 +164,7 @@ class Scores:
         table.write_parquet(parquet)
         with files.fresh_folder(target, overwrite) as temporary:
             (temporary / TABLE).write_bytes(parquet.getvalue())
-            (temporary / CSV).write_bytes(table.write_csv().encode())
+            (temporary / CSV).write_bytes(table.drop("redrawn").write_csv().encode())
             (temporary / SUMMARY).write_bytes(files.json_bytes(self.summary()))
             (temporary / MARKDOWN).write_bytes(self.markdown().encode())
             (temporary / LATEX).write_bytes(self.latex().encode())
@@ -168,7 +179,9 @@ class Scores:
         summary = files.read_json(path / SUMMARY)
         try:
             table = polars.read_parquet(path / TABLE)
-            rows = tuple(Row(**row) for row in table.select(list(_column_types())).to_dicts())
+            # Tables of before lack what came later; its default stands for it.
+            known_columns = [name for name in _column_types() if name in table.columns]
+            rows = tuple(_row(content) for content in table.select(known_columns).to_dicts())
         except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
             remedy = "evaluate again"
             raise InputError(f"not readable ({type(error).__name__})", path=path / TABLE, remedy=remedy) from None
@@ -198,7 +211,8 @@ class Scores:
         return out
 
 
-_TITLES = ("metric", "stratum", "value", "low", "high", "n", "real test", "train copy", "marginal", "normalised")
+_BESIDE = tuple(Reference)
+_TITLES = ("metric", "stratum", "value", "low", "high", "n", *(one.label for one in _BESIDE), "normalised")
 
 
 def _column_types() -> dict[str, Any]:
@@ -209,7 +223,14 @@ def _column_types() -> dict[str, Any]:
     numbers = dict.fromkeys(("value", "low", "high"), polars.Float64)
     beside = dict.fromkeys(("real_test", "train_copy", "marginal", "normalised"), polars.Float64)
     why = {"normalised_reason": polars.String, "real_train": polars.Float64}
-    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, **why}
+    ends = {f"{one.value}_{end}": polars.Float64 for one in Reference for end in ("low", "high")}
+    draws = {"redrawn": polars.List(polars.Float64)}
+    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, **why, **ends, **draws}
+
+
+def _row(content: dict[str, Any]) -> Row:
+    """A row from what a file holds."""
+    return Row(**{**content, "redrawn": tuple(content.get("redrawn") or ())})
 
 
 def _table(rows: list[Row]) -> Table:
@@ -220,6 +241,12 @@ def _table(rows: list[Row]) -> Table:
 def _cells(row: Row) -> list[str]:
     """A row as text."""
     value = [f"– ({row.reason})"] if row.value is None else [number(row.value)]
-    numbers = (row.real_test, row.train_copy, row.marginal, row.normalised)
     name = f"{row.metric} {ARROWS[row.goal]}".strip()
-    return [name, row.stratum, *value, number(row.low), number(row.high), f"{row.n}", *(number(x) for x in numbers)]
+    beside = [_with_interval(row, one) for one in _BESIDE]
+    return [name, row.stratum, *value, number(row.low), number(row.high), f"{row.n}", *beside, number(row.normalised)]
+
+
+def _with_interval(row: Row, reference: Reference) -> str:
+    """The number of a reference and its interval, where it has one."""
+    value, low, high = (getattr(row, f"{reference.value}{end}") for end in ("", "_low", "_high"))
+    return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"

@@ -12,6 +12,7 @@ so a cohort without structure chooses to know nothing. Of a code that the cohort
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
-from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, ratio_scores
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
 from adapcla.metrics.references import some_patients
 from adapcla.records import Cohort
 from adapcla.records.fingerprints import code_keys, visit_fingerprints
@@ -114,22 +115,23 @@ class _Knowledge:
     counts: _Counts
     share: Floats
 
-    def gains(self, cases: _Cases, strength: float) -> Floats:
-        """The gain of each case, in nats."""
-        alone, together = self.counts.alone, self.counts.together
-        kept = 1.0 / (1.0 + alone / strength)  # What is left of q(c) in P(c | t) where t and c never met.
+    def gains(self, cases: _Cases, strengths: Sequence[float]) -> Iterator[Floats]:
+        """The gain of each case, in nats, for one strength of the smoothing after another."""
+        together = self.counts.together
         row = np.repeat(np.arange(len(self.rare)), np.diff(together.indptr))
-        met = together.data * kept[row] / strength
-        absent = self._absent(kept)
-        base = kept[row] * self.share[together.indices]
-        absent += np.bincount(row, np.log1p(-base - met) - np.log1p(-base), minlength=len(self.rare))
-
-        rare, share = cases.rare[cases.case], self.share[cases.code]
-        said = share > 0
-        base = kept[rare[said]] * share[said]
-        chance = base + _looked_up(together, rare[said], cases.code[said]) * kept[rare[said]] / strength
-        odds = np.log(chance / share[said]) - np.log1p(-chance) + np.log1p(-share[said])
-        return absent[cases.rare] + np.bincount(cases.case[said], odds, minlength=len(cases.rare))
+        beside = self.share[together.indices]
+        said = np.flatnonzero(self.share[cases.code] > 0)  # Of other codes the cohort says nothing.
+        case, share = cases.case[said], self.share[cases.code[said]]
+        rare = cases.rare[case]
+        met, independent = _looked_up(together, rare, cases.code[said]), np.log1p(-share) - np.log(share)
+        for strength in strengths:
+            kept = 1.0 / (1.0 + self.counts.alone / strength)  # What is left of q(c) in P(c | t) where they never met.
+            base = kept[row] * beside
+            gained = np.log1p(-base - kept[row] * together.data / strength) - np.log1p(-base)
+            absent = self._absent(kept) + np.bincount(row, gained, minlength=len(self.rare))
+            chance = kept[rare] * (share + met / strength)
+            odds = np.log(chance) - np.log1p(-chance) + independent
+            yield absent[cases.rare] + np.bincount(case, odds, minlength=len(cases.rare))
 
     def _absent(self, kept: Floats) -> Floats:
         """The gain of each rare code on a place without any other code, had it met none: the sum over c but t."""
@@ -180,8 +182,8 @@ def _strengths(cohort: Cohort, places: _Places, knowledge: _Knowledge, band: Int
         rest = knowledge.counts.less(_Counts.of(inside, knowledge.rare))
         others = _Knowledge(knowledge.rare, rest, knowledge.share)
         cases = _Cases.of(inside, knowledge.rare)
-        for i, strength in enumerate(STRENGTHS):
-            totals[i] += np.bincount(band[cases.rare], others.gains(cases, strength), minlength=totals.shape[1])
+        for i, gains in enumerate(others.gains(cases, STRENGTHS)):
+            totals[i] += np.bincount(band[cases.rare], gains, minlength=totals.shape[1])
     return np.array(STRENGTHS)[totals.argmax(axis=0)][band]
 
 
@@ -201,9 +203,9 @@ def information(cohort: Cohort, test: Cohort, counts: Ints, previous: bool = Fal
     band = np.searchsorted(lows, counts[rare], side="right") - 1
     strength = _strengths(cohort, places, knowledge, band)
     cases = _Cases.of(_Places.of(test, rare, previous), rare)
-    gains = np.zeros(len(cases.rare))
-    for value in np.unique(strength):
-        gains = np.where(strength[cases.rare] == value, knowledge.gains(cases, float(value)), gains)
+    gains, chosen = np.zeros(len(cases.rare)), np.unique(strength).tolist()
+    for value, all_gains in zip(chosen, knowledge.gains(cases, chosen), strict=True):
+        gains = np.where(strength[cases.rare] == value, all_gains, gains)
     return cases._replace(rare=rare[cases.rare]), gains
 
 
@@ -256,7 +258,9 @@ def tail_information(comparison: Comparison, *, previous: bool = False) -> dict[
     made = comparison.once(_of_synthetic, previous)
     reason = "no test patient has such a code after another visit" if previous else _NO_CASE
     names = (ALL, *INFORMATION_BANDS)
-    return dict(zip(names, ratio_scores(comparison, made.gains, made.cases, [reason] * len(names)), strict=True))
+    return dict(
+        zip(names, ratio_scores(comparison, made.gains, made.cases, [reason] * len(names), judges=True), strict=True)
+    )
 
 
 def tail_information_share(comparison: Comparison, *, previous: bool = False) -> dict[str, Score]:
@@ -288,5 +292,6 @@ def _share(top: float, bottom: float, n: int, drawn: Floats, intervals: bool) ->
         return Missing("as many real patients gain nothing on these codes", n).score
     if not intervals:
         return Score(top / bottom, n)
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], ends)
-    return Score(top / bottom, n, float(low), float(high))
+    shares = drawn[:, 0] / drawn[:, 1]
+    low, high = np.quantile(shares, ends)
+    return Score(top / bottom, n, float(low), float(high), redrawn=draws_kept(shares))

@@ -42,7 +42,9 @@ def swap_scores(column: str, comparison: Comparison, *, held_out: bool = True) -
     tops, bottoms = (np.zeros((int(row.max(initial=-1)) + 1, len(strata))) for _ in range(2))
     np.add.at(tops, row, inside * values[:, None])
     np.add.at(bottoms, row, inside)
-    return dict(zip(strata, ratio_scores(comparison, tops, bottoms, ["no such case"] * len(strata)), strict=True))
+    return dict(
+        zip(strata, ratio_scores(comparison, tops, bottoms, ["no such case"] * len(strata), judges=True), strict=True)
+    )
 
 
 def _strata(count: NDArray[np.int64], met: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:

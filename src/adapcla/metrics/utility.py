@@ -1,7 +1,8 @@
 """What a classifier trained on synthetic patients is worth on real ones (train on synthetic, test on real).
 
 The labels of the paper's protocol are ORs of input codes, so a classifier only has to find the codes; the next-visit
-protocol asks for what is not in the input. Intervals resample the real test patients and hold the classifiers fixed.
+protocol and the one of masked codes ask for what is not in the input. Intervals resample the real test patients and
+hold the classifiers fixed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from adapcla.metrics import curves
 from adapcla.metrics.classifiers import Settings, fit, predict
 from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.curves import Floats, Statistic
-from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS
+from adapcla.metrics.intervals import DRAWS, LEVEL, QUICK_DRAWS, draws_kept
+from adapcla.metrics.masking import masked_trial
 from adapcla.metrics.protocols import (
     FEWEST,
     BalancedTrial,
@@ -37,6 +39,7 @@ TrialOf = Callable[[Cohort, Cohort, LabelRule, int, int | None], Trial]
 QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 8
 #: Synthetic patients of two visits or more below which the next visit is not learned.
 FEWEST_RETURNING = 50
+_NOTHING_TO_LEARN = "no label, no test patient, or synthetic patients that are all alike"
 #: Resamplings handled together, so that memory does not grow with their number.
 _DRAWS_AT_ONCE = 50
 
@@ -51,6 +54,10 @@ class Judgement:
     probability: Floats
     #: Why there was nothing to learn from, where that is so; the probability is then 0 for everybody.
     reason: str = ""
+
+    def among(self, keep: NDArray[np.bool_]) -> Judgement:
+        """What was said of some of the patients."""
+        return replace(self, rows=self.rows[keep], truth=self.truth[keep], probability=self.probability[keep])
 
 
 class Labels(NamedTuple):
@@ -87,7 +94,7 @@ def natural_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     """Predictions for all test patients by one classifier of natural prevalence; or why there are none."""
     if comparison.synthetic.n_patients < FEWEST:
         return Missing(f"fewer than {FEWEST} synthetic patients")
-    return _multi_label(comparison, natural_trial)
+    return _multi_label(comparison, natural_trial, whole=True)
 
 
 def next_visit_judgements(comparison: Comparison) -> list[Judgement] | Missing:
@@ -95,7 +102,29 @@ def next_visit_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     for name, cohort in (("synthetic", comparison.synthetic), ("test", comparison.test)):
         if int((cohort.visits_per_patient >= 2).sum()) < FEWEST_RETURNING:
             return Missing(f"fewer than {FEWEST_RETURNING} {name} patients of two visits or more")
-    return _multi_label(comparison, next_visit_trial)
+    return _multi_label(comparison, next_visit_trial, whole=False)
+
+
+def masked_judgements(comparison: Comparison) -> list[Judgement] | Missing:
+    """Predictions of each label in the last visit with the label's codes masked; or why there are none."""
+    if comparison.synthetic.n_patients < FEWEST_RETURNING:
+        return Missing(f"fewer than {FEWEST_RETURNING} synthetic patients")
+    rule, most = rule_of(comparison), QUICK_PATIENTS if comparison.quick else None
+    trial, patients = masked_trial(comparison.synthetic, comparison.test, rule, comparison.seed, most)
+    if not len(trial.valid.rows[0]) or not trial.test.targets[0].size:
+        return Missing(_NOTHING_TO_LEARN)
+    model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison))
+    shape = len(patients), len(rule.names)
+    said, truth = predict(model, trial.test)[0].reshape(shape), trial.test.targets[0].reshape(shape)
+    return [Judgement(label, patients, truth[:, label], said[:, label]) for label in range(shape[1])]
+
+
+def _had_before(comparison: Comparison) -> NDArray[np.uint8]:
+    """Test patients × labels, 1 where a visit before the last holds a code of the label."""
+    test, rule = comparison.test, rule_of(comparison)
+    by_visit = rule.apply_visits(test)
+    by_visit[test.last_visits] = 0
+    return np.maximum.reduceat(by_visit, test.first_visits, axis=0) if test.n_patients else by_visit
 
 
 def balanced_judgements(comparison: Comparison) -> list[Judgement] | Missing:
@@ -137,14 +166,18 @@ def _settings(comparison: Comparison) -> Settings:
     return replace(Settings(), epochs=QUICK_EPOCHS) if comparison.quick else Settings()
 
 
-def _multi_label(comparison: Comparison, trial_of: TrialOf) -> list[Judgement] | Missing:
-    """The judgements of one classifier with an output for each label; or why there are none."""
+def _multi_label(comparison: Comparison, trial_of: TrialOf, whole: bool) -> list[Judgement] | Missing:
+    """The judgements of one classifier with an output for each label; or why there are none.
+
+    They are of all test patients (`whole`), or of those of two visits or more.
+    """
     most = QUICK_PATIENTS if comparison.quick else None
     trial = trial_of(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, most)
     if not len(trial.train.rows[0]) or not len(trial.valid.rows[0]) or not trial.test.targets[0].size:
-        return Missing("no label, no test patient, or synthetic patients that are all alike")
+        return Missing(_NOTHING_TO_LEARN)
     model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison))
-    said, truth, rows = predict(model, trial.test)[0], trial.test.targets[0], trial.test.rows[0]
+    said, truth = predict(model, trial.test)[0], trial.test.targets[0]
+    rows = np.arange(comparison.test.n_patients) if whole else np.flatnonzero(comparison.test.visits_per_patient >= 2)
     return [Judgement(label, rows, truth[:, label], said[:, label]) for label in range(truth.shape[1])]
 
 
@@ -162,17 +195,28 @@ def _per_label(comparison: Comparison, sets: BalancedTrial, trial: Trial) -> lis
 
 
 def mean_over_labels(
-    judgements_of: Callable[[Comparison], list[Judgement] | Missing], statistic: Statistic, comparison: Comparison
+    judgements_of: Callable[[Comparison], list[Judgement] | Missing],
+    statistic: Statistic,
+    comparison: Comparison,
+    *,
+    onsets: bool = False,
 ) -> dict[str, Score]:
-    """The mean of a statistic over all labels, and over the tail labels."""
+    """The mean of a statistic over all labels, and over the tail labels.
+
+    With `onsets` also over patients who never had the label before the judged visit (`new`), and over those who had it
+    (`repeat`): that what was there comes again is easy to say, and tells nothing of who will fall ill.
+    """
     judgements = comparison.once(judgements_of)
+    names = (ALL, "tail", "new", "repeat") if onsets else (ALL, "tail")
     if isinstance(judgements, Missing):
-        return {ALL: judgements.score, "tail": judgements.score}
+        return dict.fromkeys(names, judgements.score)
     tail = tail_of(comparison)
-    return {
-        ALL: _mean_score(comparison, judgements, statistic),
-        "tail": _mean_score(comparison, [each for each in judgements if tail[each.label]], statistic),
-    }
+    chosen = {ALL: judgements, "tail": [each for each in judgements if tail[each.label]]}
+    if onsets:
+        before = comparison.once(_had_before)
+        for name, value in (("new", 0), ("repeat", 1)):
+            chosen[name] = [each.among(before[each.rows, each.label] == value) for each in judgements]
+    return {name: _mean_score(comparison, some, statistic) for name, some in chosen.items()}
 
 
 def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: Statistic) -> Score:
@@ -191,8 +235,9 @@ def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: 
         random = random_stream(comparison.seed, "utility-bootstrap", start)
         weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
         means.append(_means(judged, statistic, weights))
-    low, high = np.nanquantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Score(value, n, float(low), float(high))
+    drawn = np.concatenate(means)
+    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Score(value, n, float(low), float(high), redrawn=draws_kept(drawn))
 
 
 def _means(judged: list[Judgement], statistic: Statistic, weights: NDArray[np.int64]) -> Floats:

@@ -6,16 +6,13 @@ table that all pairs share. In training n leaves out the patient at hand, so tha
 can be believed, and a pair that one patient alone holds teaches nothing. Elsewhere a pair counts only from a number of
 patients on; the others are not even kept, and are taken as pairs that never met.
 
-Most pairs never met. What that says depends on how frequent both codes are, band by band. It is a product
-of few columns, and only pairs that met are listed, with how much more they say than that.
+Most pairs never met. What that says depends on how frequent both codes are, band by band, and on how often their
+families met (`networks/kinship.py`). Only pairs that met are listed, with how much more they say than strangers.
 
 How much is said in all is weighed by how many codes speak: several of them may say the same thing.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,91 +20,32 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.pairs import visit_pairs
 from adapcla.networks.batch import Records
-from adapcla.networks.kernels.blocks import Added, Spoken
+from adapcla.networks.counting import codes_before
+from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
+from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import Settling
-from adapcla.records import Cohort, Prevalence
+from adapcla.networks.pair_counts import (
+    COUNT_EDGES,
+    EXPECTED_POWERS,
+    count_band,
+    expected_band,
+    pair_counts,
+    taken,
+    told,
+)
+from adapcla.networks.visit_entries import Entries, joined
+from adapcla.records import Prevalence
 from adapcla.records.offsets import ranges
 
-#: Lower edges of the bands of counts; a band is a row of the table of belief.
-COUNT_EDGES = (1, 2, 3, 4, 5, 7, 9, 11, 14, 20, 30, 50, 100, 300, 1000)
-#: Powers of two that bound the bands of expected counts: a column each.
-EXPECTED_POWERS = tuple(range(-8, 12))
 #: Visits of each kind that a count is shrunken by at the beginning.
 _SHRINKAGE = 1.0
-#: Pairs listed at a time.
-_PAIRS_AT_ONCE = 4_000_000
 #: Bands of codes by frequency, a power of two each.
 N_BANDS = 14
 #: Speaking codes that are told apart by their number.
 _MOST_SPEAKERS = 24
 #: Steps of optimisers are small beside the log-odds that a partner brings; this many times larger they reach them.
 _PACE = 4.0
-
-
-def count_band(counts: Tensor) -> Tensor:
-    """The row of the table of belief of each count.
-
-    >>> count_band(torch.tensor([1, 2, 6, 5000])).tolist()
-    [0, 1, 4, 14]
-    """
-    return torch.bucketize(counts, torch.tensor(COUNT_EDGES[1:]), right=True)
-
-
-def expected_band(expected: Tensor) -> Tensor:
-    """The column of the table of belief of each expected count.
-
-    >>> expected_band(torch.tensor([1e-9, 1.0, 1.5, 1e9])).tolist()
-    [0, 8, 9, 20]
-    """
-    return torch.bucketize(torch.log2(expected.clamp(min=1e-12)), torch.tensor(EXPECTED_POWERS, dtype=torch.float32))
-
-
-class PairCounts(NamedTuple):
-    """Same-visit pairs of codes in some cohort, smaller position first, by first and then second."""
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    visits: NDArray[np.int64]
-    patients: NDArray[np.int64]
-
-
-def pair_counts(cohort: Cohort) -> PairCounts:
-    """How many visits and how many patients hold each pair.
-
-    >>> pair_counts(Cohort.of([[["A", "B"], ["A", "B"]], [["A", "B", "C"]]])).visits.tolist()
-    [3, 1, 1]
-    >>> pair_counts(Cohort.of([[["A", "B"], ["A", "B"]], [["A", "B", "C"]]])).patients.tolist()
-    [2, 1, 1]
-    """
-    n, parts = cohort.n_codes, []
-    for some in _patients_at_once(cohort):
-        for block in visit_pairs(cohort.subset(some), block=1 << 62):
-            key = block.first.astype(np.int64) * n + block.second
-            order = np.lexsort((block.patient, key))
-            key, patient = key[order], block.patient[order]
-            fresh = np.r_[True, key[1:] != key[:-1]]
-            other_patient = fresh | np.r_[True, patient[1:] != patient[:-1]]
-            number = np.cumsum(fresh) - 1
-            parts.append((key[fresh], np.bincount(number), np.bincount(number, other_patient)))
-    keys = np.concatenate([np.zeros(0, dtype=np.int64), *(part[0] for part in parts)])
-    key, place = np.unique(keys, return_inverse=True)
-    visits, patients = (
-        np.bincount(place, np.concatenate([np.zeros(0), *(part[i] for part in parts)]), minlength=len(key))
-        for i in (1, 2)
-    )
-    return PairCounts(key // n, key % n, visits.astype(np.int64), patients.astype(np.int64))
-
-
-def _patients_at_once(cohort: Cohort) -> Iterator[NDArray[np.int64]]:
-    """Positions of patients, some at a time, so that the pairs of their visits fit into memory."""
-    sizes = cohort.codes_per_visit
-    pairs = np.add.reduceat(sizes * (sizes - 1) // 2, cohort.first_visits) if cohort.n_patients else sizes
-    number = np.cumsum(pairs) // _PAIRS_AT_ONCE
-    for each in np.unique(number):
-        yield np.flatnonzero(number == each)
 
 
 def frequency_band(prevalence: Prevalence) -> Tensor:
@@ -123,9 +61,11 @@ def frequency_band(prevalence: Prevalence) -> Tensor:
 class Company(nn.Module, Settling):
     """What the codes of a visit that are drawn already say of those to come."""
 
-    def __init__(self, n_pairs: int, least_patients: int, band_of_rank: Tensor, n_visits: int) -> None:
+    def __init__(
+        self, n_pairs: int, least_patients: int, band_of_rank: Tensor, n_visits: int, kinship: Kinship | None = None
+    ) -> None:
         super().__init__()
-        self.least_patients = least_patients
+        self.least_patients, self.kinship = least_patients, kinship
         low = torch.tensor(COUNT_EDGES, dtype=torch.float32)
         count = torch.cat([(low[:-1] + low[1:] - 1) / 2, low[-1:] * 2])
         expected = 2.0 ** (torch.tensor([EXPECTED_POWERS[0] - 1, *EXPECTED_POWERS], dtype=torch.float32) + 0.5)
@@ -144,18 +84,24 @@ class Company(nn.Module, Settling):
         self.band: Tensor
         self.register_buffer("band", band_of_rank.int())
         # While training: all pairs that lead from an earlier block to a later one, ascending by the later code and then
-        # the earlier; never saved.
+        # the earlier, each with its kind (a cell and two bands, which pairs share); never saved.
+        self.known_key: Tensor
         self.known_first: Tensor
-        self.known_second: Tensor
         self.known_visits: Tensor
-        self.known_column: Tensor
-        for name in ("first", "second", "visits", "column"):
-            self.register_buffer(f"known_{name}", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.known_kind: Tensor
+        self.kinds: Tensor
+        for name in ("known_key", "known_first", "known_visits", "known_kind", "kinds"):
+            self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
 
     @property
     def n_pairs(self) -> int:
         """Pairs that are kept."""
         return len(self.first)
+
+    @property
+    def n_columns(self) -> int:
+        """Bands of expected counts."""
+        return self.belief.shape[1]
 
     def observe(self, records: Records, rank_of_code: Tensor, block_of_rank: Tensor) -> None:
         """Count the pairs of all training patients; those of too few patients are known while training alone."""
@@ -171,45 +117,37 @@ class Company(nn.Module, Settling):
         visits, patients = (torch.from_numpy(count)[order] for count in (counts.visits, counts.patients))
         of_rank = torch.from_numpy(cohort.visit_counts)[torch.argsort(rank_of_code)].double()
         column = expected_band((of_rank[first] * of_rank[second] / max(cohort.n_visits, 1)).float())
-        self.known_first, self.known_second, self.known_visits, self.known_column = first, second, visits, column
+        cell = count_band(visits) * self.n_columns + column
+        self.known_key, self.known_first, self.known_visits = key[order], first.int(), visits.int()
+        self.kinds, kind = torch.unique(cell * N_BANDS**2 + self._between(first, second), return_inverse=True)
+        self.known_kind = kind.int()
         kept = (patients >= self.least_patients).nonzero()[:, 0]
-        self.first, self.second = first[kept].int(), second[kept].int()
-        self.cell = (count_band(visits[kept]) * self.belief.shape[1] + column[kept]).int()
+        self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
+        if self.kinship is not None:
+            self.kinship.observe(cohort, rank_of_code)
 
-    def _more(self, first: Tensor, second: Tensor, cell: Tensor) -> Tensor:
+    def _between(self, first: Tensor, second: Tensor) -> Tensor:
+        """The bands of both codes of pairs as one number."""
+        return self.band[first].long() * N_BANDS + self.band[second]
+
+    def _more(self, cell: Tensor, between: Tensor) -> Tensor:
         """How much more pairs that met say than pairs that never met."""
-        met = torch.gather(_PACE * self.belief.reshape(-1), 0, cell.long())
-        between = self.band[first] * N_BANDS + self.band[second]
-        return met - torch.gather(_PACE * self.strangers.reshape(-1), 0, between.long())
-
-    def _value(self, first: Tensor, second: Tensor, visits: Tensor, column: Tensor) -> Tensor:
-        """The same by numbers of visits, of which there may be none."""
-        more = self._more(first, second, count_band(visits) * self.belief.shape[1] + column)
-        return torch.where(visits > 0, more, 0.0)
+        met = taken(self.belief.reshape(-1), cell.long())
+        return _PACE * (met - taken(self.strangers.reshape(-1), between))
 
     def values(self) -> Tensor:
         """(pairs,) what each pair that is kept says beyond what strangers say."""
-        return self._more(self.first.long(), self.second.long(), self.cell)
+        return self._more(self.cell, self._between(self.first.long(), self.second.long()))
 
     def of_strangers(self) -> Tensor:
-        """(codes, bands) what a code of each band says of each code that it never met."""
-        return F.embedding(self.band, _PACE * self.strangers.t())
-
-    def speakers_before(self, visit_of_entry: Tensor, codes: Tensor, block_of_rank: Tensor, n_visits: int) -> Tensor:
-        """(visits, blocks, bands) how many codes of each band were drawn before each block, weighed."""
-        n_blocks = int(block_of_rank[-1]) + 1
-        cell = (visit_of_entry * n_blocks + block_of_rank[codes]) * N_BANDS + self.band[codes]
-        drawn = torch.bincount(cell, minlength=n_visits * n_blocks * N_BANDS).view(n_visits, n_blocks, N_BANDS)
-        before = torch.cumsum(drawn, 1) - drawn
-        return before * self.weight(before.sum(2))[..., None]
+        """(bands, bands) what a code of each band says of a code of each band that it never met."""
+        return _PACE * self.strangers
 
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:
         """The bands of pairs, in which all counts too small to be told are one: that of the middle one of them."""
-        row, column = self.cell // self.belief.shape[1], self.cell % self.belief.shape[1]
-        first_told = int(count_band(torch.tensor([SMALLEST_COUNT - 1]))) + 1
-        row = torch.where(row < first_told, first_told // 2, row)
-        return {"cell": (row * self.belief.shape[1] + column).int()}
+        row, column = self.cell // self.n_columns, self.cell % self.n_columns
+        return {"cell": (told(row) * self.n_columns + column).int()}
 
     @property
     def silent(self) -> bool:
@@ -229,48 +167,69 @@ class Company(nn.Module, Settling):
         patient_of_visit: Tensor | None = None,
     ) -> Spoken:
         """What is said in some visits; with their patients, by all others than the patient at hand."""
-        order = torch.argsort(visit_of_entry, stable=True)
-        visit_of_entry, codes = visit_of_entry[order], codes[order]
         n_codes, n_blocks = len(block_of_rank), int(block_of_rank[-1]) + 1
+        order = torch.argsort(visit_of_entry * n_codes + codes)
+        visit_of_entry, codes = visit_of_entry[order], codes[order]
         speakers, speaker_of_entry = torch.unique(codes, return_inverse=True)
         number = torch.full((n_codes,), -1)
         number[speakers] = torch.arange(len(speakers))
         corrections = Added.nothing()
+        known = self.first if patient_of_visit is None else self.known_first
+        speaks = (number[known] >= 0).nonzero()[:, 0]
+        first = known[speaks].long()
         if patient_of_visit is None:
-            first, second = self.first.long(), self.second.long()
-            speaks = number[first] >= 0
-            values = self._more(first[speaks], second[speaks], self.cell[speaks])
+            second = self.second[speaks].long()
+            values = self._more(self.cell[speaks], self._between(first, second))
         else:
-            first, second = self.known_first, self.known_second
-            speaks = number[first] >= 0
-            visits, column = self.known_visits[speaks], self.known_column[speaks]
-            values = self._value(first[speaks], second[speaks], visits, column)
-            corrections = self._without_own(visit_of_entry, codes, patient_of_visit, block_of_rank)
-        cell = visit_of_entry * n_blocks + block_of_rank[codes]
-        drawn = torch.bincount(cell, minlength=n_visits * n_blocks).view(n_visits, n_blocks)
-        before = torch.cumsum(drawn, 1) - drawn
+            second = self.known_key[speaks] // n_codes
+            values = taken(self._of_kinds(), self.known_kind[speaks])
+            entries = Entries(visit_of_entry, codes, patient_of_visit, block_of_rank)
+            corrections = self._without_own(entries)
+        before = codes_before(visit_of_entry, block_of_rank[codes], n_visits, n_blocks)
+        ends = torch.searchsorted(block_of_rank, block_of_rank[speakers], right=True)
         return Spoken(
-            number[first[speaks]], second[speaks], values, self.weight(before), corrections,
-            visit_of_entry, speaker_of_entry, len(speakers),
+            number[first], second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
+            self._groups(speakers, patient_of_visit is not None),
         )  # fmt: skip
 
-    def _without_own(
-        self, visit_of_entry: Tensor, codes: Tensor, patient_of_visit: Tensor, block_of_rank: Tensor
-    ) -> Added:
+    def _of_kinds(self) -> Tensor:
+        """(kinds,) what pairs of each kind say beyond what strangers say."""
+        return self._more(self.kinds // N_BANDS**2, self.kinds % N_BANDS**2)
+
+    def _groups(self, speakers: Tensor, learning: bool) -> tuple[Grouped, ...]:
+        """What is said without regard to whether codes met: by bands, and by families."""
+        groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers())]
+        if self.kinship is not None:
+            family = self.kinship.family.long()
+            groups.append(Grouped(family[speakers], family, self.kinship.values(learning)))
+        return tuple(groups)
+
+    def _without_own(self, entries: Entries) -> Added:
         """What must be added so that no patient hears of their own visits."""
-        n = len(block_of_rank)
-        first, second, visit = _visit_pairs(visit_of_entry, codes, block_of_rank)
-        own, times = torch.unique((patient_of_visit[visit] * n + first) * n + second, return_counts=True)
-        a, t = own // n % n, own % n
-        at = torch.searchsorted(self.known_second * n + self.known_first, t * n + a)
-        visits, column = self.known_visits[at], self.known_column[at]
-        change = self._value(a, t, visits - times, column) - self._value(a, t, visits, column)
+        n = len(entries.block_of_rank)
+        patient = entries.patient_of_visit[entries.visit_of_entry]
+        one, other = entries.pairs()
+        block = entries.block_of_rank[entries.codes]
+        apart = (block[one] < block[other]).nonzero()[:, 0]
+        one, other = one[apart], other[apart]
+        own = (patient[one] * n + entries.codes[one]) * n + entries.codes[other]
+        own, times = torch.unique(own, return_counts=True)
+        at = torch.searchsorted(self.known_key, own % n * n + own // n % n)
+        visits = self.known_visits[at]
+        row, left = count_band(visits), count_band(visits - times)
+        # Where the others make the same band or the patient is alone, nothing or everything is taken back.
+        changed = ((row != left) | (visits == times)).nonzero()[:, 0]
+        own, kind, row, left = own[changed], self.known_kind[at[changed]], row[changed], left[changed]
+        alone = (visits == times)[changed]
+        cell, between = self.kinds[kind] // N_BANDS**2, self.kinds[kind] % N_BANDS**2
+        without = torch.where(alone, 0.0, self._more(cell + (left - row) * self.n_columns, between))
+        change = without - self._more(cell, between)
         # Every visit in which the patient has the first code hears of all its partners.
-        asked = patient_of_visit[visit_of_entry] * n + codes
-        low, high = (torch.searchsorted(own // n, asked, right=right) for right in (False, True))
-        line = torch.repeat_interleave(torch.arange(len(asked)), high - low)
-        which = low[line] + torch.arange(len(line)) - (torch.cumsum(high - low, 0) - (high - low))[line]
-        return Added(visit_of_entry[line], t[which], change[which]).by_code()
+        line, which = joined(patient * n + entries.codes, own // n)
+        lines = Added(entries.visit_of_entry[line], own[which] % n, change[which])
+        if self.kinship is not None:
+            lines = lines.and_also(self.kinship.without_own(entries))
+        return lines.by_code()
 
 
 class Listener:
@@ -283,36 +242,29 @@ class Listener:
         self.starts = torch.searchsorted(first[order], torch.arange(n_codes + 1)).numpy()
         self.second, self.values = company.second.long()[order], company.values()[order]
         self.sums = torch.zeros(n_patients, n_codes)
-        self.speakers = torch.zeros(n_patients, N_BANDS)
-        self.strangers = company.of_strangers()
+        self.n_speakers = torch.zeros(n_patients, dtype=torch.int64)
+        self.groups = company._groups(torch.arange(n_codes), learning=False)
+        self.speakers = [torch.zeros(n_patients, len(group.values)) for group in self.groups]
 
     def heard(self, codes: slice) -> Tensor:
         """What is added to the logits (patients, codes) of a block."""
-        said = torch.addmm(self.sums[:, codes], self.speakers, self.strangers[codes].t())
-        return said * self.company.weight(self.speakers.sum(1).long())[:, None]
+        said = self.sums[:, codes]
+        for speakers, group in zip(self.speakers, self.groups, strict=True):
+            said = torch.addmm(said, speakers, group.values[:, group.of_code[codes]])
+        return said * self.company.weight(self.n_speakers)[:, None]
 
     def listen(self, who: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
         """Hear what newly drawn codes of patients say."""
         line = torch.from_numpy(ranges(self.starts[codes], self.starts[codes + 1]))
         listens = torch.from_numpy(np.repeat(who, self.starts[codes + 1] - self.starts[codes]))
         self.sums.view(-1).scatter_add_(0, listens * self.sums.shape[1] + self.second[line], self.values[line])
-        at = torch.from_numpy(who), self.company.band[torch.from_numpy(codes)].long()
-        self.speakers.index_put_(at, torch.ones(len(who)), accumulate=True)
+        patients, drawn = torch.from_numpy(who), torch.from_numpy(codes)
+        for speakers, group in zip(self.speakers, self.groups, strict=True):
+            speakers.index_put_((patients, group.of_code[drawn]), torch.ones(len(who)), accumulate=True)
+        self.n_speakers += torch.bincount(patients, minlength=len(self.n_speakers))
 
 
 def _directed(one: Tensor, two: Tensor, block_of_rank: Tensor) -> tuple[Tensor, Tensor]:
     """Both codes of each pair, that of the earlier block first."""
     turned = block_of_rank[one] > block_of_rank[two]
     return torch.where(turned, two, one), torch.where(turned, one, two)
-
-
-def _visit_pairs(visit_of_entry: Tensor, codes: Tensor, block_of_rank: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All pairs of a visit that lead from an earlier block to a later one, and their visit; entries visit by visit."""
-    sizes = torch.bincount(visit_of_entry)
-    begin = (torch.cumsum(sizes, 0) - sizes)[visit_of_entry]
-    partners = sizes[visit_of_entry]
-    line = torch.repeat_interleave(torch.arange(len(codes)), partners)
-    other = begin[line] + torch.arange(len(line)) - (torch.cumsum(partners, 0) - partners)[line]
-    first, second = codes[line], codes[other]
-    later = block_of_rank[first] < block_of_rank[second]
-    return first[later], second[later], visit_of_entry[line][later]

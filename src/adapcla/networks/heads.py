@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from adapcla.errors import UsageError
 from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.networks.counting import Counting
 from adapcla.networks.counts import independent_codes
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
-from adapcla.networks.kernels.blocks import Added, BlockParts, SharedFirst, Spoken, block_bce, block_nll, shared_first
+from adapcla.networks.kernels.blocks import BlockParts, SharedFirst, block_bce, block_nll, shared_first
+from adapcla.networks.kernels.spoken import Added, Spoken
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
 
@@ -168,9 +170,10 @@ class BlockwiseHead(Remembering):
         sizes: list[int],
         dropout: float = 0.0,
         company: Company | None = None,
+        counting: Counting | None = None,
     ) -> None:
         super().__init__()
-        self.table, self.within, self.company = table, within, company
+        self.table, self.within, self.company, self.counting = table, within, company, counting
         self.bias = nn.Parameter(initial_logits.clone())
         self.sizes = sizes
         self.from_history = nn.Linear(width, hidden)
@@ -182,14 +185,31 @@ class BlockwiseHead(Remembering):
         self.block_of_code: Tensor
         self.register_buffer("block_of_code", number, persistent=False)
 
-    def _inner(self, history: Tensor, row_of_visit: Tensor, visit_of_entry: Tensor, codes: Tensor) -> Tensor:
-        """What each block of each visit adds to the history: u (visits, blocks, hidden), teacher-forced."""
+    def _inner(self, history: Tensor, row_of_visit: Tensor, targets: SparseTargets) -> Tensor:
+        """What each block of each visit adds to the history: u (visits, blocks, hidden), teacher-forced.
+
+        Most blocks of a visit are empty and leave its state as it was. So states are summed up over the blocks that
+        hold codes, and each block takes that of its place.
+        """
         n_visits, n_blocks, hidden = len(row_of_visit), len(self.sizes), self.block.shape[1]
-        cell = visit_of_entry * n_blocks + self.block_of_code[codes]
-        present = F.embedding(codes, self.within())
-        sums = torch.zeros(n_visits * n_blocks, hidden).index_add(0, cell, present).view(n_visits, n_blocks, hidden)
-        before = torch.cumsum(sums, dim=1) - sums
-        return self.dropout(F.gelu(self.from_history(history)[row_of_visit][:, None] + before + self.block))
+        cell = targets.rows * n_blocks + self.block_of_code[targets.codes]
+        drawn = torch.bincount(cell, minlength=n_visits * n_blocks).view(n_visits, n_blocks)
+        holds = (drawn > 0).long()
+        place, n_places = torch.cumsum(holds, 1) - holds, int(holds.sum(1).max()) + 1
+        after = targets.rows * n_places + place.view(-1)[cell] + 1
+        sums = torch.zeros(n_visits * n_places, hidden).index_add(0, after, F.embedding(targets.codes, self.within()))
+        states = torch.cumsum(sums.view(n_visits, n_places, hidden), dim=1)
+        states = states + self.from_history(history)[row_of_visit][:, None]
+        if self.counting is not None:
+            numbers = torch.bincount(after, minlength=n_visits * n_places).view(n_visits, n_places)
+            states = states + self.counting.states(torch.cumsum(numbers, 1))
+        of_block = place + torch.arange(n_visits)[:, None] * n_places
+        inner: Tensor = self.dropout(F.gelu(F.embedding(of_block, states.view(-1, hidden)) + self.block))
+        if self.counting is None:
+            return inner
+        # One more unit of the state, which all codes of a block hear alike.
+        shifts = self.counting.shifts(torch.cumsum(drawn, 1) - drawn, torch.arange(n_blocks))
+        return torch.cat([inner, shifts[..., None]], dim=2)
 
     def _lifted(self) -> Tensor:
         """W·C (codes, hidden)."""
@@ -200,14 +220,12 @@ class BlockwiseHead(Remembering):
     ) -> tuple[SharedFirst, BlockParts, SparseTargets]:
         """The order in which visits are computed, what their logits are made of, and their codes."""
         order = shared_first(visits.row_before)
-        history, visit_of_entry, n_visits = states[order.rows], order.place[visits.visit_of_entry], len(order.place)
-        inner = self._inner(history, order.row_of_place, visit_of_entry, visits.codes)
-        if self.company is not None and not self.company.silent:
-            speakers = self.company.speakers_before(visit_of_entry, visits.codes, self.block_of_code, n_visits)
-            inner = torch.cat([inner, speakers], dim=2)
-            lifted = torch.cat([lifted, self.company.of_strangers()], dim=1)
+        history = states[order.rows]
+        targets = SparseTargets(order.place[visits.visit_of_entry], visits.codes, torch.ones(len(order.place)))
+        inner = self._inner(history, order.row_of_place, targets)
+        if self.counting is not None:
+            lifted = torch.cat([lifted, torch.ones(len(lifted), 1)], dim=1)
         whole = self.bias if bias is None else self.bias + bias
-        targets = SparseTargets(visit_of_entry, visits.codes, torch.ones(n_visits))
         return order, BlockParts(history, inner, self.table(), lifted, whole), targets
 
     def _spoken(self, targets: SparseTargets, patients: Tensor | None) -> Spoken | None:
@@ -248,18 +266,24 @@ class BlockwiseHead(Remembering):
         if self.company is not None and not self.company.silent:
             listener = Listener(self.company, len(history), len(self.bias))
         patients, codes, begin = [], [], 0
+        number = torch.zeros(len(history), dtype=torch.int64)
         for k, size in enumerate(self.sizes):
             here = slice(begin, begin + size)
-            inner = F.gelu(running + self.block[k])
-            logits = torch.addmm(base[:, here], inner, lifted[here].t())
+            inside = running + self.block[k]
+            if self.counting is not None:
+                inside = inside + self.counting.states(number)
+            logits = torch.addmm(base[:, here], F.gelu(inside), lifted[here].t())
             if listener is not None:
                 logits = logits + listener.heard(here)
+            if self.counting is not None:
+                logits = logits + self.counting.shifts(number, torch.tensor(k))[:, None]
             logits = rule.applied(logits, here)
             who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
             which = which + begin
             running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])
             if listener is not None:
                 listener.listen(who, which)
+            number += torch.from_numpy(np.bincount(who, minlength=len(history)))
             patients.append(who)
             codes.append(which)
             begin += size

@@ -16,7 +16,7 @@ from scipy import sparse
 from adapcla.errors import InputError
 from adapcla.records import invariants, store
 from adapcla.records.attribute import Attribute
-from adapcla.records.offsets import ranges, run_sums, since_first, starts_of
+from adapcla.records.offsets import counted, jaccard, ranges, run_sums, since_first, starts_of
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
@@ -187,7 +187,9 @@ class Cohort:
         >>> Cohort.of([[["A"], ["B"]], [["A"]], [["A"], ["C"]]]).visits_with_next.tolist()
         [0, 3]
         """
-        return np.flatnonzero(np.diff(self.patient_of_visit) == 0)
+        has_next = np.ones(self.n_visits, dtype=bool)
+        has_next[self.last_visits] = False
+        return np.flatnonzero(has_next)
 
     # ---- what it says -----------------------------------------------------------------------------------
     def patients(self) -> Iterator[list[list[str]]]:
@@ -218,14 +220,12 @@ class Cohort:
         >>> Cohort.of([[["A", "B"], ["B"]]]).jaccard(np.array([0]), np.array([1])).tolist()
         [0.5]
         """
-        visits, sizes = self.matrix(), self.codes_per_visit
-        shared = np.asarray(visits[first].multiply(visits[second]).sum(axis=1), dtype=float).ravel()
-        return shared / (sizes[first] + sizes[second] - shared)
+        return jaccard(self.codes, self.visit_starts, first, second)
 
     @cached_property
     def visit_counts(self) -> NDArray[np.int64]:
         """Number of visits that hold each code."""
-        return np.bincount(self.codes, minlength=self.n_codes).astype(np.int64)
+        return counted(self.codes, self.n_codes)
 
     @cached_property
     def patient_counts(self) -> NDArray[np.int64]:

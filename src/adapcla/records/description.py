@@ -50,7 +50,7 @@ def describe(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     }
 
 
-def spread(values: NDArray[np.int64]) -> dict[str, float | None]:
+def spread(values: NDArray[np.integer[Any]]) -> dict[str, float | None]:
     """Mean, standard deviation, median, 90th percentile and maximum of some counts.
 
     >>> spread(np.array([1, 1, 4]))
@@ -98,7 +98,6 @@ def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     >>> overlap(Cohort.of([[["A"], ["A"]]]))["next_visit"]
     1.0
     """
-    patient = cohort.patient_of_visit
     first = cohort.visits_with_next
     if len(first) == 0:
         return {"next_visit": None, "random_visit": None, "pairs": 0, "reason": "no patient has two visits"}
@@ -106,7 +105,9 @@ def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
     if len(first) > MOST_PAIRS:
         first = np.sort(rng.choice(first, MOST_PAIRS, replace=False))
     anybody = rng.integers(0, cohort.n_visits, len(first))
-    other = patient[anybody] != patient[first]
+    # Looked up for the pairs alone: a list of everybody's visits is long.
+    of_anybody, of_first = (np.searchsorted(cohort.patient_starts, visits, "right") for visits in (anybody, first))
+    other = of_anybody != of_first
     return {
         "next_visit": _rounded(cohort.jaccard(first, first + 1).mean()),
         "random_visit": _rounded(cohort.jaccard(first[other], anybody[other]).mean()) if other.any() else None,
@@ -137,7 +138,7 @@ def _days(cohort: Cohort) -> dict[str, Any] | None:
     """Days between neighbouring visits and from first to last, or None where the source has no dates."""
     if cohort.days is None:
         return None
-    days = np.asarray(cohort.days, dtype=np.int64)
+    days = np.asarray(cohort.days)
     gaps = np.diff(days)[cohort.visits_with_next]
     last = days[cohort.last_visits]
     return {"between_visits": spread(gaps), "first_to_last": spread(last[cohort.visits_per_patient > 1])}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Elements of a long array that are looked at together.
+PIECE = 1 << 23
 
 
 def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -16,6 +20,27 @@ def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     out = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def pieces(n: int) -> Iterator[slice]:
+    """Slices that make the whole of n elements: what is computed from one of them is forgotten before the next.
+
+    >>> [(part.start, part.stop) for part in pieces(3)]
+    [(0, 3)]
+    """
+    return (slice(low, min(low + PIECE, n)) for low in range(0, n, PIECE))
+
+
+def counted(values: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """How often each of 0 … n − 1 occurs, in pieces: counting makes a copy of twice the size of what it counts.
+
+    >>> counted(np.array([2, 0, 2], dtype=np.int32), 4).tolist()
+    [1, 0, 2, 0]
+    """
+    out = np.zeros(n, dtype=np.int64)
+    for part in pieces(len(values)):
+        out += np.bincount(values[part], minlength=n)
     return out
 
 
@@ -50,3 +75,23 @@ def since_first(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]
     [0, 2, 0]
     """
     return np.asarray(values) - np.repeat(values[starts[:-1]], np.diff(starts))
+
+
+def jaccard(
+    values: NDArray[Any], starts: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """What run first[i] and run second[i] share, divided by what they hold together; a run holds no value twice.
+
+    Only the runs that are asked for are read.
+
+    >>> jaccard(np.array([1, 4, 4]), np.array([0, 2, 3]), np.array([0]), np.array([1])).tolist()
+    [0.5]
+    """
+    starts, pair, width = np.asarray(starts), np.arange(len(first)), int(values.max(initial=0)) + 1
+    sizes = [starts[runs + 1] - starts[runs] for runs in (first, second)]
+    one, other = (
+        np.repeat(pair, size) * width + values[ranges(starts[runs], starts[runs + 1])]
+        for runs, size in zip((first, second), sizes, strict=True)
+    )
+    shared = np.bincount(np.intersect1d(one, other, assume_unique=True) // width, minlength=len(first))
+    return shared / (sizes[0] + sizes[1] - shared)

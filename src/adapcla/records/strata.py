@@ -15,6 +15,8 @@ BANDS: dict[str, tuple[int, int]] = {"1": (1, 1), "2-5": (2, 5), "6-20": (6, 20)
 RARE_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-20": (6, 20), "21-100": (21, 100)}
 #: The bands of rare codes whose company is learned with one strength of smoothing; finer, as strength goes with count.
 INFORMATION_BANDS: dict[str, tuple[int, int]] = {"1-5": (1, 5), "6-10": (6, 10), "11-30": (11, 30), "31-100": (31, 100)}
+#: Tails by the number of training visits of a code, which cohorts of all sizes share: name → highest count.
+COUNT_CUTS: dict[str, int] = {"up to 5": 5, "up to 20": 20, "up to 100": 100}
 #: The tail cuts, the default first.
 TAIL_CUTS = ("third", "rare20", "singletons")
 
@@ -73,11 +75,13 @@ class Strata:
         return self.counts == 1
 
     def cut(self, name: str) -> NDArray[np.bool_]:
-        """The tail by one of `TAIL_CUTS`: the rarest third, the rarest 20 %, or the singletons.
+        """The tail by one of `TAIL_CUTS` (the rarest third, the rarest 20 %, the singletons) or of `COUNT_CUTS`.
 
         >>> Strata.of(np.array([1, 2]), Vocabulary.of(["A", "B"])).cut("singletons").tolist()
         [True, False]
         """
+        if name in COUNT_CUTS:
+            return self.present & (self.counts <= COUNT_CUTS[name])
         return {"third": self.tail, "rare20": self.rare20, "singletons": self.singletons}[name]
 
     def band(self, name: str) -> NDArray[np.bool_]:

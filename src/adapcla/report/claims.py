@@ -78,8 +78,8 @@ CLAIMS = (
     *_tail("Annealing beats a bias that stays", "adapcla", "static-pcla", "paper"),
     *_tail("A bias taken away only after training loses the tail", "static-pcla", "static-pcla-train-only", "paper"),
     *_tail("… of which annealing keeps more", "adapcla", "static-pcla-train-only", "paper"),
-    Claim("AdaPCLA's probabilities are better calibrated than HALO's (ECE)", "adapcla", "halo", "ece"),
-    Claim("… and on the rarest labels", "adapcla", "halo", "ece", "tail"),
+    Claim("AdaPCLA's probabilities are better calibrated than HALO's (ECE)", "adapcla", "halo", "ece_balanced"),
+    Claim("… and on the rarest labels", "adapcla", "halo", "ece_balanced", "tail"),
     *_worded(
         "The scaffold is the cause: AdaPCLA",
         "than the same network and passes without it",

@@ -12,7 +12,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.files import write_bytes
-from adapcla.report import cards, designs, style
+from adapcla.report import cards, designs, others, style
 from adapcla.report.figures import gallery
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
@@ -49,7 +49,7 @@ class Shelf:
         """Write every score of every row, fit and draw as one long table."""
         if not study.scores.is_empty():
             (self.folder / "tables").mkdir(parents=True, exist_ok=True)
-            write_bytes(self.folder / "tables" / "scores.csv", study.scores.write_csv().encode())
+            write_bytes(self.folder / "tables" / "scores.csv", study.scores.drop("redrawn").write_csv().encode())
 
     def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
         """The item of a figure, written as SVG and PNG."""
@@ -62,6 +62,8 @@ class Shelf:
         else:
             style.save_both(drawn.figure, stem)
             item["width"], item["height"] = (round(96 * side) for side in drawn.figure.get_size_inches())
+        # Whoever keeps a figure keeps what it shows.
+        write_bytes(stem.with_name(stem.name + ".md"), f"**{drawn.title}.** {drawn.caption}\n".encode())
         suffix, kind = (".png", "image/png") if drawn.dense else (".svg", "image/svg+xml")
         content = base64.b64encode(stem.with_name(stem.name + suffix).read_bytes()).decode()
         return {**item, "image": f"data:{kind};base64,{content}"}
@@ -137,19 +139,24 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
         items = [item for table in some for item in shelf.table(table)]
         return Section(name, title, text, items + pictures.get(name, []))
 
+    yield section("knowledge", "Who knows the tail, and who copied it", tables["tail-glance"], tables["tail-knowledge"])
     first = section("verdicts", "Verdicts", claims, designs.power_table(study))
     unseen = not_assessed(study)
     if unseen:
         first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
     yield first
     yield section("data", "Data", cards.data_card(study))
-    tails = [tables[key] for key in tables if key.startswith("tail")]
+    tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
     yield section("tail", "The tail", *tails, ablation_table(study))
+    yield section("disease", "What a rare disease looks like")
     yield section("fidelity", "Fidelity", tables["fidelity"])
+    yield section("course", "Course of records", tables["course"])
+    yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
     yield section("utility", "Utility", tables["utility"])
     yield section("reliability", "Reliability", tables["reliability"])
     yield section("control", "Steering", cards.steering_table(study))
     yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
+    yield section("others", "What others say", *others.judge_tables(study.folder))
     yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
     yield section("cost", "Cost", designs.grid_table(study), cards.cost_table(study))
     yield section("settings", "Settings", cards.settings_table(study))

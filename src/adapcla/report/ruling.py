@@ -4,6 +4,8 @@
   and is too often small by luck. Fits that all give one number have no spread, and decide nothing by themselves.
 - A share of counted things, such as pairs seen, must also pass Fisher's exact test on the counts of all fits together;
   where fits do not differ, that test decides alone.
+- Where test patients judge, their luck is shared by all fits: it stands beside the spread over fits (`both_errors`),
+  from draws of the test patients that are the same for both rows, so that what both rows owe to them cancels.
 - The p-values of a page are held against Holm's levels, so that one claim in twenty is not won by chance.
 - What is not decided may still rule out the gain that the paper reports: a verdict of its own, by the same rule.
 """
@@ -16,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from adapcla.metrics.intervals import mean_half, normal_half
+from adapcla.metrics.intervals import both_errors, mean_half, normal_half
 from adapcla.report.study import Measured
 
 HELD, NOT_HELD, EXCLUDED, CANNOT_TELL = "held", "did not hold", "the paper's gain is excluded", "cannot tell"
@@ -55,8 +57,12 @@ class Assessed(NamedTuple):
         return None if self.none is None or self.no_loss is None else min(self.none, self.no_loss)
 
 
-def over_fits(gains: Sequence[float], paper: float | None = None, counts: Counts | None = None) -> Assessed:
+def over_fits(
+    gains: Sequence[float], paper: float | None = None, counts: Counts | None = None, inside: float = 0.0
+) -> Assessed:
     """The test of gains paired by fit seed: Student's, and Fisher's where things were counted.
+
+    `inside` is the standard deviation of the gain over draws of the test patients, which all fits share.
 
     >>> over_fits([0.1, 0.2, 0.1]).lacking
     '3 fit seeds, 4 needed'
@@ -64,9 +70,11 @@ def over_fits(gains: Sequence[float], paper: float | None = None, counts: Counts
     'every fit gives the same number'
     >>> round(over_fits([0.1, 0.2, 0.1, 0.2]).none, 4)
     0.0138
+    >>> round(over_fits([0.1, 0.2, 0.1, 0.2], inside=0.1).none, 4)
+    0.1502
     """
     n = len(gains)
-    value, half = float(np.mean(gains)) if n else 0.0, mean_half(gains)
+    value, half = float(np.mean(gains)) if n else 0.0, mean_half(gains, inside)
     equal = n > 1 and float(np.ptp(gains)) <= 1e-9 * float(np.abs(gains).max())
     gain = Measured(value, None, None, n) if n < 2 or equal else Measured(value, value - half, value + half, n)
     if n < FEWEST_FITS:
@@ -74,11 +82,11 @@ def over_fits(gains: Sequence[float], paper: float | None = None, counts: Counts
     exact = None if counts is None else fisher(counts)
     if equal:
         return Assessed(gain, lacking="every fit gives the same number") if exact is None else Assessed(gain, *exact)
-    error = float(np.std(gains, ddof=1)) / n**0.5
-    none, no_loss = (_doubled(float(stats.t.sf(side * value / error, n - 1))) for side in (1, -1))
+    error, freedom = both_errors(gains, inside)
+    none, no_loss = (_doubled(float(stats.t.sf(side * value / error, freedom))) for side in (1, -1))
     if exact is not None:
         none, no_loss = max(none, exact[0]), max(no_loss, exact[1])
-    as_paper = None if paper is None else _doubled(float(stats.t.cdf((value - paper) / error, n - 1)))
+    as_paper = None if paper is None else _doubled(float(stats.t.cdf((value - paper) / error, freedom)))
     return Assessed(gain, none, no_loss, paper, as_paper)
 
 

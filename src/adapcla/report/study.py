@@ -8,12 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.files import read_json
 from adapcla.metrics import Reference, Scores
-from adapcla.metrics.intervals import mean_half
+from adapcla.metrics.intervals import mean_half, spread
 from adapcla.metrics.references import Beside, LawReference
 from adapcla.records import Cohort
 
@@ -180,6 +182,12 @@ class Study:
         """The steered samples of a row's first fit: target, mode, and the folders of the cohort and of the scores."""
         return list(self._first(row)["toward"])
 
+    def model_folder(self, row: str) -> Path | None:
+        """The folder of a row's first fitted model, where it was kept."""
+        place = self._first(row)["place"]
+        folder = None if place is None else self.folder / place
+        return folder if folder is not None and (folder / "model").is_dir() else None
+
     def _first(self, row: str) -> dict[str, Any]:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 
@@ -197,10 +205,22 @@ class Study:
             keep = keep & (pl.col("row") == row)
         for name, value in where.items():
             keep = keep & (pl.col(name) == value)
-        numbers = table.filter(keep).select(pl.col(column).alias("x"), "low", "high", "fit").drop_nulls("x")
+        reference = isinstance(row, Reference)
+        ends = [pl.col(f"{column}_{end}" if reference else end).alias(end) for end in ("low", "high")]
+        numbers = table.filter(keep).select(pl.col(column).alias("x"), *ends, "fit", "redrawn").drop_nulls("x")
         if numbers.is_empty():
             return self._judged_alone(column, metric, stratum)
-        return summarised(numbers, references=isinstance(row, Reference))
+        return summarised(numbers, references=reference)
+
+    def redrawn(self, row: str, metric: str, stratum: str = "all", **where: str) -> NDArray[np.float64]:
+        """A number of a row under other draws of the test patients, the mean over fits and samples; often none."""
+        table = self.steered if where else self.scores
+        if table.is_empty():
+            return np.zeros(0)
+        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
+        for name, value in where.items():
+            keep = keep & (pl.col(name) == value)
+        return mean_draws(table.filter(keep).drop_nulls("value"))
 
     def real(self, metric: str, stratum: str = "all") -> Measured | None:
         """A number of real patients: of test patients or, where these are the judge, of training patients."""
@@ -288,8 +308,28 @@ def pooled(scores: pl.DataFrame) -> Measured:
     return Measured(value, value - half, value + half, n)
 
 
+def mean_draws(scores: pl.DataFrame) -> NDArray[np.float64]:
+    """The mean over fits, and over samples of a fit, of what each draw of the test patients gives; empty without.
+
+    >>> mean_draws(pl.DataFrame({"fit": [1, 2], "redrawn": [[0.1, 0.2], [0.3, 0.6]]})).round(9).tolist()
+    [0.2, 0.4]
+    """
+    if "redrawn" not in scores.columns or scores.is_empty():
+        return np.zeros(0)
+    draws = scores["redrawn"].to_list()
+    if len({len(each or ()) for each in draws}) != 1 or not draws[0]:
+        return np.zeros(0)
+    by_fit: dict[int, list[list[float]]] = {}
+    for fit, each in zip(scores["fit"].to_list(), draws, strict=True):
+        by_fit.setdefault(fit, []).append(each)
+    return np.mean([np.mean(samples, axis=0) for samples in by_fit.values()], axis=0)
+
+
 def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:
-    """The mean; between fits of several seeds a Student interval, else the score's own interval.
+    """The mean; over fits of several seeds an interval of both errors, else the score's own interval.
+
+    The spread over fits holds the luck of fits and of samples. That of the test patients, where they judge, is in what
+    each draw of them gives (`both_errors`). A reference is one cohort: it has its own interval.
 
     >>> one = pl.DataFrame({"x": [0.5], "low": [0.4], "high": [0.6], "fit": [1]})
     >>> summarised(one)
@@ -301,9 +341,9 @@ def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:
     """
     means = scores.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
     value, n = float(means.mean()), len(means)
-    if references:
-        return Measured(round(value, 12), None, None, n)
-    if n > 1:
-        half = mean_half(means)
+    if n > 1 and not references:
+        half = mean_half(means, spread(mean_draws(scores)))
         return Measured(round(value, 12), value - half, value + half, n)
+    if references:
+        value = round(value, 12)
     return Measured(value, scores["low"].mean(), scores["high"].mean(), n)  # type: ignore[arg-type]

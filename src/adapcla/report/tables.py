@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adapcla import tables
 from adapcla.files import write_bytes
 from adapcla.metrics.contract import ARROWS
+from adapcla.metrics.halves import N_HALVES
 from adapcla.metrics.references import Beside, Reference
+from adapcla.metrics.table import ceiling_of, metric_of
+from adapcla.records.strata import COUNT_CUTS, INFORMATION_BANDS, RARE_BANDS
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import Measured, Study
 from adapcla.tables import Cell
@@ -58,7 +61,7 @@ class Table:
         return tables.Table(columns, rows).csv()
 
     def markdown(self) -> str:
-        """A Markdown table, best values of methods in bold.
+        """A Markdown table, marked values of methods in bold.
 
         >>> print(Table("t", "T", "C", ("row", "x"), (Line((Cell("a"), Cell("0.5", 0.5, "", True))),)).markdown())
         | row | x |
@@ -147,6 +150,9 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
     )
 
 
+#: The bands in which enough test patients have a rare code after another visit.
+LATER_BANDS = ("11-30", "31-100")
+
 SCORE_TABLES = (
     ScoreTable(
         "tail-glance",
@@ -172,14 +178,49 @@ SCORE_TABLES = (
         "Tail swap: who knows which rare code belongs",
         "Tail swap: how often a model finds a visit likelier than the same visit with another code as rare in the "
         "place of its rare code; one half is chance, whatever the prevalence. Never met: training never held the code "
-        "with a partner of the visit. On training patients the same number is memory.",
+        "with a partner of the visit. On training patients the same number is memory. Tail information asks the "
+        "written patients alone, so every row takes part: what the company of rare codes in them gains on test visits "
+        "with those codes, as a share of what as many real patients gain; 0 is chance, below it what was learned is "
+        "wrong.",
         _columns(
             ("tail_swap", "1-5", "swap, 1–5 visits"),
             ("tail_swap", "1-5:never met", "1–5, never met"),
             ("tail_swap_training", "1-5", "1–5, training patients"),
-            ("tail_swap", "6-20", "swap, 6–20"),
-            ("tail_swap", "21-100", "swap, 21–100"),
-            ("tail_swap_lift", "1-5", "lift, 1–5"),
+            ("tail_swap_lift", "1-5", "lift, 1–5, nats"),
+            ("tail_information_share", "all", "information, share of real"),
+            ("tail_information_share", "11-30", "information, 11–30 visits"),
+            ("tail_information_share", "31-100", "information, 31–100"),
+            ("tail_information_previous_share", "all", "visit before, share of real"),
+        ),
+    ),
+    ScoreTable(
+        "tail-swap",
+        "Tail swap by how rare a code is",
+        "Test patients; training patients beside them show memory. Bands are visits of the code in training.",
+        _columns(
+            *(
+                (metric, band, f"{heading}, {band.replace('-', '–')}")
+                for band in RARE_BANDS
+                for metric, heading in (
+                    ("tail_swap", "swap"),
+                    ("tail_swap_lift", "lift"),
+                    ("tail_swap_training", "training"),
+                )
+            ),
+            ("tail_swap", "never met", "swap, never met"),
+            ("tail_swap_chance", "all", "by counts alone"),
+        ),
+    ),
+    ScoreTable(
+        "tail-information",
+        "Tail information by how rare a code is",
+        "Nats that the company of a rare code in the written patients gains on a test visit with that code; the real "
+        "train row has as many training patients as were written.",
+        _columns(
+            ("tail_information", "all", "same visit"),
+            *(("tail_information", band, band.replace("-", "–")) for band in INFORMATION_BANDS),
+            ("tail_information_previous", "all", "visit before"),
+            *(("tail_information_previous", band, f"before, {band.replace('-', '–')}") for band in LATER_BANDS),
         ),
     ),
     ScoreTable(
@@ -213,14 +254,27 @@ SCORE_TABLES = (
     ScoreTable(
         "tail-plausibility-heldout",
         "Tail plausibility against held-out patients",
-        "Against pairs of real patients that no method has seen: copying training patients does not help here.",
+        "Against pairs of real patients that no method has seen: copying training patients does not help here. Means "
+        f"over {N_HALVES} halves of the test patients; the other half is the real test row.",
         _tail("matched", "_heldout"),
+    ),
+    ScoreTable(
+        "tail-pairs-heldout",
+        "Pairs with a rare code that held-out patients have, by how rare the code is",
+        "TailPairSeen against held-out patients, the mean over halves of them, of all written patients; the tail is "
+        "the rarest third, then the codes of at most 5, 20 and 100 training visits.",
+        _columns(
+            ("tail_pair_seen_heldout", "matched", "rarest third"),
+            *(("tail_pair_seen_heldout", f"matched:{cut}", f"{cut} visits") for cut in COUNT_CUTS),
+        ),
     ),
     ScoreTable(
         "utility",
         "Downstream utility: train on synthetic, test on real",
-        "Table 2 of the paper, then all test patients at natural prevalence, then the labels of the next visit, which "
-        "are not in the input. The train copy row is the ceiling: classifiers trained on real patients.",
+        "Table 2 of the paper, then all test patients at natural prevalence: in both the label's codes are in the "
+        "input. Then labels that no code gives away: of the last visit with the label's codes masked there, and of "
+        "the next visit from those before it; new: patients who never had the label before. The real train row is the "
+        "ceiling: classifiers trained on the training patients themselves.",
         _columns(
             ("tstr_acc", "all", "Acc"),
             ("tstr_f1", "all", "F1"),
@@ -228,15 +282,21 @@ SCORE_TABLES = (
             ("tstr_auprc", "tail", "AUPRC tail labels"),
             ("tstr_natural_auprc", "all", "natural AUPRC"),
             ("tstr_natural_auroc", "all", "natural AUROC"),
+            ("tstr_masked_auprc", "all", "masked AUPRC"),
+            ("tstr_masked_auroc", "all", "masked AUROC"),
+            ("tstr_masked_auroc", "new", "masked AUROC, new"),
             ("tstr_next_auprc", "all", "next-visit AUPRC"),
             ("tstr_next_auroc", "all", "next-visit AUROC"),
+            ("tstr_next_auroc", "new", "next-visit AUROC, new"),
+            ("tstr_next_auroc", "repeat", "next-visit AUROC, repeat"),
         ),
     ),
     ScoreTable(
         "reliability",
         "Reliability of predicted probabilities",
-        "Calibration of the natural-prevalence classifiers on one and the same real test set, over all labels and over "
-        "the rarest.",
+        "On one and the same real test set, over all labels and over the rarest. First the natural form: one "
+        "classifier of all patients as they come. Then (50/50) the paper's: a classifier a label, trained and judged "
+        "on sets in which half have it.",
         _columns(
             ("ece", "all", "ECE"),
             ("ece_mass", "all", "ECE equal mass"),
@@ -245,6 +305,10 @@ SCORE_TABLES = (
             ("ece", "tail", "ECE tail"),
             ("brier", "tail", "Brier tail"),
             ("nll", "tail", "NLL tail"),
+            ("ece_balanced", "all", "ECE 50/50"),
+            ("brier_balanced", "all", "Brier 50/50"),
+            ("nll_balanced", "all", "NLL 50/50"),
+            ("ece_balanced", "tail", "ECE tail 50/50"),
         ),
     ),
     ScoreTable(
@@ -261,6 +325,36 @@ SCORE_TABLES = (
             ("codes_per_visit_diff", "all", "codes per visit, difference"),
             ("visits_per_patient_diff", "all", "visits per patient, difference"),
             ("next_visit_jaccard", "all", "next-visit overlap"),
+        ),
+    ),
+    ScoreTable(
+        "course",
+        "Course of records: gaps, trajectories, rules",
+        "Distances from the training patients at equal numbers of patients: days between visits, in all and after each "
+        "code; new cases by age; Kaplan–Meier curves and log odds ratios of ten outcomes after ten index codes; then "
+        "the share of patients who break a rule that no training patient breaks.",
+        _columns(
+            ("gap_w1", "matched", "gaps, days apart"),
+            ("gap_by_code", "matched", "log gaps by code"),
+            ("incidence_by_age", "matched", "incidence by age"),
+            ("onset_curves", "matched", "onset curves"),
+            ("effect_error", "matched", "effects, error"),
+            ("effect_corr", "matched", "effects, correlation"),
+            ("rule_breaks", "all", "break a rule"),
+        ),
+    ),
+    ScoreTable(
+        "discriminator",
+        "Discriminator: can a classifier tell them from real patients?",
+        "Area under the curve of gradient boosting between written and real test patients; one half is a coin. At "
+        "equal numbers the real test row is real against other real patients. Then by the columns of one kind alone.",
+        _columns(
+            ("discriminator_auc", "matched", "AUC"),
+            ("discriminator_auc", "all", "AUC, all test patients"),
+            ("discriminator_auc", "sizes", "sizes alone"),
+            ("discriminator_auc", "gaps", "gaps alone"),
+            ("discriminator_auc", "codes", "codes alone"),
+            ("discriminator_auc", "pairs", "pairs alone"),
         ),
     ),
     ScoreTable(
@@ -305,7 +399,7 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
     if not columns:
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
-    lines = _with_best(lines, [study.goal(c.metric) for c in columns])
+    lines = _with_nearest(lines, [_real_value(study, c) for c in columns])
     lines += [line for line in _beside(study, layout, columns) if any(cell.value is not None for cell in line.cells)]
     for row in rows or study.rows:
         numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
@@ -348,16 +442,28 @@ def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) 
     return Line((Cell(reference.label), *cells), "reference")
 
 
-def _with_best(lines: list[Line], goals: Sequence[str]) -> list[Line]:
-    """The lines with the best value of each column marked."""
+def _real_value(study: Study, column: Column) -> float | None:
+    """What real patients score: the number that a method should come near to; None where there is none."""
+    measured = study.measured(ceiling_of(metric_of(column.metric)), column.metric, column.stratum)
+    return None if measured is None else measured.value
+
+
+def _with_nearest(lines: list[Line], real: Sequence[float | None]) -> list[Line]:
+    """The lines with the value of each column marked that is nearest to real patients, never the largest as such.
+
+    Above real patients lies memory or luck, not more quality. Without a number of real patients nothing is marked.
+
+    >>> lines = [Line((Cell(name), Cell("", value))) for name, value in (("a", 0.9), ("b", 0.6), ("c", 0.1))]
+    >>> [line.cells[1].best for line in _with_nearest(lines, [0.5])], _with_nearest(lines, [None]) == lines
+    ([False, True, False], True)
+    """
     marked = [list(line.cells) for line in lines]
-    for column, goal in enumerate(goals, 1):
-        known = [cells[column].value for cells in marked if cells[column].value is not None]
-        if goal not in ("up", "down") or len(known) < 2:
+    for column, aim in enumerate(real, 1):
+        known = [cells[column].value for cells in marked]
+        distances = [abs(value - aim) for value in known if value is not None and aim is not None]
+        if len(distances) < 2 or aim is None:
             continue
-        pick: Callable[..., Any] = max if goal == "up" else min
-        top = pick(known)
-        for cells in marked:
-            if cells[column].value == top:
+        for cells, value in zip(marked, known, strict=True):
+            if value is not None and abs(value - aim) == min(distances):
                 cells[column] = cells[column]._replace(best=True)
     return [Line(tuple(cells), line.kind) for cells, line in zip(marked, lines, strict=True)]

@@ -6,10 +6,12 @@ import math
 import statistics
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from adapcla.metrics import Reference
-from adapcla.metrics.intervals import mean_half
+from adapcla.metrics.intervals import mean_half, spread
 from adapcla.report.claims import CLAIMS, Claim
 from adapcla.report.paper_numbers import paper_gains, told_gains
 from adapcla.report.ruling import (
@@ -109,10 +111,11 @@ def paired_gains(one: dict[int, float], two: dict[int, float], goal: str) -> lis
 
 
 class Side(NamedTuple):
-    """One side of a comparison: its number, and the number of each of its fits."""
+    """One side of a comparison: its number, the number of each of its fits, and under other draws of the judges."""
 
     measured: Measured
     by_fit: dict[int, float]
+    redrawn: NDArray[np.float64] = np.zeros(0)
 
     def distance(self, real: Measured) -> Side:
         """How far this side is from real patients, where it should match them.
@@ -121,6 +124,8 @@ class Side(NamedTuple):
         0.05
         """
         value, half = abs(self.measured.value - real.value), self.measured.half
+        if half is not None and real.half is not None:
+            half = math.hypot(half, real.half)
         low, high = (None, None) if half is None else (value - half, value + half)
         fits = {fit: abs(number - real.value) for fit, number in self.by_fit.items()}
         return Side(Measured(value, low, high, self.measured.n), fits)
@@ -129,7 +134,21 @@ class Side(NamedTuple):
 def side(study: Study, row: str, metric: str, stratum: str = "all", **where: str) -> Side | None:
     """What a study measured of a row; None where it did not."""
     measured = study.measured(row, metric, stratum, **where)
-    return None if measured is None else Side(measured, study.by_fit(row, metric, stratum, **where))
+    if measured is None:
+        return None
+    return Side(measured, study.by_fit(row, metric, stratum, **where), study.redrawn(row, metric, stratum, **where))
+
+
+def shared_error(one: Side, two: Side) -> float:
+    """The standard deviation of the difference of two sides over draws of the test patients that judge both.
+
+    >>> number = Measured(0.5, None, None, 1)
+    >>> shared_error(Side(number, {}, np.array([0.1, 0.3])), Side(number, {}, np.array([0.1, 0.3])))
+    0.0
+    """
+    if len(one.redrawn) != len(two.redrawn):
+        return math.hypot(spread(one.redrawn), spread(two.redrawn))
+    return spread(one.redrawn - two.redrawn)
 
 
 def gain(one: Side, two: Side, goal: str) -> Measured:
@@ -137,7 +156,7 @@ def gain(one: Side, two: Side, goal: str) -> Measured:
     gains = paired_gains(one.by_fit, two.by_fit, goal)
     if len(gains) < 2:
         return difference(one.measured, two.measured, goal)
-    value, half = statistics.mean(gains), mean_half(gains)
+    value, half = statistics.mean(gains), mean_half(gains, shared_error(one, two))
     return Measured(value, value - half, value + half, len(gains))
 
 
@@ -166,7 +185,7 @@ def examined(study: Study, claim: Claim) -> Examined | None:
             *(n for row in (claim.row, claim.other) for n in study.counted(row, claim.metric, claim.stratum))
         )
     gains = paired_gains(one.by_fit, two.by_fit, goal)
-    assessed = over_fits(gains, least, counts)
+    assessed = over_fits(gains, least, counts, shared_error(one, two))
     if not gains:
         assessed = assessed._replace(gain=difference(one.measured, two.measured, goal), lacking="no fit seed in common")
     # The paper's gain is kept where fits are too few for a test, so that a plan of more of them can aim at it.
@@ -306,11 +325,12 @@ def verdict_table(study: Study) -> Table | None:
     if not lines:
         return None
     caption = (
-        "Positive numbers speak for the claim; intervals are 95 %, over fits paired by seed, or over patients where a "
-        f"claim is about steering or copies. A claim between rows needs {FEWEST_FITS} fits of each that differ among "
-        "themselves, and a share of counted pairs also Fisher's exact test. P-values of the page are held against "
-        "Holm's levels at 5 %. Where that does not decide but rules out a gain as large as the paper's, the paper's "
-        "gain is excluded; otherwise the run cannot tell."
+        "Positive numbers speak for the claim; intervals are 95 %, over fits paired by seed and, where test patients "
+        "judge, over draws of them that both rows share; or over patients where a claim is about steering or copies. "
+        f"A claim between rows needs {FEWEST_FITS} fits of each that differ among themselves, and a share of counted "
+        "pairs also Fisher's exact test. P-values of the page are held against Holm's levels at 5 %. Where that does "
+        "not decide but rules out a gain as large as the paper's, the paper's gain is excluded; otherwise the run "
+        "cannot tell."
     ) + _told_looks(study)
     columns = ("claim", "whose", "our gain", "paper's gain", "verdict")
     return Table("verdicts", "What held here", caption, columns, tuple(lines), always_open=True)

@@ -53,15 +53,18 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError):
             return []
 
-    def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and state of the newest generation whose bytes are what was written, or None."""
+    def newest(self) -> bytes | None:
+        """The newest generation whose bytes are what was written, or None."""
         for entry in self._entries():
             path = self.folder / str(entry["file"])
             if path.is_file() and sha256_of(path) == entry["sha256"]:
-                content = path.read_bytes()
-                header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-                return load_tensors(content), json.loads(header["__metadata__"]["state"])
+                return path.read_bytes()
         return None
+
+    def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Tensors and state of the newest good generation, or None."""
+        content = self.newest()
+        return None if content is None else opened(content)
 
     def clear(self) -> None:
         """Remove all generations."""
@@ -69,3 +72,9 @@ class Checkpoints:
             path.unlink()
         if self.folder.exists():
             self.folder.rmdir()
+
+
+def opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and state of a generation."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return load_tensors(content), json.loads(header["__metadata__"]["state"])

@@ -26,7 +26,7 @@ from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment, Objective
 from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Budget
-from adapcla.training.checkpoint import Checkpoints
+from adapcla.training.checkpoint import Checkpoints, opened
 from adapcla.training.device import chosen_device, computing_on
 from adapcla.training.journal import Journal
 from adapcla.training.private_step import PrivateStep
@@ -291,10 +291,12 @@ class Loop:
         self.checkpoints.save(self.step, {name: value.cpu() for name, value in tensors.items()}, state)
 
     def _restore(self) -> None:
-        checkpoint = self.checkpoints.latest() if self.checkpoints else None
-        if checkpoint is None:
+        # From the first process to all: another machine may have a folder of its own, with nothing or old things in it.
+        mine = self.checkpoints.newest() if self.checkpoints and self.processes.main else None
+        newest = self.processes.bytes_of_first(mine)
+        if newest is None:
             return
-        tensors, state = checkpoint
+        tensors, state = opened(newest)
         before = state.get("processes", self.processes.count)
         if before != self.processes.count and self.processes.main:
             say(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -53,6 +54,22 @@ class Processes:
         from accelerate.utils import reduce
 
         return list(reduce(torch.tensor(list(numbers), dtype=torch.float64), reduction="sum").tolist())
+
+    def first_says(self, answer: bool) -> bool:
+        """What the first process answers; machines may not see the same folder, and must go the same way."""
+        return self.summed([float(answer and self.main)])[0] > 0
+
+    def bytes_of_first(self, content: bytes | None) -> bytes | None:
+        """The bytes that the first process holds, or None if it holds none; what others hold does not matter."""
+        if self.count == 1:
+            return content
+        from accelerate.utils import broadcast
+
+        size = int(self.summed([-1.0 if content is None else float(len(content))] if self.main else [0.0])[0])
+        if size < 0:
+            return None
+        mine = np.frombuffer(content, dtype=np.uint8) if self.main and content else np.zeros(size, dtype=np.uint8)
+        return bytes(broadcast(torch.from_numpy(mine.copy())).numpy())
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Give every process the sum of all processes' gradients.

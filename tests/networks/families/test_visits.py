@@ -11,6 +11,7 @@ from adapcla.networks.families.gpt import GptArchitecture
 from adapcla.networks.families.synteg import SyntegArchitecture
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead, IndependentHead
+from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import CausalTrunk, RecurrentTrunk
 from adapcla.records import Cohort
 
@@ -82,3 +83,46 @@ def test_a_family_of_one_rare_code_is_believed_no_more_than_the_code() -> None:
     assert own == pytest.approx([6 / 8, 2 / 4, 2 / 4])
     assert category == pytest.approx([8 / 10, 8 / 10, 2 / 4])
     assert section == chapter == pytest.approx([8 / 10, 8 / 10, 2 / 4])
+
+
+def test_rare_codes_come_first_in_the_mixed_order_and_in_blocks_of_their_own() -> None:
+    """Of twenty codes, code i stands in 11 + i visits: those of fewer than 20 come first, the rarest at the head."""
+    tokens = [f"C{i:02d}" for i in range(20)]
+    cohort = Cohort.of([[[token for i, token in enumerate(tokens) if visit < 11 + i]] for visit in range(30)])
+    network = _built(cohort, head="blockwise", order="mixed", rare_visits=20, blocks=6)
+    assert network.code_of_rank.tolist() == [*range(9), *range(19, 8, -1)]
+    assert network.head.sizes[:2] == [5, 4] and sum(network.head.sizes) == 20
+    counted = _built(cohort, head="blockwise", counting=True, blocks=6).head
+    assert counted.sizes[0] == 1 and sum(counted.sizes) == 20
+
+
+def test_without_rare_codes_the_mixed_order_is_that_from_frequent_on() -> None:
+    cohort = Cohort.of([[["A", "B", "C", "D"]]] * 30)
+    mixed, frequent = (_built(cohort, head="blockwise", order=order) for order in ("mixed", "frequent"))
+    assert torch.equal(mixed.code_of_rank, frequent.code_of_rank) and mixed.head.sizes == frequent.head.sizes
+
+
+def test_sections_speak_for_codes_and_chapters_where_sections_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    cohort = Cohort.of([[["4019", "41000", "4110", "25000"]]] * 3)
+
+    def kinship() -> Kinship | None:
+        built: BlockwiseHead = _built(cohort, head="blockwise", company=2, kinship=True).head
+        assert built.company is not None
+        return built.company.kinship
+
+    for most, families in ((1024, 3), (2, 2), (1, None)):
+        monkeypatch.setattr("adapcla.networks.families.visits.MOST_FAMILIES", most)
+        kin = kinship()
+        assert (None if kin is None else len(kin.cell)) == families
+
+
+def test_a_network_without_new_parts_is_written_as_before() -> None:
+    written = VisitArchitecture().model_dump()
+    assert not {"order", "rare_visits", "counting", "kinship", "company"} & written.keys()
+    assert VisitArchitecture(head="blockwise", order="mixed").model_dump()["rare_visits"] == 100
+
+
+@pytest.mark.parametrize("setting", [{"counting": True}, {"order": "mixed"}, {"company": 2}])
+def test_parts_of_blocks_need_blocks(setting: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="blockwise"):
+        VisitArchitecture(**setting)  # type: ignore[arg-type]

@@ -12,15 +12,8 @@ from torch import Tensor
 
 from adapcla.networks.kernels import bce
 from adapcla.networks.kernels.bce import SparseTargets
-from adapcla.networks.kernels.blocks import (
-    Added,
-    BlockParts,
-    Spoken,
-    block_bce,
-    block_bce_plain,
-    block_nll,
-    shared_first,
-)
+from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
+from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
 
 
 def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
@@ -90,7 +83,7 @@ def test_every_visit_keeps_its_row(rows: list[int]) -> None:
 def company(
     visit: Tensor, code: Tensor, sizes: list[int], n_visits: int
 ) -> tuple[list[Tensor], Callable[..., tuple[Added, Spoken]]]:
-    """Random numbers, and what they make: lines that are added, and pairs that speak from block to later block."""
+    """Random numbers, and what they make: lines that are added, pairs and groups that speak to later blocks."""
     n_codes = sum(sizes)
     block = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     speakers, speaker_of_entry = torch.unique(code, return_inverse=True)
@@ -98,11 +91,15 @@ def company(
     second, first = leads.t().nonzero(as_tuple=True)
     lines = [torch.stack([torch.randint(n_visits, (7,)), torch.randint(n_codes, (7,))]) for _ in range(2)]
     numbers = [torch.randn(7), torch.randn(len(first)), torch.rand(n_visits, len(sizes)), torch.randn(7)]
+    group_of_code = [torch.randint(n, (n_codes,)) for n in (2, 5)]
+    numbers += [torch.randn(n, n) for n in (2, 5)]
+    heard_from = torch.searchsorted(block, block[speakers], right=True)
 
-    def of(added: Tensor, values: Tensor, strength: Tensor, corrections: Tensor) -> tuple[Added, Spoken]:
+    def of(added: Tensor, values: Tensor, strength: Tensor, corrections: Tensor, *by: Tensor) -> tuple[Added, Spoken]:
         wrong = Added(*lines[1], corrections).by_code()
+        groups = tuple(Grouped(g[speakers], g, said) for g, said in zip(group_of_code, by, strict=True))
         return Added(*lines[0], added), Spoken(
-            first, second, values, strength, wrong, visit, speaker_of_entry, len(speakers)
+            first, second, values, strength, wrong, visit, speaker_of_entry, heard_from, groups
         )
 
     return numbers, of

@@ -55,6 +55,16 @@ class GptArchitecture(Architecture):
         """Heads of the attention."""
         return self.heads
 
+    @property
+    def exact_steps(self) -> bool:
+        """A shuffled order is drawn, and its likelihood is that of one order."""
+        return self.order == "fixed"
+
+    @property
+    def empty_visits(self) -> bool:
+        """A separator comes after at least one code."""
+        return False
+
     def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
         """Roughly, the work for one visit: a row for each code and each separator, where others have one per visit."""
         return (codes_per_visit + 1) * super().multiplications(n_codes, codes_per_visit)

@@ -9,14 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field, model_serializer, model_validator
 from torch import Tensor, nn
 
 from adapcla.networks.company import Company, frequency_band
 from adapcla.networks.contract import Shape
+from adapcla.networks.counting import Counting
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.halo import HaloHead
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
+from adapcla.networks.kinship import MOST_FAMILIES, Kinship
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
 from adapcla.networks.objective import ScaffoldedLikelihood
 from adapcla.networks.ranks import ranked
@@ -36,8 +39,15 @@ class VisitArchitecture(Architecture):
     heads: int = Field(8, ge=1)
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
     hidden: int = Field(64, ge=0, description="Width of the within-visit state of the blockwise head; 0 for none.")
-    order: Literal["frequent", "rare"] = Field("frequent", description="Which codes of a visit come first in blocks.")
+    order: Literal["frequent", "rare", "mixed"] = Field(
+        "frequent", description="Which codes of a visit come first in blocks; mixed: rare ones, then from frequent on."
+    )
+    rare_visits: int = Field(
+        100, ge=1, description="Codes of fewer training visits than this come first where the order is mixed."
+    )
+    counting: bool = Field(False, description="Tell each block how many codes the visit holds so far.")
     company: int = Field(0, ge=0, description="Patients from which a pair of codes counts in the prior; 0: no prior.")
+    kinship: bool = Field(False, description="Let families of codes speak of each other too, where company does.")
     hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
     recall: bool = Field(False, description="Add a part that all codes share: whether the patient had the code before.")
 
@@ -68,8 +78,10 @@ class VisitArchitecture(Architecture):
 
     @model_validator(mode="after")
     def _room_for_company(self) -> VisitArchitecture:
-        if (self.company or self.order != "frequent") and self.head != "blockwise":
-            raise ValueError("company and order belong to codes that are drawn in blocks: expected head=blockwise")
+        if (self.company or self.order != "frequent" or self.counting) and self.head != "blockwise":
+            raise ValueError(
+                "company, order and counting belong to codes that are drawn in blocks: expected head=blockwise"
+            )
         return self
 
     @model_validator(mode="after")
@@ -82,7 +94,15 @@ class VisitArchitecture(Architecture):
     def _without_what_is_off(self, handler: Any) -> dict[str, Any]:
         """The fields; a network without recall or company is written as it was before there was any, to the byte."""
         content: dict[str, Any] = handler(self)
-        for name, off in (("recall", False), ("company", 0), ("order", "frequent")):
+        if self.order != "mixed":
+            content.pop("rare_visits", None)
+        for name, off in (
+            ("recall", False),
+            ("company", 0),
+            ("order", "frequent"),
+            ("counting", False),
+            ("kinship", False),
+        ):
             if content.get(name) == off:
                 content.pop(name, None)
         return content
@@ -94,8 +114,8 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
     Weights come from torch's global stream: seed it first.
     """
     code_of_rank, initial = ranked(prevalence)
-    if architecture.order == "rare":
-        code_of_rank, initial = code_of_rank.flip(0), initial.flip(0)
+    sizes, order = _blocks(architecture, _visits(prevalence)[code_of_rank.numpy()])
+    code_of_rank, initial = code_of_rank[order], initial[order]
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
     belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
     width = architecture.width
@@ -105,12 +125,38 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         table,
         embedding,
         _trunk(architecture),
-        _head(architecture, shape, initial, families, belief, prevalence, code_of_rank),
+        _head(architecture, shape, initial, families, belief, prevalence, code_of_rank, sizes),
         code_of_rank,
         width,
         # Made last: trunk and head begin as those of a network without it.
         _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
     )
+
+
+def _visits(prevalence: Prevalence) -> NDArray[np.float64]:
+    """Training visits of each code, in which small counts are alike."""
+    return np.nan_to_num(prevalence.floored().share) * (prevalence.n_visits or 1)
+
+
+def _blocks(architecture: VisitArchitecture, visits: NDArray[np.float64]) -> tuple[list[int], Tensor]:
+    """Sizes of the blocks, and the order of codes in them, which come most frequent first with their training visits.
+
+    Blocks are small where codes are frequent, and begin with single codes where the number of codes is told: what is
+    drawn together cannot heed it. In the mixed order a third of the blocks is for the rare codes, all of one size, so
+    that two rare codes of a visit are rarely drawn together and can know of each other.
+    """
+    n_codes, n_blocks, order = len(visits), architecture.blocks, np.arange(len(visits))
+    smallest = 1 if architecture.counting else 4
+    if architecture.order == "rare":
+        return block_sizes(n_codes, n_blocks, smallest)[::-1], torch.from_numpy(order[::-1].copy())
+    n_rare = int((visits < architecture.rare_visits).sum()) if architecture.order == "mixed" else 0
+    n_first = min(n_blocks // 3, n_rare // 4)
+    if not n_first or n_rare == n_codes:
+        return block_sizes(n_codes, n_blocks, smallest), torch.from_numpy(order)
+    first = [len(part) for part in np.array_split(order[:n_rare], n_first)]
+    others = n_codes - n_rare
+    mixed = np.concatenate([order[others:][::-1], order[:others]])
+    return [*first, *block_sizes(others, n_blocks - n_first, smallest)], torch.from_numpy(mixed)
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
@@ -119,6 +165,18 @@ def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...
     if tree is None:
         return ()
     return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.section, tree.chapter))
+
+
+def _kin(prevalence: Prevalence, code_of_rank: Tensor) -> Tensor | None:
+    """The family of each code in rank order that speaks for it: its section, or its chapter where sections are many.
+
+    Categories meet too rarely to say more than their codes. None where even chapters are too many for a table of all
+    pairs, as where most codes show no family.
+    """
+    for families in _families(prevalence, code_of_rank)[1:]:
+        if int(families.max()) < MOST_FAMILIES:
+            return families
+    return None
 
 
 def _trunk(architecture: VisitArchitecture) -> nn.Module:
@@ -159,19 +217,20 @@ def _head(
     belief: tuple[Tensor, ...],
     prevalence: Prevalence,
     code_of_rank: Tensor,
+    sizes: list[int],
 ) -> Head:
     output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
     if architecture.head == "blockwise":
         within = CodeTable(shape.n_codes, architecture.hidden, families, scale=0.1, credibility=belief)
-        # The same blocks in either order: small ones where codes are frequent.
-        sizes = block_sizes(shape.n_codes, architecture.blocks)[:: 1 if architecture.order == "frequent" else -1]
         company = None
         if architecture.company:
             band = frequency_band(prevalence)[code_of_rank]
-            company = Company(shape.n_pairs, architecture.company, band, prevalence.n_visits or 1)
-        return BlockwiseHead(
-            output, within, initial, architecture.width, architecture.hidden, sizes, architecture.dropout, company
-        )
+            kin = _kin(prevalence, code_of_rank) if architecture.kinship else None
+            kinship = None if kin is None else Kinship(kin, architecture.company)
+            company = Company(shape.n_pairs, architecture.company, band, prevalence.n_visits or 1, kinship)
+        counting = Counting(len(sizes), architecture.hidden) if architecture.counting else None
+        width, hidden, dropout = architecture.width, architecture.hidden, architecture.dropout
+        return BlockwiseHead(output, within, initial, width, hidden, sizes, dropout, company, counting)
     if architecture.head == "halo":
         return HaloHead(shape.n_codes, architecture.width, initial)
     return IndependentHead(output, initial)

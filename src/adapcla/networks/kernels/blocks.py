@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Scratch, SparseTargets, Tile, bce_of_logits, slopes_, tiles
+from adapcla.networks.kernels.spoken import Added, Band, Spoken, SpokenIn, Window, band_of, inside, spoken_in
 
 
 class SharedFirst(NamedTuple):
@@ -86,43 +87,6 @@ class BlockParts(NamedTuple):
     bias: Tensor  # (codes,)
 
 
-class Added(NamedTuple):
-    """What is added to the logits of chosen codes of chosen visits."""
-
-    rows: Tensor  # (lines,) the visit
-    codes: Tensor  # (lines,)
-    values: Tensor  # (lines,)
-
-    @classmethod
-    def nothing(cls, dtype: torch.dtype = torch.float32) -> Added:
-        """No line."""
-        none = torch.zeros(0, dtype=torch.int64)
-        return cls(none, none, torch.zeros(0, dtype=dtype))
-
-    def by_code(self) -> Added:
-        """The same lines, ascending by code."""
-        order = torch.argsort(self.codes, stable=True)
-        return Added(self.rows[order], self.codes[order], self.values[order])
-
-
-class Spoken(NamedTuple):
-    """What the codes of a visit say, pair by pair, of codes in later blocks; every pair leads to a later block.
-
-    The sum over the codes of a visit is multiplied by a strength of the visit and the block that it speaks to.
-    """
-
-    speaker_of_pair: Tensor  # (pairs,) a number of a speaking code
-    code_of_pair: Tensor  # (pairs,) whom it speaks of, ascending
-    values: Tensor  # (pairs,)
-    strength: Tensor  # (visits, blocks)
-    #: Corrections of the sums, before they are multiplied; ascending by code.
-    corrections: Added
-    #: The entries of visits, ascending by visit: the visit, and the number of its code among the speakers.
-    visit_of_entry: Tensor
-    speaker_of_entry: Tensor
-    n_speakers: int
-
-
 def block_bce_plain(
     parts: BlockParts,
     sizes: list[int],
@@ -138,69 +102,13 @@ def block_bce_plain(
     blocks = zip(base.split(sizes, dim=1), parts.inner.unbind(1), parts.lifted.split(sizes), strict=True)
     logits = torch.cat([torch.addmm(start, inner, lifted.t()) for start, inner, lifted in blocks], dim=1)
     if spoken is not None:
-        table = torch.zeros(spoken.n_speakers, len(parts.bias), dtype=parts.bias.dtype)
-        table = table.index_put((spoken.speaker_of_pair, spoken.code_of_pair), spoken.values)
-        sums = torch.zeros_like(logits).index_add(0, spoken.visit_of_entry, table[spoken.speaker_of_entry])
+        said = spoken.table(len(parts.bias))[spoken.speaker_of_entry]
+        sums = torch.zeros_like(logits).index_add(0, spoken.visit_of_entry, said)
         sums = sums.index_put((spoken.corrections.rows, spoken.corrections.codes), spoken.corrections.values, True)
         logits = logits + sums * spoken.strength.repeat_interleave(torch.tensor(sizes), dim=1)
     if added is not None:
         logits = logits.index_put((added.rows, added.codes), added.values, accumulate=True)
     return bce_of_logits(logits, targets, positive_weight)
-
-
-class _Window(NamedTuple):
-    """The lines of a list, ascending by code, that lie in a tile: which they are, and where in the tile."""
-
-    lines: Tensor
-    at: tuple[Tensor, Tensor]
-
-
-def _inside(lines: Added, tile: Tile) -> _Window:
-    low, high = torch.searchsorted(lines.codes, torch.tensor([tile.codes.start, tile.codes.stop])).tolist()
-    rows = lines.rows[low:high]
-    mine = ((rows >= tile.rows.start) & (rows < tile.rows.stop)).nonzero()[:, 0]
-    return _Window(low + mine, (rows[mine] - tile.rows.start, lines.codes[low + mine] - tile.codes.start))
-
-
-class _Band(NamedTuple):
-    """The entries of the visits of one band of tiles, by visit and by speaking code."""
-
-    rows: slice
-    speakers: Tensor  # (entries,) by visit
-    visit_starts: Tensor  # (rows,)
-    rows_by_speaker: Tensor  # (entries,) by speaking code
-    speaker_starts: Tensor  # (speakers,)
-
-
-def _band(spoken: Spoken, rows: slice) -> _Band:
-    edges = torch.searchsorted(spoken.visit_of_entry, torch.arange(rows.start, rows.stop + 1))
-    entries = slice(int(edges[0]), int(edges[-1]))
-    speakers = spoken.speaker_of_entry[entries]
-    order = torch.argsort(speakers, stable=True)
-    starts = torch.searchsorted(speakers[order], torch.arange(spoken.n_speakers))
-    return _Band(rows, speakers, edges[:-1] - edges[0], spoken.visit_of_entry[entries][order] - rows.start, starts)
-
-
-class _Company(NamedTuple):
-    """What is spoken in one tile."""
-
-    sums: Tensor  # (rows, codes)
-    pairs: slice
-    cells: Tensor  # (pairs,) where the pairs stand in the flat table of speakers × codes
-    corrections: _Window
-
-
-def _company(spoken: Spoken, band: _Band, tile: Tile) -> _Company:
-    """The sums of what the codes of each visit of a tile say of the codes of the tile."""
-    left, right = tile.codes.start, tile.codes.stop
-    pairs = slice(*torch.searchsorted(spoken.code_of_pair, torch.tensor([left, right])).tolist())
-    cells = spoken.speaker_of_pair[pairs] * (right - left) + spoken.code_of_pair[pairs] - left
-    table = torch.zeros(spoken.n_speakers * (right - left), dtype=spoken.values.dtype)
-    table.index_copy_(0, cells, spoken.values[pairs])
-    sums = F.embedding_bag(band.speakers, table.view(spoken.n_speakers, right - left), band.visit_starts, mode="sum")
-    corrections = _inside(spoken.corrections, tile)
-    sums.index_put_(corrections.at, spoken.corrections.values[corrections.lines], accumulate=True)
-    return _Company(sums, pairs, cells, corrections)
 
 
 class _Slopes(NamedTuple):
@@ -211,6 +119,19 @@ class _Slopes(NamedTuple):
     values: Tensor  # (pairs,)
     strength: Tensor  # (visits, blocks)
     corrections: Tensor  # (lines,)
+    groups: list[Tensor]  # (groups, groups) each
+
+    @classmethod
+    def nothing(cls, by_parts: BlockParts, added: Added, spoken: Spoken | None) -> _Slopes:
+        """Before the first tile."""
+        none = torch.zeros(0)
+        if spoken is None:
+            return cls(by_parts, torch.zeros_like(added.values), none, none, none, [])
+        values, strength, corrections, *groups = (
+            torch.zeros_like(x)
+            for x in (spoken.values, spoken.strength, spoken.corrections.values, *(g.values for g in spoken.groups))
+        )
+        return cls(by_parts, torch.zeros_like(added.values), values, strength, corrections, groups)
 
 
 class _Tiles:
@@ -224,7 +145,7 @@ class _Tiles:
         self.scratch = Scratch(parts.bias.dtype)
         self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
         self.n_shared = len(parts.inner) - len(parts.history) + 1
-        self._band: _Band | None = None
+        self._band: Band | None = None
 
     def rows_of(self, tile: Tile) -> tuple[int, slice]:
         """How many rows of a tile have the shared state, and the states of the others."""
@@ -232,13 +153,13 @@ class _Tiles:
         cut = min(max(self.n_shared - low, 0), high - low)
         return cut, slice(low + cut - self.n_shared + 1, high - self.n_shared + 1)
 
-    def band_of(self, tile: Tile) -> _Band | None:
+    def band_of(self, tile: Tile) -> Band | None:
         """The entries of a tile's visits, made once for the tiles beside each other."""
         if self.spoken is not None and (self._band is None or self._band.rows != tile.rows):
-            self._band = _band(self.spoken, tile.rows)
+            self._band = band_of(self.spoken, tile.rows)
         return self._band
 
-    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[_Segment], _Window, _Company | None]]:
+    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[_Segment], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
         for tile in tiles(self.targets, len(inner), len(weight)):
             codes, table = tile.codes, weight[tile.codes]
@@ -248,12 +169,12 @@ class _Tiles:
             torch.addmm(bias[codes], history[own], table.t(), out=logits[cut:])
             segments = _segments(tile, self.edges)
             band = self.band_of(tile)
-            company = None if self.spoken is None or band is None else _company(self.spoken, band, tile)
+            company = None if self.spoken is None or band is None else spoken_in(self.spoken, band, tile)
             for block, here, there, _ in segments:
                 logits[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
                 if company is not None and self.spoken is not None:
                     logits[:, here].addcmul_(company.sums[:, here], self.spoken.strength[tile.rows, block, None])
-            added = _inside(self.added, tile)
+            added = inside(self.added, tile)
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
             yield tile, logits, segments, added, company
 
@@ -262,10 +183,7 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
     """The summed loss and its derivatives."""
     (history, inner, weight, lifted, bias), spoken = tiled.parts, tiled.spoken
     by_parts = BlockParts(*(torch.empty_like(x) for x in tiled.parts))
-    of_spoken = [torch.zeros(0)] * 3
-    if spoken is not None:
-        of_spoken = [torch.zeros_like(x) for x in (spoken.values, spoken.strength, spoken.corrections.values)]
-    slopes = _Slopes(by_parts, torch.zeros_like(tiled.added.values), *of_spoken)
+    slopes = _Slopes.nothing(by_parts, tiled.added, spoken)
     from_shared = torch.zeros_like(bias)  # what visits with the shared row say of each code
     total = torch.zeros((), dtype=torch.float64)
     for tile, residual, segments, added, company in tiled:
@@ -283,15 +201,15 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
         by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
         from_shared[codes] += residual[:cut].sum(0)
         if company is not None and spoken is not None:
-            _to_company(residual, tile, segments, company, tiled, slopes)
+            _to_spoken(residual, tile, segments, company, tiled, slopes)
     by_parts.bias.add_(from_shared)
     by_parts.weight.addr_(from_shared, history[0])
     torch.mv(weight.t(), from_shared, out=by_parts.history[0])
     return total, slopes
 
 
-def _to_company(
-    residual: Tensor, tile: Tile, segments: list[_Segment], company: _Company, tiled: _Tiles, slopes: _Slopes
+def _to_spoken(
+    residual: Tensor, tile: Tile, segments: list[_Segment], company: SpokenIn, tiled: _Tiles, slopes: _Slopes
 ) -> None:
     """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
     spoken, band = tiled.spoken, tiled.band_of(tile)
@@ -302,26 +220,34 @@ def _to_company(
     slopes.corrections[company.corrections.lines] = residual[company.corrections.at]
     said = F.embedding_bag(band.rows_by_speaker, residual, band.speaker_starts, mode="sum")
     slopes.values[company.pairs] += torch.take(said, company.cells)
+    if spoken.groups:
+        heard = company.hearing.only_heard_(said)
+        for group, slope in zip(spoken.groups, slopes.groups, strict=True):
+            by_group = torch.zeros(len(slope), heard.shape[1], dtype=heard.dtype)
+            by_group.index_add_(0, group.of_speaker[: len(heard)], heard)
+            slope.t().index_add_(0, group.of_code[tile.codes], by_group.t())
 
 
 class _BlockBCE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         parts, (values, said, strength, corrected) = BlockParts(*arguments[:5]), arguments[5:9]
-        sizes, targets, positive_weight, added, spoken = arguments[9:]
+        sizes, targets, positive_weight, added, spoken, *by_group = arguments[9:]
         if spoken is not None:
             corrections = spoken.corrections._replace(values=corrected)
-            spoken = spoken._replace(values=said, strength=strength, corrections=corrections)
+            pairs = zip(spoken.groups, by_group, strict=True)
+            groups = tuple(group._replace(values=values) for group, values in pairs)
+            spoken = spoken._replace(values=said, strength=strength, corrections=corrections, groups=groups)
         tiled = _Tiles(parts, sizes, targets, added._replace(values=values), spoken)
         total, slopes = _value_and_slopes(tiled, positive_weight)
-        ctx.save_for_backward(*slopes.parts, *slopes[1:])
+        ctx.save_for_backward(*slopes.parts, *slopes[1:5], *slopes.groups)
         ctx.spoken = spoken is not None
         return total.to(parts.bias.dtype)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         slopes = [upstream[0] * slope for slope in ctx.saved_tensors]
-        return (*slopes[:6], *(slopes[6:] if ctx.spoken else (None,) * 3), *(None,) * 5)
+        return (*slopes[:6], *(slopes[6:9] if ctx.spoken else (None,) * 3), *(None,) * 5, *slopes[9:])
 
 
 def block_bce(
@@ -343,7 +269,9 @@ def block_bce(
     values: tuple[Tensor | None, ...] = (None, None, None)
     if spoken is not None:
         values = (spoken.values, spoken.strength, spoken.corrections.values)
-    out: Tensor = _BlockBCE.apply(*parts, added.values, *values, sizes, targets, positive_weight, added, spoken)
+    of_groups = () if spoken is None else (group.values for group in spoken.groups)
+    rest = (sizes, targets, positive_weight, added, spoken, *of_groups)
+    out: Tensor = _BlockBCE.apply(*parts, added.values, *values, *rest)
     return out
 
 

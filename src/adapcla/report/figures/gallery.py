@@ -13,10 +13,14 @@ from matplotlib.figure import Figure
 
 from adapcla.files import read_json
 from adapcla.metrics import Reference
+from adapcla.metrics.conditioned import FEWEST
 from adapcla.metrics.references import Beside
 from adapcla.records import Cohort
+from adapcla.records.condition import Condition
 from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
+from adapcla.report.figures.disease import disease, rarest
+from adapcla.report.figures.knowledge import Known, tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
 from adapcla.report.figures.steering import requested_against_achieved
@@ -48,9 +52,12 @@ _BARS = (
     ("tstr_auprc", "AUPRC"),
     ("tstr_natural_auprc", "natural AUPRC"),
     ("tstr_natural_auroc", "natural AUROC"),
+    ("tstr_masked_auroc", "masked AUROC"),
     ("tstr_next_auprc", "next-visit AUPRC"),
     ("tstr_next_auroc", "next-visit AUROC"),
 )
+#: Rare codes that are pictured, and patients that are written for each.
+DISEASES, ASKED_FOR = 2, 200
 _COPIES = (
     ("copy_excess", "Exact copies"),
     ("rare_copy_excess", "Copies with rare codes"),
@@ -99,6 +106,7 @@ def pictures(study: Study) -> Iterator[Picture]:
     generated = {row: some(study.synthetic(row)) for row in rows}
     caption = "Visits of each code by rank with its strata, codes per visit, visits per patient; training patients."
     yield Picture("long-tail", "data", "The long tail of the training patients", caption, longtail(train))
+    yield from _knowledge_pictures(study)
     yield from _memory_pictures(study)
     card = scorecard_values(study)
     if any(value is not None for cells in card.values() for value in cells):
@@ -108,7 +116,54 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _steering_pictures(study, train)
+    yield from _disease_pictures(study, rows)
     yield from _analysis_pictures(study)
+
+
+def _knowledge_pictures(study: Study) -> Iterator[Picture]:
+    """Tail swap and tail information of every row and of the references that have one."""
+    rows, beside = (
+        {name: _known(study, row) for name, row in some_rows.items()}
+        for some_rows in ({row: row for row in study.rows}, {one.label: one for one in Reference})
+    )
+    beside = {name: known for name, known in beside.items() if known.share is not None}
+    if any(known != Known(None, None, None) for known in rows.values()):
+        drawn, caption = tail_knowledge(rows, beside)
+        yield Picture("tail-knowledge", "knowledge", "Knowledge and memory of the tail", caption, drawn)
+
+
+def _known(study: Study, row: str | Reference) -> Known:
+    """What a row or reference knows of rare codes."""
+    asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
+    return Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
+
+
+def _disease_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
+    """The rarest codes that enough held-out patients have: real patients beside ones that were asked to have it."""
+    from adapcla.generators import bundle
+    from adapcla.generators.conditional import can_be_weighed, sample_given
+    from adapcla.generators.sampling import SampleRule
+
+    test = study.part("test")
+    codes = rarest(test, FEWEST, DISEASES)
+    folders = {row: folder for row in rows if (folder := study.model_folder(row)) is not None}
+    if not codes or not folders:
+        return
+    row = next((name for name in ("tailwise", "adapcla") if name in folders), next(iter(folders)))
+    model = bundle.read(folders[row])
+    for position in codes:
+        code = test.vocabulary.codes[position]
+        known = model.vocabulary.index.get(code.token)
+        if known is None or not can_be_weighed(model, SampleRule()) or model.prevalence.share[known] == 0:
+            continue
+        condition = Condition.of(code.token)
+        real, written = condition.patients(test), sample_given(model, ASKED_FOR, 1, condition)
+        caption = (
+            f"{real.n_patients} held-out patients with {code.token} {code.description} and {ASKED_FOR} that {row} "
+            "wrote when asked for it. Codes and visits of few real patients are left out."
+        )
+        title = f"{code.token} {code.description}".strip()
+        yield Picture(f"disease-{position}", "disease", title, caption, disease(condition, real, written))
 
 
 def _difference_pictures(study: Study) -> Iterator[Picture]:
@@ -156,6 +211,11 @@ def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     if reliable:
         drawn, caption = utility.reliability_diagrams(reliable)
         yield Picture("reliability", "reliability", "Reliability diagrams", caption, drawn)
+    halved = {row: curve["reliability_balanced"] for row, curve in curves.items() if curve.get("reliability_balanced")}
+    if halved:
+        drawn, caption = utility.reliability_diagrams(halved)
+        caption = f"The paper's form: classifiers trained and judged on sets in which half have the label. {caption}"
+        yield Picture("reliability-balanced", "reliability", "Reliability diagrams, 50/50", caption, drawn)
     attacked = {row: curve["roc"] for row, curve in curves.items() if curve.get("roc")}
     if attacked:
         drawn, caption = privacy.roc_curves(attacked)

@@ -1,0 +1,152 @@
+"""Patients on demand against prevalence steering and chance: the rarest codes that enough held-out patients have.
+
+    python benchmarks/on_demand.py RUN COHORT [--codes 20] [--patients 1000] [--planted] [--out FILE.md]
+
+RUN is a trained run, COHORT the cohort folder that it was trained on (split by seed 4). For each code a cohort of
+patients with it is written, and its company (TailCtxJSD), what comes before and after, and the length of records are
+compared with held-out patients who have it, beside real ones, copies, steered and random patients, all in equal
+number. With `--planted` the company in first visits is also compared with the planted law's own conditional
+probabilities. Prints one JSON line; with `--out` writes a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.files import write_bytes
+from adapcla.generators.comparators import comparators
+from adapcla.generators.conditional import sample_given
+from adapcla.generators.generator import load
+from adapcla.generators.model import Model
+from adapcla.metrics.conditioned import FEWEST, divergence, holdings, judge
+from adapcla.metrics.intervals import mean_half
+from adapcla.records import Cohort
+from adapcla.records.condition import Condition
+from adapcla.records.parts import parts_at
+from adapcla.report.figures.disease import rarest
+from adapcla.sources.planted import law
+from adapcla.sources.planted.structure import GROUP_SHARE
+from adapcla.tables import Table
+
+PARTS = ("company", "before", "after", "length")
+
+
+def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, object]:
+    """Scores of every row and what the patients took, for one code."""
+    condition = Condition.of(code)
+    began = time.monotonic()
+    written = sample_given(model, n, seed, condition)
+    seconds = time.monotonic() - began
+    others = {"on demand": written, **comparators(model, condition, train, int(condition.fulfilled(test).sum()), seed)}
+    judged = judge(condition, train, test, others, seed)
+    values = {
+        row: {part: None if (s := scores.get(part)) is None else s.value for part in PARTS}
+        for row, scores in judged.rows.items()
+    }
+    return {"code": code, "held out": judged.n_real + judged.n_each, "seconds": seconds, "rows": values} | {
+        "effort": written.card["effort"]
+    }
+
+
+def lawful_company(codes: int, code: int) -> NDArray[np.float64]:
+    """The planted law's chance of every code in a first visit that holds this one; 0 for itself."""
+    world = law(codes)
+    everyone, chosen = np.arange(codes), np.full(codes, code)
+    both = GROUP_SHARE @ world.together(world.newcomers, chosen, everyone)
+    share = both / float(both[code])
+    share[code] = 0.0
+    return np.asarray(share)
+
+
+def against_law(model: Model, train: Cohort, code: str, n: int, seed: int) -> dict[str, float]:
+    """Divergence of the company in first visits from the law's, for patients on demand, steered and random ones."""
+    condition = Condition.of(code, at="first")
+    truth = lawful_company(len(model.vocabulary), model.vocabulary.index[code])
+    cohorts = {"on demand": sample_given(model, n, seed, condition), **comparators(model, condition, train, n, seed)}
+    cohorts["the law's own numbers"] = Cohort.of([[["A"]]])
+    out = {}
+    for name, cohort in cohorts.items():
+        if name == "the law's own numbers":
+            # What a perfect generator of as many patients would score: draws of the law's shares.
+            counts = np.random.default_rng(seed).binomial(n, truth).astype(float)
+        else:
+            first = cohort.with_visits(cohort.first_visits, cohort.first_visits + 1)
+            counts = np.asarray(holdings(first, condition, seed)["company"].sum(axis=0), dtype=float).ravel()
+        out[name] = divergence(truth, counts)
+    return out
+
+
+def mean_cell(values: list[float | None]) -> str:
+    """The mean over codes with its interval."""
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    if len(known) < 2:
+        return "–"
+    return f"{np.mean(known):.3f} ± {mean_half(known):.3f} ({len(known)})"
+
+
+def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> str:
+    """What was found, for people."""
+    rows = list(dict.fromkeys(row for one in found for row in one["rows"]))  # type: ignore[attr-defined]
+    means = [
+        (row, *(mean_cell([one["rows"].get(row, {}).get(part) for one in found]) for part in PARTS))  # type: ignore[attr-defined]
+        for row in rows
+    ]
+    lines = [Table(("patients", *(f"{part} ↓" for part in PARTS)), means).markdown()]
+    efforts = [
+        (
+            str(one["code"]),
+            f"{one['held out']}",
+            f"{effort['probability']:.2g}",
+            f"{effort['proposals']:,}",
+            f"{effort['effective'] / max(effort['fulfilled'], 1):.0%}",
+            f"{effort['visits_by_rejection'] / effort['visits']:.0f}",
+            f"{effort['clipped']:.2%}",
+            f"{one['seconds']:.0f}",
+        )
+        for one in found
+        for effort in [one["effort"]]
+    ]
+    heads = ("code", "held out", "probability", "proposals", "effective", "times fewer visits", "clipped", "seconds")
+    lines.append(Table(heads, efforts).markdown())  # type: ignore[arg-type]
+    if lawful:
+        law_rows = [(row, mean_cell([one.get(row) for one in lawful])) for row in lawful[0]]
+        lines.append(Table(("patients", "company in first visits, to the law ↓"), law_rows).markdown())
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("cohort", type=Path)
+    parser.add_argument("--codes", type=int, default=20)
+    parser.add_argument("--patients", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    model = load(options.run).model
+    parts = parts_at(options.cohort, None, 0.0)
+    train, test = parts["train"], parts["test"].on(parts["train"].vocabulary)
+    found, lawful = [], []
+    for position in rarest(test, FEWEST, options.codes):
+        code = test.vocabulary.tokens[position]
+        found.append(of_code(model, train, test, code, options.patients, options.seed))
+        if options.planted:
+            lawful.append(against_law(model, train, code, options.patients, options.seed))
+        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+        if options.out is not None:  # whatever is there already can be looked at
+            command = "python benchmarks/on_demand.py " + " ".join(sys.argv[1:])
+            write_bytes(options.out, f"{tables(found, lawful)}\n`{command}`\n".encode())
+    print(json.dumps({"codes": found, "law": lawful}))
+
+
+if __name__ == "__main__":
+    main()

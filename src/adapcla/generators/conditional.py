@@ -1,0 +1,382 @@
+"""Patients who fulfil a condition, by the model's own law given the condition.
+
+The law that is wanted is that of drawing patients from the model and throwing them away until one fulfils the
+condition. Where that is cheap it is done. Where the condition is rare, patients are proposed with the asked codes made
+likely (see `proposals`); proposal i has an exact weight w_i and a uniform number u_i of its own, and is taken if
+
+    u_i < w_i / bound.
+
+Why that is the wanted law: a record x that fulfils the condition is proposed with probability q(x) and taken with
+probability min(1, w(x) / bound), so that below the bound it comes out with q(x) · p(x) / q(x) / bound = p(x) / bound:
+proportional to p, whatever the shift. Every proposal is judged once, so that nobody is taken twice.
+
+The bound is set by the proposals themselves, and when it moves, the same u_i are held against the new one, so that all
+are judged as if it had been known from the beginning. `beyond` is the share of the law that may lie above it: with 0
+the bound is the largest weight of all proposals. Every probability of the law that is drawn from is then within that
+share of the model's own. By default it is `BEYOND` / √n for n patients, a fifth of the standard error that the cohort
+has at most, so that no look at the cohort can see it, and the larger the cohort the smaller it is. How much was clipped
+stands in the card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from adapcla.console import meter, say
+from adapcla.errors import AdapclaError
+from adapcla.generators.asked import Asked
+from adapcla.generators.model import Model
+from adapcla.generators.proposals import OpenClauses, Raised, log_weights
+from adapcla.generators.rollout import BLOCK, Rolled, joined, roll
+from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule, sample_card
+from adapcla.networks.contract import DrawRule
+from adapcla.networks.draws import Noise
+from adapcla.records import Cohort
+from adapcla.records.condition import Condition
+from adapcla.scaffold import Steering
+from adapcla.scaffold.steering import logit
+from adapcla.seeds import stream_key
+
+#: Share of plain patients who fulfil the condition from which they are simply drawn until there are enough.
+COMMON = 0.05
+#: Effective share of the weighted proposals below which the command says so.
+LOW = 0.25
+#: Share of the law that may lie above the bound of the weights, times √n for n patients.
+BEYOND = 0.1
+#: Fewest weights that set a bound.
+LEAST = 256
+#: Proposals after which it is given up.
+MOST_PROPOSALS = 5_000_000
+#: Share of proposals that should meet each clause when shifts are looked for, and how near is near enough.
+_GOAL, _NEAR = 0.6, (0.4, 0.8)
+_ROUNDS = 12
+#: Smaller shifts that are tried afterwards: with them fewer proposals fulfil the condition, but weights vary less.
+_SMALLER = (1.0, 2.0, 3.0)
+#: The largest shift: a code of that log-odds is certain.
+_LARGEST_SHIFT = 40.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What it took to find the patients."""
+
+    #: `plain` (drawn and thrown away) or `steered`.
+    way: str
+    proposals: int
+    #: Proposals that fulfilled the condition.
+    fulfilled: int
+    #: Number of equally weighted patients that those are worth: (Σ w)² / Σ w².
+    effective: float
+    #: Visits that were computed, pilots included, and those that throwing away would have taken.
+    visits: int
+    visits_by_rejection: float
+    #: The model's own probability that a patient fulfils the condition.
+    probability: float
+    #: Share of the conditional law that is clipped: how far any of its probabilities can be off.
+    clipped: float = 0.0
+    #: What was added to the log-odds of each clause's codes.
+    shifts: tuple[float, ...] = ()
+
+    @property
+    def low(self) -> bool:
+        """Whether the weights are so unequal that the proposals are worth less than a quarter of their number."""
+        return self.effective < LOW * self.fulfilled
+
+    def as_card(self) -> dict[str, Any]:
+        """For the card of a cohort: numbers rounded, so that a card is the same for the same patients."""
+        return {
+            **asdict(self),
+            "effective": round(self.effective, 1),
+            "visits_by_rejection": round(self.visits_by_rejection),
+            "probability": float(f"{self.probability:.4g}"),
+            "clipped": float(f"{self.clipped:.3g}"),
+            "shifts": [round(shift, 3) for shift in self.shifts],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """Some proposals: how many, what they cost, and those that fulfil the condition with their weights."""
+
+    n: int
+    n_visits: int
+    kept: Rolled
+    #: The number of each kept proposal.
+    number: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    #: Share of all proposals that met each clause.
+    met: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Proposer:
+    """Makes proposals for one condition; proposals of a key and number are always the same."""
+
+    model: Model
+    condition: Condition
+    rule: SampleRule
+    raised: Raised
+
+    @property
+    def max_visits(self) -> int:
+        """Visits after which nobody can fulfil the condition any more, or the longest record."""
+        longest = min(self.rule.max_visits or self.model.longest, self.model.settings.architecture.context)
+        most = self.condition.most_visits
+        return longest if most is None else min(longest, most + 1)
+
+    @property
+    def steered(self) -> bool:
+        """Whether any clause adds a shift."""
+        return any(self.raised.shifts)
+
+    @torch.no_grad()
+    def block(self, seed: int, low: int) -> Proposed:
+        """Proposals low … low + BLOCK − 1 of a seed."""
+        model, patients, key = self.model, np.arange(low, low + BLOCK), stream_key(seed, "on demand")
+        law = model.law.given(self.rule.where)
+        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
+        state = model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        course = OpenClauses(self.raised, BLOCK, self.max_visits)
+        how = course if self.steered else self.raised.rule
+        rolled = roll(model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes)
+        cohort = cohort_of(model, rolled, {})
+        rows = np.flatnonzero(self.condition.fulfilled(cohort))
+        weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
+        met = self.condition.clauses_met(cohort).mean(axis=0)
+        return Proposed(BLOCK, len(rolled.visit_sizes), rolled.of_patients(rows), patients[rows], weight, met)
+
+    def shifted(self, shifts: tuple[float, ...]) -> _Proposer:
+        """The same with other shifts."""
+        return replace(self, raised=replace(self.raised, shifts=shifts))
+
+
+def weight_bound(weight: NDArray[np.float64], share: float) -> float:
+    """The smallest bound above which the weights hold no more than this share of their sum; with 0, the largest.
+
+    >>> weight_bound(np.array([1.0, 1.0, 4.0]), share=0.5), weight_bound(np.array([1.0, 4.0]), share=0.0)
+    (1.0, 4.0)
+    """
+    if not len(weight):
+        return 0.0
+    falling = np.sort(weight)[::-1]
+    # With the k largest above the bound, that is where their sum less k bounds is the share of the whole.
+    bounds = (np.cumsum(falling) - share * falling.sum()) / np.arange(1, len(falling) + 1)
+    fits = bounds >= np.r_[falling[1:], 0.0]
+    return float(bounds[int(np.argmax(fits))])
+
+
+class Pool:
+    """Weighted proposals and their uniform numbers, of which those that will hardly be taken are forgotten."""
+
+    def __init__(self, key: int, beyond: float) -> None:
+        self.key, self.beyond = key, beyond
+        self.n, self.bound = 0, 0.0
+        self.weights = np.zeros(0)
+        self._unseen: list[NDArray[np.float64]] = []
+        self._parts: list[Rolled] = []
+        self._ratio = np.zeros(0)
+        self._floor = 0.0
+
+    def add(self, kept: Rolled, number: NDArray[np.int64], weight: NDArray[np.float64], n: int) -> None:
+        """Take in proposals; `weight / u` says below which bound each of them is taken."""
+        self.n += n
+        self._unseen.append(weight)
+        if not len(self.weights):
+            self.settle()
+        ratio = weight / Noise(self.key, number, 0).uniform(1, 0)[:, 0]
+        stays = ratio > self._floor
+        self._parts.append(kept.of_patients(np.flatnonzero(stays)))
+        self._ratio = np.r_[self._ratio, ratio[stays]]
+
+    def settle(self) -> None:
+        """Set the bound by all proposals so far."""
+        self.weights = np.concatenate([self.weights, *self._unseen])
+        self._unseen = []
+        # The bound hardly ever falls by half; what would only then be taken is not kept.
+        self.bound = max(weight_bound(self.weights, self.beyond), self._floor)
+        self._floor = max(self._floor, self.bound / 2)
+
+    @property
+    def n_taken(self) -> int:
+        """How many are taken at the present bound."""
+        return int((self._ratio > self.bound).sum())
+
+    def enough(self, n: int) -> bool:
+        """Whether `n` are taken at a bound that all proposals have set, and enough of them where weights differ."""
+        if self.n_taken < n:
+            return False
+        self.settle()
+        equal = bool((self.weights == self.weights[:1]).all())
+        return self.n_taken >= n and (equal or len(self.weights) >= LEAST)
+
+    @property
+    def effective(self) -> float:
+        """(Σ w)² / Σ w²."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum()) if len(self.weights) else 0.0
+
+    @property
+    def clipped(self) -> float:
+        """Share of the law that lies above the bound and is not written."""
+        return float(np.maximum(self.weights - self.bound, 0).sum() / self.weights.sum())
+
+    def taken(self, n: int) -> Rolled:
+        """The first `n` that are taken, in the order of their numbers."""
+        return joined(self._parts).of_patients(np.flatnonzero(self._ratio > self.bound)[:n])
+
+
+def sample_given(
+    model: Model,
+    n: int,
+    seed: int,
+    condition: Condition,
+    steering: Steering | None = None,
+    rule: SampleRule | None = None,
+    train: Cohort | None = None,
+    beyond: float | None = None,
+) -> Cohort:
+    """`n` patients of the model who fulfil the condition; the card says what it took to find them.
+
+    Args:
+        model: A fitted model.
+        n: Number of patients.
+        seed: Seed of the patients.
+        condition: What every one of them fulfils.
+        steering: A shift towards a target prevalence; the law is then that of the steered model.
+        rule: How codes are drawn.
+        train: The training patients, where they are at hand: a condition that none of them fulfils is refused.
+        beyond: Share of the law that may lie above the bound of the weights; `BEYOND` / √n if left out.
+    """
+    rule = rule or SampleRule()
+    asked = Asked(model, condition, steering, train)
+    asked.demand_possible()
+    rule = replace(rule, where=(*rule.where, *condition.where))
+    beyond = BEYOND / np.sqrt(n) if beyond is None else beyond
+    rolled, effort = _found(model, n, seed, asked, draw_rule(model, steering, rule), rule, beyond)
+    tell(effort)
+    card = sample_card(model, n, seed, rule, steering)
+    return cohort_of(model, rolled, {**card, "condition": condition.as_card(), "effort": effort.as_card()})
+
+
+def _found(
+    model: Model, n: int, seed: int, asked: Asked, drawn_by: DrawRule, rule: SampleRule, beyond: float
+) -> tuple[Rolled, Effort]:
+    """The patients and what it took."""
+    model.network.eval()
+    condition = asked.condition
+    clauses = condition.clauses(model.vocabulary)
+    raised = Raised(condition, clauses, (0.0,) * len(clauses), drawn_by, len(model.vocabulary))
+    plain = _Proposer(model, condition, rule, raised)
+    first = plain.block(stream_key(seed, "pilot"), 0)
+    n_visits, visits_each = first.n_visits, first.n_visits / first.n
+    common = len(first.weight) >= COMMON * first.n
+    proposer = plain
+    if not common and clauses and can_be_weighed(model, rule):
+        proposer, spent, probability = _with_shifts(plain, seed, beyond)
+        n_visits += spent
+        asked.demand_company(probability * asked.share_of_where)
+    pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
+    with meter("sample", n) as bar:
+        while not pool.enough(n):
+            part = proposer.block(seed, pool.n)
+            before = pool.n_taken
+            pool.add(part.kept, part.number, part.weight, part.n)
+            n_visits += part.n_visits
+            bar.advance(min(pool.n_taken, n) - min(before, n), f"{pool.n:,} proposals")
+            _demand_progress(pool.n_taken, n, pool.n, proposer.steered)
+    probability = float(pool.weights.sum()) / pool.n
+    effort = Effort(
+        "steered" if proposer.steered else "plain",
+        pool.n,
+        len(pool.weights),
+        pool.effective,
+        n_visits,
+        n / probability * visits_each,
+        probability,
+        pool.clipped,
+        proposer.raised.shifts if proposer.steered else (),
+    )
+    if not proposer.steered:
+        asked.demand_company(probability * asked.share_of_where)
+    return pool.taken(n), effort
+
+
+def can_be_weighed(model: Model, rule: SampleRule) -> bool:
+    """Whether the probabilities of a visit's codes are those of the network's likelihood, so that weights are exact."""
+    plain = rule.temperature == 1 and rule.codes_per_visit == "natural" and rule.min_codes == 0
+    return plain and model.settings.architecture.exact_steps and model.traits.steerable
+
+
+def _with_shifts(plain: _Proposer, seed: int, beyond: float) -> tuple[_Proposer, int, float]:
+    """The proposer whose pilot promised most patients for its proposals, visits spent, the condition's probability."""
+    shifts, n_visits = _first_guess(plain), 0
+    tried: list[tuple[float, float, _Proposer]] = []
+
+    def pilot(guess: NDArray[np.float64]) -> Proposed:
+        nonlocal n_visits
+        proposer = plain.shifted(tuple(float(shift) for shift in np.clip(guess, 0.01, _LARGEST_SHIFT)))
+        part = proposer.block(stream_key(seed, "pilot", len(tried) + 1), 0)
+        n_visits += part.n_visits
+        # Few weights have not shown their largest ones yet.
+        bound = weight_bound(part.weight, beyond) * (1 + 2 / np.sqrt(max(len(part.weight), 1)))
+        taken = part.weight.sum() / (part.n * bound) if bound else 0.0
+        tried.append((float(taken), float(part.weight.mean()) * len(part.weight) / part.n if taken else 0.0, proposer))
+        return part
+
+    for _ in range(_ROUNDS):
+        met = pilot(shifts).met
+        if ((met >= _NEAR[0]) & (met <= _NEAR[1])).all():
+            break
+        step = logit(np.array([_GOAL])) - logit((met * BLOCK + 0.5) / (BLOCK + 1))
+        shifts = np.clip(shifts + np.clip(step, -6, 6), 0.01, _LARGEST_SHIFT)
+    for less in _SMALLER:
+        pilot(shifts - less)
+    taken, probability, best = max(tried, key=lambda entry: entry[0])
+    if not taken:
+        raise AdapclaError(
+            f"none of {len(tried) * BLOCK:,} patients with the asked codes made likely fulfils the condition "
+            f"({plain.condition.text})\nto do: ask for less at once; its parts may exclude each other"
+        )
+    return best, n_visits, probability
+
+
+def _first_guess(plain: _Proposer) -> NDArray[np.float64]:
+    """The shift that lifts each clause from its prevalence in training to the goal."""
+    share = np.nan_to_num(plain.model.prevalence.share)
+    have = np.array([min(max(float(share[codes].sum()), 1e-9), 0.5) for codes in plain.raised.clauses])
+    return np.asarray(np.clip(logit(np.array([_GOAL])) - logit(have), 0.01, _LARGEST_SHIFT))
+
+
+def _demand_progress(n_taken: int, n: int, proposals: int, steered: bool) -> None:
+    """Raise when there is no end in sight."""
+    if n_taken < n and proposals >= MOST_PROPOSALS:
+        way = (
+            "" if steered else " (this model or rule of drawing has no exact weights, so that patients are thrown away)"
+        )
+        raise AdapclaError(
+            f"{n_taken} of {n} patients after {proposals:,} proposals{way}\n"
+            "to do: ask for fewer patients, or for a condition that is less rare"
+        )
+
+
+def tell(effort: Effort) -> None:
+    """Say what it took."""
+    if effort.way == "plain":
+        say(
+            f"{effort.proposals:,} patients drawn, {effort.fulfilled:,} fulfil the condition ({effort.probability:.2%})"
+        )
+        return
+    say(
+        f"{effort.proposals:,} proposals, {effort.fulfilled:,} fulfil the condition, effective sample size "
+        f"{effort.effective:,.0f}; {effort.visits:,} visits computed, where throwing away takes about "
+        f"{effort.visits_by_rejection:,.0f} (the condition has probability {effort.probability:.2g})"
+    )
+    if effort.low:
+        say(
+            f"the effective sample size is {effort.effective / effort.fulfilled:.0%} of the proposals that fulfil the "
+            "condition, below a quarter: few histories carry much of it, and many proposals were needed"
+        )

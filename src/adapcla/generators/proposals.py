@@ -1,0 +1,195 @@
+"""Patients proposed with some codes made more likely, and how much more likely than by the model each came about.
+
+A proposal is drawn visit by visit from the model itself, only that a shift is added to the logits of the codes of every
+clause of the condition that is still open. The draws of a visit given everything before it then have the probability
+q instead of p. Everything else (attributes, going on, days, visits after the condition is met) is drawn as the model
+draws it, so that it cancels, and the weight of a proposed patient is
+
+    w = product over visits with a shift of p(visit | history) / q(visit | history),
+
+which both likelihoods of the network give exactly. Visits that came out empty are visits too: one that ended the
+record counts with its p / q. A first visit is drawn again until it holds a code, so that p and q are both given that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.generators.model import Model
+from adapcla.generators.rollout import Rolled, joined
+from adapcla.networks.batch import packed
+from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.records.condition import Condition
+from adapcla.records.offsets import ranges, starts_of
+
+
+@dataclass(frozen=True, eq=False)
+class Raised:
+    """The clauses of a condition, the shift that each adds to its codes while it is open, and the rule without them.
+
+    Which clauses are open is a number: bit k stands for clause k.
+    """
+
+    condition: Condition
+    clauses: tuple[NDArray[np.int64], ...]
+    shifts: tuple[float, ...]
+    rule: DrawRule
+    n_codes: int
+
+    def bias(self, open_clauses: int) -> Tensor | None:
+        """What is added to the logits of a visit."""
+        if not open_clauses:
+            return self.rule.bias
+        shift = torch.zeros(self.n_codes)
+        for k, codes in enumerate(self.clauses):
+            if open_clauses >> k & 1:
+                index = torch.from_numpy(codes)
+                shift[index] = torch.clamp(shift[index], min=self.shifts[k])
+        return shift if self.rule.bias is None else self.rule.bias + shift
+
+    @cached_property
+    def _rules(self) -> dict[int, DrawRule]:
+        return {}
+
+    def rule_of(self, open_clauses: int) -> DrawRule:
+        """How a visit is drawn."""
+        if open_clauses not in self._rules:
+            bias = self.bias(open_clauses)
+            self._rules[open_clauses] = DrawRule(bias, self.rule.temperature, self.rule.counts)
+        return self._rules[open_clauses]
+
+
+@dataclass(eq=False)
+class OpenClauses:
+    """A course of drawing: raises the codes of clauses that are open, and keeps which were open at each visit."""
+
+    raised: Raised
+    n_patients: int
+    max_visits: int
+    #: (patients, visits) the clauses that were open when the visit was drawn; −1 where none was drawn.
+    at_visit: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.at_visit = np.full((self.n_patients, self.max_visits), -1, dtype=np.int64)
+        self._met = np.zeros((self.n_patients, len(self.raised.clauses)), dtype=bool)
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """The rule of each set of open clauses."""
+        condition = self.raised.condition
+        can = number == 0 if condition.at == "first" else number < (condition.within or self.max_visits)
+        bits = 1 << np.arange(self._met.shape[1], dtype=np.int64)
+        open_clauses = (~self._met[alive] * bits).sum(axis=1) * can
+        self.at_visit[alive, number] = open_clauses
+        return [
+            (np.flatnonzero(open_clauses == which), self.raised.rule_of(int(which)))
+            for which in np.unique(open_clauses)
+        ]
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """A clause that is met in any visit is closed; whether a visit is the last one is not known yet."""
+        if self.raised.condition.at == "last":
+            return
+        who, codes = drawn
+        for k, asked in enumerate(self.raised.clauses):
+            self._met[alive[who[np.isin(codes, asked)]], k] = True
+
+
+@torch.no_grad()
+def log_weights(
+    model: Model, course: OpenClauses, rolled: Rolled, rows: NDArray[np.int64], before: Rolled | None = None
+) -> NDArray[np.float64]:
+    """The logarithm of the weight of some rolled patients; `before` holds the histories of those that were continued.
+
+    Histories are those of `rows`, one each.
+    """
+    raised, opened = course.raised, course.at_visit[rows]
+    some = rolled.of_patients(rows)
+    # What comes after the last visit with a shift has the same law twice.
+    shifted = opened > 0
+    n_counted = np.where(shifted.any(axis=1), opened.shape[1] - shifted[:, ::-1].argmax(axis=1), 0)
+    tried = _with_empty_ends(some, n_counted)
+    flags = [opened[i, : n_counted[i]] for i in range(len(rows))]
+    if before is not None:
+        tried = before.followed_by(tried)
+        flags = [np.r_[np.zeros(length, dtype=np.int64), f] for length, f in zip(before.lengths, flags, strict=True)]
+    asked = np.flatnonzero(tried.lengths > 0)
+    out = np.zeros(len(rows))
+    if not len(asked):
+        return out
+    ratios = _log_ratios(model, raised, tried.of_patients(asked), np.concatenate([flags[i] for i in asked]))
+    out[asked] = np.add.reduceat(ratios, starts_of(tried.lengths[asked])[:-1])
+    if model.settings.architecture.empty_visits:
+        out += _first_visits(model, raised, some.attributes, opened[:, 0], before)
+    return out
+
+
+def _with_empty_ends(rolled: Rolled, lengths: NDArray[np.int64]) -> Rolled:
+    """Each record cut to so many visits; the one visit that a record may lack is the empty one that ended it."""
+    kept = np.minimum(lengths, rolled.lengths)
+    first = starts_of(rolled.lengths)[:-1]
+    visits = ranges(first, first + kept)
+    entries = starts_of(rolled.visit_sizes)
+    ends = np.cumsum(kept)[lengths > kept]
+    return Rolled(
+        rolled.codes[ranges(entries[visits], entries[visits + 1])],
+        np.insert(rolled.visit_sizes[visits], ends, 0),
+        lengths,
+        np.insert(rolled.gaps[visits], ends, 0),
+        rolled.attributes,
+    )
+
+
+def _log_ratios(model: Model, raised: Raised, tried: Rolled, opened: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(visits,) log p / q of each visit's codes, where `opened` are the clauses that were open."""
+    network: Any = model.network
+    batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
+    plain = network.likelihood(batch, raised.bias(0)).codes.double().numpy()
+    out = np.zeros(len(opened))
+    for which in _sets(opened):
+        here = opened == which
+        shifted = network.likelihood(batch, raised.bias(which)).codes.double().numpy()
+        out[here] = shifted[here] - plain[here]
+    return out
+
+
+def _first_visits(
+    model: Model,
+    raised: Raised,
+    attributes: NDArray[np.int64],
+    opened: NDArray[np.int64],
+    before: Rolled | None,
+) -> NDArray[np.float64]:
+    """log (1 − q(no code)) / (1 − p(no code)) of the first drawn visit, which is drawn again until it holds a code."""
+    n = len(attributes)
+    rows, copies = np.arange(n), np.arange(n)
+    if before is None:  # all who have the same attributes and no history are the same
+        _, rows, copies = np.unique(np.c_[attributes, opened], axis=0, return_index=True, return_inverse=True)
+    one, none = np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    empty = Rolled(np.zeros(0, dtype=np.int32), none, one, none, attributes[rows])
+    tried = empty if before is None else before.of_patients(rows).followed_by(empty)
+    last = np.cumsum(tried.lengths) - 1
+    # A batch without any code would be none: somebody with one visit of one code stands at its end.
+    somebody = Rolled(np.zeros(1, dtype=np.int32), one[:1], one[:1], none[:1], attributes[:1])
+    tried = joined([tried, somebody])
+    batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
+    network: Any = model.network
+    plain = network.likelihood(batch, raised.bias(0)).codes.double().numpy()[last]
+    out = np.zeros(len(rows))
+    for which in _sets(opened):
+        here = opened[rows] == which
+        shifted = network.likelihood(batch, raised.bias(which)).codes.double().numpy()[last]
+        out[here] = (np.log(-np.expm1(-shifted)) - np.log(-np.expm1(-plain)))[here]
+    return out[np.asarray(copies).ravel()]
+
+
+def _sets(opened: NDArray[np.int64]) -> Iterable[int]:
+    """The sets of open clauses that occur, without the empty one."""
+    return [int(which) for which in np.unique(opened) if which > 0]

@@ -1,0 +1,67 @@
+"""PyHealth: loads a MEDS or OMOP folder and trains a small network on it.
+
+The question is whether a code of the first half of a record comes again in its second half.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+#: Passes of the small network; it is to run, not to win.
+EPOCHS = 2
+
+
+def verdicts(folder: Path) -> dict[str, Any]:
+    """Patients and events that were loaded, the samples of a task, and the loss of a network after training."""
+    from pyhealth.datasets import MEDSDataset, OMOPDataset
+
+    subject = folder / "subject"
+    cache: dict[str, Any] = {"cache_dir": str(folder / "cache"), "num_workers": 1}
+    if (subject / "person.csv").is_file():
+        kind, column = "condition_occurrence", "condition_source_concept_id"
+        loaded: Any = OMOPDataset(root=str(subject), tables=[kind], **cache)
+    else:
+        kind, column = "meds", "code"
+        loaded = MEDSDataset(root=str(subject), **cache)
+    patients = loaded.unique_patient_ids
+    events = sum(len(loaded.get_patient(one).get_events(event_type=kind)) for one in patients[:200])
+    said = {"patients loaded": len(patients), "events of the first 200 patients": events}
+    return {**said, **trained(loaded.set_task(first_half(kind, column), num_workers=1))}
+
+
+def first_half(kind: str, column: str) -> Any:
+    """The task: which codes came in the first half of a record, and whether one of them comes again."""
+    from pyhealth.tasks import BaseTask
+
+    class FirstHalf(BaseTask):
+        """A code of the first half comes again."""
+
+        task_name = "first_half"
+        input_schema: ClassVar = {"codes": "sequence"}
+        output_schema: ClassVar = {"label": "binary"}
+
+        def __call__(self, patient: Any) -> list[dict[str, Any]]:
+            seen = (str(getattr(event, column)) for event in patient.get_events(event_type=kind))
+            codes = [code for code in seen if code not in ("ADMISSION", "DISCHARGE")]
+            middle = len(codes) // 2
+            if middle == 0:
+                return []
+            label = int(not set(codes[:middle]).isdisjoint(codes[middle:]))
+            return [{"patient_id": patient.patient_id, "codes": codes[:middle], "label": label}]
+
+    return FirstHalf()
+
+
+def trained(samples: Any) -> dict[str, Any]:
+    """The number of samples, and the loss on them after a little training."""
+    from pyhealth.datasets import get_dataloader
+    from pyhealth.models import RNN
+    from pyhealth.trainer import Trainer
+
+    model = RNN(dataset=samples, embedding_dim=16, hidden_dim=16)
+    loader = get_dataloader(samples, batch_size=64, shuffle=True)
+    trainer = Trainer(model=model, metrics=["roc_auc"], enable_logging=False, device="cpu")
+    trainer.train(train_dataloader=loader, epochs=EPOCHS)
+    scores = trainer.evaluate(loader)
+    return {"samples": len(samples), "loss of an RNN": scores["loss"], "AUC of an RNN": scores["roc_auc"]}

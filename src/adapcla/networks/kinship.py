@@ -1,0 +1,112 @@
+"""What families of codes say of each other: the prior over pairs for codes that never met themselves.
+
+A code of a family speaks of every code of another family by how often the two families met and how often chance would
+have them meet. As for pairs of codes, the meetings of the patient at hand are left out while training, and families
+that fewer than a number of patients hold together are taken as families that never met.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from adapcla.networks.kernels.spoken import Added
+from adapcla.networks.layers import Settling
+from adapcla.networks.pair_counts import (
+    COUNT_EDGES,
+    EXPECTED_POWERS,
+    count_band,
+    expected_band,
+    pair_counts,
+    taken,
+    told,
+)
+from adapcla.networks.visit_entries import Entries, joined, spread
+from adapcla.records import Cohort
+
+#: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
+_PACE = 4.0
+#: Families up to which a table of all their pairs is made.
+MOST_FAMILIES = 1024
+#: Bands of expected meetings, a column of the table of belief each; its row 0 is for families that never met.
+_N_COLUMNS = len(EXPECTED_POWERS) + 1
+
+
+def met_band(meetings: Tensor) -> Tensor:
+    """The row of the table of belief of each number of meetings, of which there may be none.
+
+    >>> met_band(torch.tensor([0, 1, 2])).tolist()
+    [0, 1, 2]
+    """
+    return torch.where(meetings > 0, count_band(meetings) + 1, 0)
+
+
+class Kinship(nn.Module, Settling):
+    """How far the meetings of families are believed."""
+
+    def __init__(self, family_of_rank: Tensor, least_patients: int) -> None:
+        super().__init__()
+        self.least_patients, n = least_patients, int(family_of_rank.max()) + 1
+        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES) + 1, _N_COLUMNS))
+        self.family: Tensor
+        self.cell: Tensor
+        self.register_buffer("family", family_of_rank.int())
+        self.register_buffer("cell", torch.zeros(n, n, dtype=torch.int32))
+        # While training: all meetings, and the codes of each family one after the other; never saved.
+        self.known_meetings: Tensor
+        self.known_cell: Tensor
+        for name in ("known_meetings", "known_cell"):
+            self.register_buffer(name, torch.zeros(n, n, dtype=torch.int64), persistent=False)
+
+    def observe(self, cohort: Cohort, rank_of_code: Tensor) -> None:
+        """Count the meetings of families of all training patients."""
+        family, n = self.family.long(), len(self.cell)
+        counts = pair_counts(cohort, family[rank_of_code].numpy())
+        first, second = torch.from_numpy(counts.first), torch.from_numpy(counts.second)
+        meetings, patients = (torch.zeros(n, n, dtype=torch.int64) for _ in range(2))
+        for table, numbers in ((meetings, counts.visits), (patients, counts.patients)):
+            table[first, second] = table[second, first] = torch.from_numpy(numbers)
+        of_family = torch.bincount(family[rank_of_code], torch.from_numpy(cohort.visit_counts), minlength=n)
+        column = expected_band((of_family[:, None] * of_family[None] / max(cohort.n_visits, 1)).float())
+        self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
+        kept = torch.where(patients >= self.least_patients, meetings, 0)
+        self.cell = (met_band(kept) * _N_COLUMNS + column).int()
+
+    def values(self, learning: bool) -> Tensor:
+        """(families, families) what a code of each says of the codes of each; while learning, of all meetings."""
+        return self._said(self.known_cell if learning else self.cell.long())
+
+    def _said(self, cell: Tensor) -> Tensor:
+        return taken(_PACE * self.belief.reshape(-1), cell.reshape(-1)).view(cell.shape)
+
+    @torch.no_grad()
+    def settled(self) -> dict[str, Tensor]:
+        """The bands of families, in which all meetings too few to be told are one."""
+        row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
+        return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * _N_COLUMNS + column).int()}
+
+    def without_own(self, entries: Entries) -> Added:
+        """What must be added so that no patient hears of the meetings in their own visits."""
+        family, n = self.family.long(), len(self.cell)
+        of_entry, patient = family[entries.codes], entries.patient_of_visit[entries.visit_of_entry]
+        one, other = entries.pairs()
+        both = torch.cat([torch.stack([one, other]), torch.stack([other, one])], dim=1)
+        own = (patient[both[0]] * n + of_entry[both[0]]) * n + of_entry[both[1]]
+        own, times = torch.unique(own, return_counts=True)
+        s, t = own // n % n, own % n
+        # Two codes of one family meet once, and are listed from both sides.
+        times = torch.where(s == t, times // 2, times)
+        cell, meetings = self.known_cell[s, t], self.known_meetings[s, t]
+        left = met_band(meetings - times) * _N_COLUMNS + cell % _N_COLUMNS
+        changed = (left != cell).nonzero()[:, 0]
+        own, t = own[changed], t[changed]
+        change = self._said(left[changed]) - self._said(cell[changed])
+        line, which = joined(patient * n + of_entry, own // n)
+        # All codes of the other family hear it, as far as they lie in later blocks.
+        members = torch.argsort(family, stable=True)
+        edges = torch.searchsorted(family[members], torch.arange(n + 1))
+        again, place = spread(edges[t[which]], edges[t[which] + 1])
+        codes, line, which = members[place], line[again], which[again]
+        block = entries.block_of_rank
+        later = (block[entries.codes[line]] < block[codes]).nonzero()[:, 0]
+        return Added(entries.visit_of_entry[line[later]], codes[later], change[which[later]])

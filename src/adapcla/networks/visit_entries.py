@@ -1,0 +1,47 @@
+"""The codes of some visits as a list, and the pairs that stand in one visit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Entries(NamedTuple):
+    """The codes of some visits, visit by visit and ascending."""
+
+    visit_of_entry: Tensor  # (entries,)
+    codes: Tensor  # (entries,)
+    patient_of_visit: Tensor  # (visits,)
+    block_of_rank: Tensor  # (codes,) the block of each code, ascending
+
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """Both entries of all pairs of two codes of a visit, the smaller code first.
+
+        >>> entries = Entries(torch.tensor([0, 0, 1]), torch.tensor([4, 7, 4]), torch.tensor([0, 0]), torch.arange(9))
+        >>> [side.tolist() for side in entries.pairs()]
+        [[0], [1]]
+        """
+        end = torch.cumsum(torch.bincount(self.visit_of_entry), 0)[self.visit_of_entry]
+        return spread(torch.arange(len(end)) + 1, end)
+
+
+def spread(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+    """For each line the numbers from its begin to its end: the line, and the number.
+
+    >>> [side.tolist() for side in spread(torch.tensor([0, 5]), torch.tensor([2, 6]))]
+    [[0, 0, 1], [0, 1, 5]]
+    """
+    many = end - begin
+    line = torch.repeat_interleave(torch.arange(len(many)), many)
+    return line, begin[line] + torch.arange(len(line)) - (torch.cumsum(many, 0) - many)[line]
+
+
+def joined(asked: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Which of the asked and which of the keys, that ascend, are equal: a line for each such pair.
+
+    >>> [side.tolist() for side in joined(torch.tensor([3, 1]), torch.tensor([1, 1, 2]))]
+    [[1, 1], [0, 1]]
+    """
+    return spread(*(torch.searchsorted(keys, asked, right=right) for right in (False, True)))

@@ -1,0 +1,120 @@
+"""The Slurm scripts, run to their end; stand-ins take the place of `sbatch`, `srun` and `scontrol`.
+
+The stand-ins do what Slurm promises and no more: options of #SBATCH lines, one run for each number of an array, the
+variables SLURM_*, one task for each node, dependencies on jobs that must have ended well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapcla.generators import load
+from adapcla.generators.shards import SHARD
+from adapcla.sources import planted
+
+pytestmark = pytest.mark.behaviour
+
+SBATCH = r"""#!{python}
+import os, re, subprocess, sys, pathlib
+words = sys.argv[1:]
+given = [words.pop(0) for _ in list(words) if words[0].startswith("--")]
+script, ended = words[0], pathlib.Path(os.environ["STAND_IN"])
+header = re.findall(r"^#SBATCH (--\S+)", pathlib.Path(script).read_text(), re.M)
+options = dict(item[2:].partition("=")[::2] for item in header + given)
+needed = options.get("dependency", "").rpartition(":")[2]
+if needed and (ended / needed).read_text() != "0":
+    sys.exit("the job before failed")
+number = str(len(list(ended.iterdir())) + 1)
+low, _, high = options["array"].partition("-") if "array" in options else ("", "", "")
+environment = os.environ | {{
+    "SLURM_JOB_ID": number, "SLURM_NNODES": options.get("nodes", "1"), "SLURM_JOB_NODELIST": "node[1-2]",
+    "SLURM_CPUS_PER_TASK": options.get("cpus-per-task", "1"),
+}}
+codes = []
+for task in range(int(low), int(high or low) + 1) if low else [None]:
+    own = {{}} if task is None else {{"SLURM_ARRAY_TASK_ID": str(task)}}
+    codes.append(subprocess.run(["bash", *words], env=environment | own, stdout=sys.stderr).returncode)
+(ended / number).write_text(str(max(codes)))
+print(number if "parsable" in options else "Submitted batch job " + number)
+"""
+SRUN = r"""#!{python}
+import os, subprocess, sys
+nodes = range(int(os.environ["SLURM_NNODES"]))
+tasks = [subprocess.Popen(sys.argv[1:], env=os.environ | {{"SLURM_PROCID": str(node)}}) for node in nodes]
+sys.exit(max(task.wait() for task in tasks))
+"""
+SCONTROL = "#!/bin/sh\nprintf '127.0.0.1\\n127.0.0.1\\n'\n"
+#: Small enough for a test, given to the scripts as a user gives more options.
+TINY = "--set width=16 --set layers=1 --set heads=2 --passes 1"
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the commands of Slurm are stand-ins."""
+    from tests.behaviour.test_nodes import free_port
+
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in (("sbatch", SBATCH), ("srun", SRUN), ("scontrol", SCONTROL)):
+        (programs / name).write_text(text.format(python=sys.executable) if "{python}" in text else text)
+        (programs / name).chmod(0o755)
+    (tmp_path / "ended").mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for name, value in (
+        ("STAND_IN", str(tmp_path / "ended")), ("JOBS", "3"), ("PROCESSES", "1"), ("MASTER_PORT", str(free_port())),
+        ("ADAPCLA_QUIET", "1"), ("OMP_NUM_THREADS", "1"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def submitted(*words: str) -> str:
+    """What `sbatch` prints; the job has ended then."""
+    ran = subprocess.run(["sbatch", *words], capture_output=True, text=True, check=False, timeout=200)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return ran.stdout.strip()
+
+
+def test_training_on_two_nodes_and_an_array_of_samples(stand_ins: Path, repository: Path) -> None:
+    scripts = repository / "examples" / "slurm"
+    planted.simulate(patients=200, codes=40, seed=1).save(stand_ins / "cohort")
+    training = submitted("--parsable", str(scripts / "train.sh"), "cohort", "run", *TINY.split())
+    assert (stand_ins / "ended" / training).read_text() == "0"
+
+    # Three shards, the last of one patient; one job fails to run, as jobs do, and is run again alone.
+    words = ["run", str(2 * SHARD + 1), "large", "--max-visits", "1"]
+    after = f"--dependency=afterok:{training}"
+    submitted(after, "--array=1-2", str(scripts / "sample.sh"), *words)
+    drawing = submitted("--parsable", "--array=3-3", str(scripts / "sample.sh"), *words)
+    last = submitted(f"--dependency=afterok:{drawing}", str(scripts / "assemble.sh"), *words)
+    assert last.startswith("Submitted batch job")
+
+    from adapcla.records import Cohort
+
+    made = Cohort.open(stand_ins / "large")
+    assert made.fingerprint == load(stand_ins / "run").sample(2 * SHARD + 1, seed=1, max_visits=1).fingerprint
+
+
+def test_the_array_has_as_many_numbers_as_there_are_shares(repository: Path) -> None:
+    text = (repository / "examples" / "slurm" / "sample.sh").read_text(encoding="utf-8")
+    assert re.search(r"^#SBATCH --array=1-(\d+)$", text, re.M)[1] == re.search(r"JOBS:-(\d+)", text)[1]  # type: ignore[index]
+
+
+def test_the_whole_chain_is_submitted_in_order(stand_ins: Path, repository: Path) -> None:
+    """A recording stand-in: three jobs, each after the one before."""
+    asked = stand_ins / "asked"
+    (stand_ins / "programs" / "sbatch").write_text(f'#!/bin/sh\necho "$@" >> {asked}\nwc -l < {asked}\n')
+    subprocess.run(["bash", str(repository / "examples" / "slurm" / "submit.sh"), "c", "r", "o"], check=True)
+    lines = [re.sub(r"\S*/", "", line) for line in asked.read_text().splitlines()]
+    assert lines == [
+        "--parsable train.sh c r",
+        "--parsable --dependency=afterok:1 sample.sh r 1000000 o",
+        "--dependency=afterok:2 assemble.sh r 1000000 o",
+    ]

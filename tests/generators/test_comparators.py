@@ -1,0 +1,25 @@
+"""Random and steered patients beside those on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from adapcla.generators.comparators import comparators
+from adapcla.generators.model import Model
+from adapcla.generators.sampling import sample
+from adapcla.records.condition import Condition
+
+
+def test_steered_patients_fulfil_the_condition_and_random_ones_need_not(small_model: Callable[..., Model]) -> None:
+    model, condition = small_model("adapcla"), Condition.of("C5")
+    train = sample(model, 500, seed=9)
+    found = comparators(model, condition, train, 40, seed=1)
+    assert {name: cohort.n_patients for name, cohort in found.items()} == {"random": 40, "steered": 40}
+    assert condition.fulfilled(found["steered"]).all()
+    assert not condition.fulfilled(found["random"]).all()
+
+
+def test_without_training_patients_of_the_condition_nothing_is_steered(small_model: Callable[..., Model]) -> None:
+    model, condition = small_model("adapcla"), Condition.of("C5")
+    train = Condition.of(without="C5").patients(sample(model, 200, seed=9))
+    assert list(comparators(model, condition, train, 10, seed=1)) == ["random"]

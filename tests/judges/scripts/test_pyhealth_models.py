@@ -1,0 +1,61 @@
+"""PyHealth, with stand-ins for its data sets, its network and its trainer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+
+class Loaded:
+    """A data set of one patient whose code A comes again."""
+
+    def __init__(self, root, tables=(), **words):
+        self.kind = "condition_occurrence" if tables else "meds"
+        self.unique_patient_ids = ["1"]
+
+    def get_patient(self, name):
+        column = "code" if self.kind == "meds" else "condition_source_concept_id"
+        codes = ["ADMISSION", "A", "DISCHARGE", "B", "A", "C"]
+        events = [SimpleNamespace(**{column: code}) for code in codes]
+
+        def get_events(event_type):
+            assert event_type == self.kind
+            return events
+
+        return SimpleNamespace(patient_id=name, get_events=get_events)
+
+    def set_task(self, task, num_workers):
+        return task(self.get_patient("1"))
+
+
+class Trainer:
+    def __init__(self, **words):
+        assert words["device"] == "cpu"
+
+    def train(self, **words):
+        pass
+
+    def evaluate(self, loader):
+        return {"loss": 0.7, "roc_auc": 0.5}
+
+
+@pytest.mark.parametrize("omop", [True, False])
+def test_either_folder_is_loaded_and_trained_on(script, folder, omop):
+    seen = []
+    modules = {
+        "pyhealth.datasets": SimpleNamespace(
+            MEDSDataset=Loaded, OMOPDataset=Loaded, get_dataloader=lambda samples, **words: seen.extend(samples)
+        ),
+        "pyhealth.tasks": SimpleNamespace(BaseTask=object),
+        "pyhealth.models": SimpleNamespace(RNN=lambda **words: None),
+        "pyhealth.trainer": SimpleNamespace(Trainer=Trainer),
+    }
+    (folder / "subject").mkdir()
+    if omop:
+        (folder / "subject" / "person.csv").touch()
+    said = script("pyhealth_models.py", modules).verdicts(folder)
+    assert said["patients loaded"] == 1
+    assert said["loss of an RNN"] == 0.7
+    # A and B stand in the first half; A comes again.
+    assert seen == [{"patient_id": "1", "codes": ["A", "B"], "label": 1}]
