@@ -235,8 +235,8 @@ def _useful(attempt: Attempt) -> Lamp:
         way = (line.synthetic - GUESSING) / (line.real - GUESSING)
         does = "foresee the next visit" if line.metric == "tstr_next_auroc" else "complete a record"
         sentence = (
-            f"Models trained on synthetic patients {does} with an AUC of {line.synthetic:.2f}; trained on real ones they "
-            f"reach {line.real:.2f}, by guessing {GUESSING:.2f}."
+            f"Models trained on synthetic patients {does} with an AUC of {line.synthetic:.2f}; trained on real ones "
+            f"they reach {line.real:.2f}, by guessing {GUESSING:.2f}."
         )
         return Lamp("useful", "Useful", light_of(way), f"{line.synthetic:.2f}", f"beside {line.real:.2f}", sentence)
     sentence = "Models trained on as many real patients learn no more than guessing here, so nothing can be said."
