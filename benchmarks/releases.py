@@ -2,7 +2,7 @@
 
     python benchmarks/releases.py                                        # the built-in world alone, about a minute
     python benchmarks/releases.py --sets all --minutes 4 --out DIR --table results/releases.md
-    python benchmarks/releases.py --sets million --minutes 60 --out DIR  # a table of a million patients
+    python benchmarks/releases.py --sets table-1000000 --minutes 60 --formats csv --out DIR  # a million patients
 
 Each set is read from the folder of data (ADAPCLA_DATA, else `data/`); one that is not there is named and left out.
 Every format of a release is read back and must give the same cohort. A set that was done in DIR is not done again.
@@ -53,7 +53,7 @@ SETS = {
 
 def made(name: str, out: Path, minutes: float, formats: str, more: list[str]) -> dict[str, Any]:
     """One run of the command in a process of its own, with what it says, its time and its memory."""
-    asked = SETS.get(name) or Set(("table", str(million(out))))
+    asked = SETS.get(name) or Set(("table", str(large_table(out, int(name.removeprefix("table-"))))))
     path = data_folder() / asked.path
     if asked.path and not path.exists():
         return {"set": name, "skipped": f"no {asked.path} in the folder of data"}
@@ -100,12 +100,12 @@ def _reads_back(release: Path, work: Path) -> dict[str, bool]:
     return {name: read(READERS.get(name, name), release / name).fingerprint == sampled for name in there}
 
 
-def million(out: Path, n: int = 1_000_000, codes: int = 3000) -> Path:
+def large_table(out: Path, n: int, codes: int = 3000) -> Path:
     """A table of so many made-up patients, one row for each code."""
     from adapcla.sources import planted
     from adapcla.sources.export import write
 
-    folder = out / f"table-{n}"
+    folder = out / f"patients-{n}"
     if not folder.is_dir():
         cohort = planted.simulate(n, codes, seed=3)
         write(cohort, folder, "csv")
@@ -146,7 +146,7 @@ def table(rows: list[dict[str, Any]], command: str) -> str:
 def main() -> None:
     """Run the sets and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", default="planted", help="names with commas, all, or million")
+    parser.add_argument("--sets", default="planted", help="names with commas, all, or table-N for N made-up patients")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--formats", default="csv,meds,fhir,omop,halo")
     parser.add_argument("--out", type=Path)

@@ -59,3 +59,57 @@ def test_work_without_steps_is_no_division_by_zero(capsys):
     with console.meter("nothing", 0) as bar:
         bar.advance(0)
     assert "nothing 0/0" in capsys.readouterr().err
+
+
+# ---- one bar over everything --------------------------------------------------------------------------------
+def test_one_bar_follows_the_steps_and_what_is_counted_inside_them(monkeypatch, capsys):
+    """Two steps of about 10 s: three quarters of the first take 11 s, so that 4 s of it and 10 s are left."""
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.one_bar("release") as whole:
+        whole.begin("train", 10, 10)
+        with console.meter("training", 4) as bar:
+            now[0] = 5.0
+            bar.advance(2, note="loss 1.0")
+            now[0] = 11.0
+            bar.advance(1, note="loss 0.9")
+        whole.begin("write", 10, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "release   0% train [0s, about 20s left]"
+    assert lines[1].startswith("release") and "train loss 0.9 [11s, about 14s left]" in lines[1]
+    assert "write [11s, about 10s left]" in lines[2] and len(lines) == 3
+
+
+def test_the_bar_never_goes_back_when_a_step_counts_twice(monkeypatch):
+    shown = []
+    whole = console.Whole("x", lambda share, left, note: shown.append(share))
+    whole.begin("judge", 10, 0)
+    whole.moved(0.6)
+    whole.moved(0.1)
+    assert whole._share == 0.6
+
+
+def test_one_bar_is_silent_when_quiet_and_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("ADAPCLA_QUIET", "1")
+    with console.one_bar("release") as whole:
+        whole.begin("train", 1, 1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("ADAPCLA_QUIET", "")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with console.one_bar("release") as whole:
+        whole.begin("train", 1, 1)
+        with console.meter("inside", 2) as bar:
+            bar.advance(1)
+    assert "release" in screen.getvalue() and "inside" not in screen.getvalue()
+
+
+def test_an_error_inside_takes_the_bar_away():
+    with pytest.raises(ValueError), console.one_bar("release"):
+        raise ValueError
+    assert console._WHOLE == []

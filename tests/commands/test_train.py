@@ -12,6 +12,7 @@ from adapcla.cli import app
 from adapcla.errors import ExistsError, UsageError
 from adapcla.generators import load
 from adapcla.records import Cohort
+from adapcla.records.rollup import roll_up
 from adapcla.sources import planted
 
 TINY = ["--passes", "0.5", "--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "batch_size=64"]
@@ -55,8 +56,10 @@ def test_a_shareable_model_knows_only_codes_with_support(cohort: Path, tmp_path:
     result = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--shareable", *TINY)
     assert result.exit_code == 0, result.output
     train, _, _ = Cohort.open(cohort).split(seed=4)
+    known = load(tmp_path / "run").vocabulary_
     wanted = {t for t, n in zip(train.vocabulary.tokens, train.patient_counts, strict=True) if n >= 11}
-    assert set(load(tmp_path / "run").vocabulary_.tokens) == wanted
+    assert wanted <= set(known.tokens) and set(known.tokens) & set(train.vocabulary.tokens) == wanted
+    assert (roll_up(train, 11).applied(train).on(known).patient_counts >= 11).all()
 
 
 @pytest.mark.parametrize(
@@ -115,3 +118,13 @@ def test_private_options_that_contradict_are_refused(
 ) -> None:
     ran = _run("train", str(cohort), "--out", str(tmp_path / "run"), *options, *TINY[:2])
     assert isinstance(ran.exception, UsageError) and why in str(ran.exception)
+
+
+def test_codes_of_few_patients_are_rolled_up_and_not_dropped(cohort: Path, tmp_path: Path) -> None:
+    """What is left is held by enough training patients, and families stand in the place of their rare members."""
+    ran = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--method", "marginal", "--min-support", "11")
+    assert ran.exit_code == 0, ran.output
+    vocabulary = load(tmp_path / "run").vocabulary_
+    before = Cohort.open(cohort).vocabulary
+    new = set(vocabulary.tokens) - set(before.tokens)
+    assert new and all(any(token.startswith(family) for token in before.tokens) for family in new)

@@ -23,6 +23,7 @@ from adapcla.commands.reading import (
     System,
     Visit,
 )
+from adapcla.console import say
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import GateError
 
@@ -163,6 +164,7 @@ def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
             typer.echo(f"{lamp.light:>5}  {lamp.title}: {lamp.value} {lamp.unit}. {lamp.sentence}")
         if made.folder is not None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
+    say(f"{plan.folder.root} holds real patients: a second call goes on from it; delete it when you need that no more")
     if not made.passed:
         where = "nothing was released" if made.folder is None else f"{made.folder} was written all the same"
         todo = [] if plan.release.repair else ["--repair, which does the following by itself"]

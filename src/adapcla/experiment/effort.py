@@ -15,6 +15,8 @@ from adapcla.generators.methods import generator_for
 from adapcla.generators.recommended import recommended
 from adapcla.generators.settings import Settings
 
+#: What a release is judged by, unless somebody asks for more.
+JUDGED = ("tail", "fidelity", "utility", "privacy")
 #: Widths and layers, largest first.
 SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
@@ -43,7 +45,14 @@ class Effort(NamedTuple):
     judging: float
 
 
-def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes, patients: int = 0) -> Effort:
+def effort_for(
+    minutes: float,
+    method: str,
+    given: dict[str, Any],
+    sizes: Sizes,
+    patients: int = 0,
+    judged: EvaluateSpec = EvaluateSpec(suites=JUDGED),
+) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 
     >>> short, long = (effort_for(m, "tailwise", {}, Sizes(20_000, 50_000, 1_000)) for m in (2, 60))
@@ -51,7 +60,8 @@ def effort_for(minutes: float, method: str, given: dict[str, Any], sizes: Sizes,
     (True, True, False)
     """
     seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
-    whole, quick = (evaluation_seconds(EvaluateSpec(quick=short), sizes) for short in (False, True))
+    asked = (judged.model_copy(update={"quick": short}) for short in (False, True))
+    whole, quick = (evaluation_seconds(each, sizes) for each in asked)
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:

@@ -133,7 +133,9 @@ class ReleasePlan(Driver):
         about = stamp(self.place(attempt, "patients"))
         sizes = Sizes(*about["sizes"]) if "sizes" in about else _middling(self.spec)
         limits = known_settings(self.method, attempt.settings)
-        found = effort_for(self.release.minutes, self.method, limits, sizes, self.spec.sample.patients)
+        found = effort_for(
+            self.release.minutes, self.method, limits, sizes, self.spec.sample.patients, self.spec.evaluate
+        )
         passes = max(round(found.settings["passes"] * attempt.passes, 2), 0.1)
         return found._replace(
             settings={**found.settings, "passes": passes}, training=max(found.training * attempt.passes, 1.0)

@@ -29,64 +29,76 @@ UNSAFE = "UNSAFE"
 
 def card(release: Release, formats: Sequence[str], model: bool) -> str:
     """The dataset card in Markdown."""
-    attempt, k = release.chosen, release.min_patients
-    warning = [
-        f"> **{UNSAFE}.** The privacy gate refused this data set and somebody wrote it anyway. It may tell about",
-        "> single real patients. Treat it as you treat the real data: do not share it.",
-        "",
-    ]
+    synthetic, n_trained = release.synthetic, told(release.train.n_patients, release.min_patients)
     lines = [
         f"# {'' if release.passed else f'{UNSAFE}: '}{release.title}: synthetic patients",
         "",
-        *([] if release.passed else warning),
-        f"{release.synthetic.n_patients:,} synthetic patients with {release.synthetic.n_visits:,} visits on "
-        f"{release.synthetic.n_codes:,} codes, written by a generator that had learned from real records. Nobody in "
-        "these files is a real person. [report.html](report.html) shows how like real patients they are, what they are "
-        "good for and how their privacy was tested.",
+        *([] if release.passed else _WARNING),
+        f"{synthetic.n_patients:,} synthetic patients with {synthetic.n_visits:,} visits on {synthetic.n_codes:,} "
+        "codes, written by a generator that had learned from real records. Nobody in these files is a real person. "
+        "[report.html](report.html) shows how like real patients they are, what they are good for and how their "
+        "privacy was tested.",
         "",
         "## From what",
         "",
-        f"Source: {_source(release)}. The generator learned from {told(release.train.n_patients, k)} patients; others, "
-        "whom it never saw, were kept to judge it.",
+        f"Source: {_source(release)}. The generator learned from {n_trained} patients; others, whom it never saw, were "
+        "kept to judge it.",
         "",
         "## How it was made",
         "",
-        f"adapcla {__version__}, method `{release.method}`, {_sizes(attempt.settings)}, "
-        f"{number(attempt.costs.get('passes'))} passes. {converged(release)}",
+        f"adapcla {__version__}, method `{release.method}`, {_sizes(release.chosen.settings)}, "
+        f"{number(release.chosen.costs.get('passes'))} passes. {converged(release)}",
         "",
         *_vocabulary(release),
-        "## How it was judged",
-        "",
-        Table(("", "", ""), [(lamp.title, f"{lamp.value} {lamp.unit}", lamp.sentence) for lamp in lamps(release)])
-        .markdown()
-        .replace("|  |  |  |", "| question | answer | in words |"),
-        "The privacy gate, line by line:",
-        "",
-        gate_table(attempt.lines).markdown(),
-        *(["The attacks on the model:", "", gate_table(attempt.model_lines).markdown()] if attempt.model_lines else []),
-        "## What it must not be used for",
-        "",
-        "- To decide about the care of a person. Synthetic patients show what is usual, not what is true of anybody.",
-        "- To find out about the people behind the source. The tests above are evidence that this fails; they are no "
-        'guarantee, and the files are not "anonymous" in any legal sense by themselves.',
-        "- To count rare things. Codes of fewer patients than the smallest count were rolled up or left out.",
-        "- To report results as if they came from real patients: repeat on real ones what matters.",
-        "",
+        *_judged(release),
+        *_MUST_NOT,
         "## Files",
         "",
-        *(
-            f"- `{name}/`: read back with `adapcla import {READERS.get(name, name)} {name} --out cohort`"
-            for name in formats
-        ),
-        *(
-            ["- `model/`: the generator; `adapcla sample model --patients 1000 --out more` writes more patients"]
-            if model
-            else []
-        ),
+        *(f"- `{name}/`: read back with `adapcla import {_reader(name)} {name} --out cohort`" for name in formats),
+        *([_MORE] if model else []),
         f"- `{CROISSANT}`: this card for machines; `{SUMS}`: checksums (`sha256sum -c {SUMS}`)",
         "",
     ]
     return "\n".join(lines)
+
+
+_WARNING = [
+    f"> **{UNSAFE}.** The privacy gate refused this data set and somebody wrote it anyway. It may tell about single",
+    "> real patients. Treat it as you treat the real data: do not share it.",
+    "",
+]
+_MORE = "- `model/`: the generator; `adapcla sample model --patients 1000 --out more` writes more patients"
+_MUST_NOT = [
+    "## What it must not be used for",
+    "",
+    "- To decide about the care of a person. Synthetic patients show what is usual, not what is true of anybody.",
+    "- To find out about the people behind the source. The tests above are evidence that this fails; they are no "
+    'guarantee, and the files are not "anonymous" in any legal sense by themselves.',
+    "- To count rare things. Codes of fewer patients than the smallest count were rolled up or left out.",
+    "- To report results as if they came from real patients: repeat on real ones what matters.",
+    "",
+]
+
+
+def _reader(name: str) -> str:
+    """The source that reads a format back."""
+    return READERS.get(name, name)
+
+
+def _judged(release: Release) -> list[str]:
+    """The three lamps and the lines of the gate."""
+    attempt = release.chosen
+    rows = [(lamp.title, f"{lamp.value} {lamp.unit}".strip(), lamp.sentence) for lamp in lamps(release)]
+    of_model = ["The attacks on the model:", "", gate_table(attempt.model_lines).markdown()]
+    return [
+        "## How it was judged",
+        "",
+        Table(("question", "answer", "in words"), rows).markdown(),
+        "The privacy gate, line by line:",
+        "",
+        gate_table(attempt.lines).markdown(),
+        *(of_model if attempt.model_lines else []),
+    ]
 
 
 def gate_table(lines: Sequence[GateLine]) -> Table:

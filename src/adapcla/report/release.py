@@ -22,11 +22,13 @@ LIKENESS = {
     "pair_seen_heldout": "Codes of one visit are seen together in other real patients",
     "bigram_r2_heldout": "Pairs of codes are as frequent",
     "sequential_bigram_r2_heldout": "Codes follow each other from visit to visit as often",
+    "discriminator_auc": "A model that tries to tell them from real patients must guess",
     "next_visit_gain": "A visit resembles the same patient's next one as much",
 }
 #: What is asked of usefulness, what it means, and what guessing reaches; the first that can be told makes the lamp.
 USEFULNESS = {
     "tstr_next_auroc": "Which groups of codes the next visit will hold",
+    "tstr_masked_auroc": "Which groups of codes a visit holds, seen from its other codes",
     "tstr_natural_auroc": "Which groups of codes a whole record holds, seen from its visits",
 }
 GUESSING = 0.5
@@ -231,12 +233,10 @@ def _useful(attempt: Attempt) -> Lamp:
         if line.synthetic is None or line.real is None or line.real < GUESSING + _LEARNED:
             continue
         way = (line.synthetic - GUESSING) / (line.real - GUESSING)
+        does = "foresee the next visit" if line.metric == "tstr_next_auroc" else "complete a record"
         sentence = (
-            f"Models trained on synthetic patients foresee the next visit with an AUC of {line.synthetic:.2f}; trained "
-            f"on real ones they reach {line.real:.2f}, by guessing {GUESSING:.2f}."
-            if line.metric == "tstr_next_auroc"
-            else f"Models trained on synthetic patients read a record with an AUC of {line.synthetic:.2f}; trained on "
-            f"real ones they reach {line.real:.2f}, by guessing {GUESSING:.2f}."
+            f"Models trained on synthetic patients {does} with an AUC of {line.synthetic:.2f}; trained on real ones "
+            f"they reach {line.real:.2f}, by guessing {GUESSING:.2f}."
         )
         return Lamp("useful", "Useful", light_of(way), f"{line.synthetic:.2f}", f"beside {line.real:.2f}", sentence)
     sentence = "Models trained on as many real patients learn no more than guessing here, so nothing can be said."
