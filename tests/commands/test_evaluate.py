@@ -144,3 +144,10 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     assert Scores.open(tmp_path / "s2").card[APART] == "yes"
     assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
     assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0
+
+
+def test_what_gave_synthetic_patients_away_is_written_beside_the_scores(folders, tmp_path):
+    run(folders, tmp_path / "out", "--suites", "discriminator", "--quick")
+    lines = (tmp_path / "out" / "gave-away.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "feature,kind,real,synthetic,alone,lost"
+    assert len(lines) > 5

@@ -22,7 +22,7 @@ from adapcla.sources.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
 #: Names that folders of a run use themselves.
-RESERVED = ("data", "targets", "analysis", "references", "external", "tables", "figures", "cache")
+RESERVED = ("data", "targets", "analysis", "references", "external", "tables", "figures", "cache", "verdicts")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 
