@@ -169,3 +169,10 @@ def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_pa
         "disease.svg",
         "disease.png",
     }
+
+
+def test_what_gave_synthetic_patients_away_is_written_beside_the_scores(folders, tmp_path):
+    run(folders, tmp_path / "out", "--suites", "discriminator", "--quick")
+    lines = (tmp_path / "out" / "gave-away.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "feature,kind,real,synthetic,alone,lost"
+    assert len(lines) > 5

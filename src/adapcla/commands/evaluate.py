@@ -11,7 +11,9 @@ from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
 from adapcla.console import say
 
 if TYPE_CHECKING:
-    from adapcla.metrics import Scores
+    from collections.abc import Callable
+
+    from adapcla.metrics import Comparison, Scores
     from adapcla.records import Cohort
     from adapcla.records.condition import Condition
 
@@ -88,6 +90,7 @@ def evaluate(
     evidence: dict[str, Any] = {}
     if generator is not None:
         evidence = _asked_of_model(generator, learned_from, unseen, reserved, generated, chosen, references, seed)
+    told: list[dict[str, Any]] = []
     scores = evaluate(
         learned_from,
         unseen,
@@ -100,8 +103,11 @@ def evaluate(
         quick=quick,
         cache=cache or default_folder(),
         evidence=evidence,
+        observe=_giveaways_to(told) if "discriminator" in chosen else None,
     )
     scores.save(out, overwrite=overwrite)
+    if told:
+        _write_giveaways(out, told)
     if as_json:
         emit(scores.summary())
     else:
@@ -150,6 +156,22 @@ def _on_condition(
     else:
         typer.echo(judged.table.markdown())
     say(f"{out}: {len(judged.rows)} rows against {judged.n_real} real patients {condition.text}")
+
+
+def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
+    """What fills a list with the columns that tell synthetic from real patients."""
+    from adapcla.metrics.discriminator import gave_away
+
+    return lambda comparison: told.extend(gave_away(comparison))
+
+
+def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
+    """Write what gave synthetic patients away beside the scores."""
+    from adapcla.files import write_bytes
+    from adapcla.tables import Table, number
+
+    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
 
 
 def _asked_of_model(

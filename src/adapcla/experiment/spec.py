@@ -24,7 +24,8 @@ from adapcla.sources.open_data import data_folder
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
 #: Names that folders of a run use themselves.
 RESERVED = (
-    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning"
+    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
+    "verdicts",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
