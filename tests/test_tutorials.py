@@ -25,7 +25,7 @@ SMALLER = {
         --set 'fit.methods=["marginal", "adapcla"]' --set 'evaluate.suites=["tail"]' --set evaluate.quick=true
         --set 'fit.settings={{"width": 16, "layers": 1, "heads": 2, "passes": 1}}' --set analyse.parts=[]
     """,
-    "synthesize": "--minutes 0.1 --set evaluate.quick=true",
+    "synthesize": """--method marginal --set evaluate.quick=true --set 'evaluate.suites=["tail", "privacy"]'""",
 }
 
 

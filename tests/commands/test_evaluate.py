@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from adapcla.cli import main
 from adapcla.commands import evaluate
 from adapcla.errors import ExistsError, GateError, InputError, UsageError
+from adapcla.generators import generator_for
 from adapcla.metrics import Scores
 from adapcla.metrics.separation import APART
 from adapcla.records import Cohort
@@ -144,3 +145,34 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     assert Scores.open(tmp_path / "s2").card[APART] == "yes"
     assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
     assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0
+
+
+def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_path: Path) -> None:
+    train, _, test = planted.simulate(patients=700, codes=60, seed=1).split(seed=4)
+    generator = generator_for("adapcla", width=16, layers=1, heads=2, passes=0.5, batch_size=64).fit(train, train)
+    asked = test.vocabulary.tokens[int(test.patient_counts.argmax())]
+    train.save(tmp_path / "train")
+    test.save(tmp_path / "test")
+    generator.save(tmp_path / "model")
+    generator.sample(60, having=asked).save(tmp_path / "written")
+    words = [f"--{name}={tmp_path / name}" for name in ("train", "test")]
+    words += [f"--synthetic={tmp_path / 'written'}", f"--generator={tmp_path / 'model'}", f"--having={asked}"]
+    result = CliRunner().invoke(app, ["evaluate", *words, f"--out={tmp_path / 'out'}", "--json"])
+    assert result.exit_code == 0, result.exception
+    rows = json.loads(result.stdout)["rows"]
+    assert list(rows) == ["real", "copies", "on demand", "random", "steered"]
+    assert {"company", "before", "after", "sex", "length"} <= set(rows["on demand"])
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
+        "scores.json",
+        "scores.md",
+        "scores.csv",
+        "disease.svg",
+        "disease.png",
+    }
+
+
+def test_what_gave_synthetic_patients_away_is_written_beside_the_scores(folders, tmp_path):
+    run(folders, tmp_path / "out", "--suites", "discriminator", "--quick")
+    lines = (tmp_path / "out" / "gave-away.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "feature,kind,real,synthetic,alone,lost"
+    assert len(lines) > 5

@@ -42,9 +42,11 @@ def test_the_last_line_is_the_place_of_the_page(toml, tmp_path):
 def test_a_dry_run_shows_the_plan_and_writes_nothing(toml, tmp_path):
     ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--dry-run"])
     assert ran.exit_code == 0 and not (tmp_path / "out").exists()
-    assert [line.split()[2] for line in ran.stdout.splitlines()[:4]] == ["prepare", "train", "sample", "evaluate"]
+    # The world is planted, so that its law is judged beside the row.
+    stages = ["prepare", "evaluate", "evaluate", "train", "sample", "evaluate"]
+    assert [line.split()[2] for line in ran.stdout.splitlines()[: len(stages)]] == stages
     told = json.loads(CliRunner().invoke(app, ["run", str(toml), "--dry-run", "--json"]).stdout)
-    assert [step["stage"] for step in told["steps"]] == ["prepare", "train", "sample", "evaluate"]
+    assert [step["stage"] for step in told["steps"]] == stages
 
 
 def test_a_wrong_key_ends_with_code_2_and_the_nearest_name(toml):
@@ -138,3 +140,21 @@ def test_the_demonstration_is_run_by_name_by_file_and_without_either(tmp_path, m
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == str(tmp_path / "demo" / "report.html")
     assert asked[0].fit.methods == ("adapcla", "adapcla-no-scaffold", "tailwise") and not asked[0].real
+
+
+def test_minutes_belong_to_a_run_that_decides(toml, tmp_path):
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "small.toml"), "--minutes", "5", "--dry-run"])
+    assert isinstance(done.exception, UsageError) and "add --decide" in str(done.exception)
+
+
+def test_a_run_that_decides_says_its_page_and_keeps_its_looks(toml, tmp_path, monkeypatch):
+    seen = {}
+
+    def decided(spec, out, minutes):
+        seen.update(name=spec.name, minutes=minutes)
+        return plan.Plan(spec, out), tmp_path / "report.html"
+
+    monkeypatch.setattr("adapcla.experiment.decide.run_until_decided", decided)
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "small.toml"), "--decide", "--out", str(tmp_path / "runs")])
+    assert done.exit_code == 0 and done.output.strip().endswith("report.html")
+    assert seen == {"name": "small", "minutes": 60.0}

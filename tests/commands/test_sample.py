@@ -12,6 +12,7 @@ from adapcla.cli import app
 from adapcla.errors import UsageError
 from adapcla.generators import generator_for, load, steering
 from adapcla.records import Cohort
+from adapcla.records.condition import Condition
 from adapcla.sources import planted
 
 
@@ -90,3 +91,51 @@ def test_shares_that_make_no_sense_are_refused(model: Path, tmp_path: Path, word
     result = _run(str(model), "--patients", "5", "--out", str(tmp_path / "s"), *words)
     assert isinstance(result.exception, UsageError) and "--shard" in str(result.exception)
     assert not list(tmp_path.iterdir())
+
+
+def test_patients_of_a_condition(model: Path, tmp_path: Path) -> None:
+    generator = load(model)
+    common = generator.vocabulary_.tokens[int(generator.prevalence_.share.argmax())]
+    words = [str(model), "--patients", "60", "--having", common, "--visits", "1..2", "--where", "sex=female"]
+    result = _run(*words, "--out", str(tmp_path / "s"), "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["patients"] == 60
+    assert said["condition"]["having"] == [common] and said["condition"]["where"] == ["sex=female"]
+    assert said["effort"]["proposals"] > 0 and said["effort"]["effective"] > 0
+    cohort = Cohort.open(tmp_path / "s")
+    assert Condition.of(common, where=[("sex", "female")], visits="1..2").fulfilled(cohort).all()
+    again = generator.sample(60, having=common, visits="1..2", where=(("sex", "female"),))
+    assert again.fingerprint == cohort.fingerprint and cohort.card["effort"] == said["effort"]
+
+
+def test_conditions_that_cannot_be_met_are_refused(model: Path, tmp_path: Path) -> None:
+    tokens = load(model).vocabulary_.tokens
+    words = [str(model), "--patients", "5", "--out", str(tmp_path / "s")]
+    for more, said in (
+        (["--having", "PLANTED/A00.99"], "nearest: "),
+        (["--having", tokens[0], "--without", tokens[0]], "with and without"),
+        (["--having", tokens[0], "--resume"], "--resume"),
+        (["--having", tokens[0], "--at", "noon"], "--at noon"),
+    ):
+        result = _run(*words, *more)
+        assert isinstance(result.exception, UsageError) and said in str(result.exception), result.output
+    result = _run(str(model), "--out", str(tmp_path / "s"))
+    assert isinstance(result.exception, UsageError) and "--patients" in str(result.exception)
+
+
+def test_histories_are_gone_on_with(model: Path, tmp_path: Path) -> None:
+    """Two histories, of which one holds a code that the model does not know."""
+    tokens = load(model).vocabulary_.tokens
+    histories = Cohort.of([[[tokens[0], tokens[1]]], [[tokens[1]], ["PLANTED/unknown"]]])
+    histories.save(tmp_path / "histories")
+    share = load(model).prevalence_.share
+    asked = tokens[int(share.argmax())]
+    words = [str(model), "--continue", str(tmp_path / "histories"), "--within", "2", "--draws", "4"]
+    result = _run(*words, "--having", asked, "--out", str(tmp_path / "f"), "--json")
+    assert result.exit_code == 0, result.output
+    cohort = Cohort.open(tmp_path / "f")
+    assert cohort.n_patients == 8 and cohort.card["draws"] == 4 and cohort.card["histories"] == 2
+    assert Condition.of(asked, within=2).fulfilled(cohort).all() and cohort.visits_per_patient.max() <= 2
+    assert _run(*words, "--out", str(tmp_path / "g")).exit_code == 0
+    assert Cohort.open(tmp_path / "g").n_patients == 8

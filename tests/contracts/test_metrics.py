@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from adapcla.metrics.contract import ALL, Comparison, Metric, Score
 from adapcla.metrics.references import marginal
-from adapcla.metrics.table import METRICS, SUITES, metrics_of
+from adapcla.metrics.suites import SUITES
+from adapcla.metrics.table import METRICS, metrics_of
 from adapcla.records import Cohort, Prevalence, Vocabulary
 from adapcla.sources.planted import simulate
 

@@ -8,8 +8,9 @@ from adapcla.experiment.references import judged_references, reference_cohort
 from adapcla.experiment.spec import spec_from
 from adapcla.metrics.references import LawReference, Reference
 from adapcla.records import Cohort
+from adapcla.report.layouts import SCORE_TABLES
 from adapcla.report.study import Study
-from adapcla.report.tables import SCORE_TABLES, score_table
+from adapcla.report.tables import score_table
 from adapcla.sources import planted
 
 LAW = tuple(LawReference)

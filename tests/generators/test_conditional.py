@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 
 from adapcla.errors import AdapclaError
-from adapcla.generators import conditional
+from adapcla.generators import Generator, conditional
 from adapcla.generators.conditional import Pool, sample_given, weight_bound
 from adapcla.generators.model import Model
 from adapcla.generators.rollout import Rolled
@@ -111,6 +111,8 @@ def test_the_same_seed_gives_the_same_bytes_and_nobody_comes_twice(
     one, two = (sample_given(model, 300, 7, condition) for _ in range(2))
     assert one.fingerprint == two.fingerprint and one.card == two.card
     assert one.fingerprint != sample_given(model, 300, 8, condition).fingerprint
+    generator = Generator(model.settings, model)
+    assert generator.sample(300, seed=7, having="C6", batch_size=17).fingerprint == one.fingerprint
 
 
 @pytest.fixture

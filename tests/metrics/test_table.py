@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.metrics.table import METRICS, SUITES, metric_of, metrics_of
+from adapcla.metrics.suites import SUITES
+from adapcla.metrics.table import METRICS, metric_of, metrics_of
 
 
 def test_no_two_metrics_share_a_key_and_every_suite_has_metrics():

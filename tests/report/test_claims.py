@@ -5,7 +5,8 @@ from collections import Counter
 from adapcla.experiment.spec import read_spec
 from adapcla.generators import generator_for
 from adapcla.generators.methods import METHODS
-from adapcla.metrics.table import SUITES, metrics_of
+from adapcla.metrics.suites import SUITES
+from adapcla.metrics.table import metrics_of
 from adapcla.report.claims import CLAIMS
 
 

@@ -4,8 +4,9 @@ import csv
 import io
 
 from adapcla.metrics import Reference
+from adapcla.report.layouts import SCORE_TABLES
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import LONG, SCORE_TABLES, Line, Table, ablation_table, cell_of, score_table, shown
+from adapcla.report.tables import LONG, Line, Table, ablation_table, cell_of, score_table, shown
 from adapcla.tables import Cell
 
 TABLE = Table(
@@ -71,6 +72,19 @@ def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can
     assert lines["real"].cells[pairs].value == study.measured(Reference.REAL_TEST, *layout.columns[2][:2]).value
 
 
+def test_chance_has_its_tail_swap_and_a_reference_without_a_likelihood_says_so(finished_run):
+    study = Study.open(finished_run)
+    (layout,) = (asked for asked in SCORE_TABLES if asked.key == "tail-knowledge")
+    table = score_table(study, layout)
+    lines = {line.cells[0].text: line for line in table.lines}
+    swap = 1 + [column.metric for column in layout.columns if column.metric in study.scores["metric"]].index(
+        "tail_swap"
+    )
+    chance = study.measured("adapcla", "tail_swap_chance", layout.columns[0].stratum)
+    assert lines["marginal"].cells[swap].value == chance.value
+    assert (lines["train copy"].cells[swap].value, lines["train copy"].cells[swap].note) == (None, "no likelihood")
+
+
 def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
     known = set(Study.open(finished_run).scores["metric"].unique())
     wanted = {column.metric for asked in SCORE_TABLES for column in asked.columns}
@@ -114,19 +128,3 @@ def test_the_ablation_table_needs_a_static_row(finished_run):
     study.about["fits"].append({**study.about["fits"][0], "row": "static-pcla"})
     names = [line.cells[0].text for line in ablation_table(study).lines]
     assert names[:3] == ["static-pcla", "adapcla-no-scaffold", "adapcla"]
-
-
-def test_scores_that_move_with_the_number_of_patients_are_shown_at_equal_numbers():
-    """The table in the paper's form alone is not, and the one after it is."""
-    from adapcla.metrics.table import metric_of
-
-    asked = {table.key: table.columns for table in SCORE_TABLES}
-    keys = list(asked)
-    assert keys[keys.index("tail-plausibility") + 1] == "tail-plausibility-same-size"
-    unmatched = [
-        (key, column.metric)
-        for key, columns in asked.items()
-        for column in columns
-        if metric_of(column.metric).sized and not column.stratum.startswith("matched") and key != "tail-plausibility"
-    ]
-    assert unmatched == []

@@ -11,7 +11,9 @@ from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
 from adapcla.console import say
 
 if TYPE_CHECKING:
-    from adapcla.metrics import Scores
+    from collections.abc import Callable
+
+    from adapcla.metrics import Comparison, Scores
     from adapcla.records import Cohort
     from adapcla.records.condition import Condition
 
@@ -64,16 +66,17 @@ def evaluate(
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import evaluate
-    from adapcla.metrics.table import PLAIN_SUITES, SUITES, metrics_of
+    from adapcla.metrics.suites import PLAIN_SUITES, SUITES
+    from adapcla.metrics.table import metrics_of
     from adapcla.records import Cohort
     from adapcla.sources.prior import read_prevalence
 
     refuse_populated(out, overwrite)
-    if having:
+    if having or without or where or visits or at != "any" or within is not None:
         from adapcla.records.condition import Condition
 
         attributes = pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
-        condition = Condition.of(having, without or (), attributes, visits, at, within)
+        condition = Condition.of(having or (), without or (), attributes, visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
     chosen = [name.strip() for name in suites.split(",") if name.strip()]
@@ -87,6 +90,7 @@ def evaluate(
     evidence: dict[str, Any] = {}
     if generator is not None:
         evidence = _asked_of_model(generator, learned_from, unseen, reserved, generated, chosen, references, seed)
+    told: list[dict[str, Any]] = []
     scores = evaluate(
         learned_from,
         unseen,
@@ -99,8 +103,11 @@ def evaluate(
         quick=quick,
         cache=cache or default_folder(),
         evidence=evidence,
+        observe=_giveaways_to(told) if "discriminator" in chosen else None,
     )
     scores.save(out, overwrite=overwrite)
+    if told:
+        _write_giveaways(out, told)
     if as_json:
         emit(scores.summary())
     else:
@@ -149,6 +156,22 @@ def _on_condition(
     else:
         typer.echo(judged.table.markdown())
     say(f"{out}: {len(judged.rows)} rows against {judged.n_real} real patients {condition.text}")
+
+
+def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
+    """What fills a list with the columns that tell synthetic from real patients."""
+    from adapcla.metrics.discriminator import gave_away
+
+    return lambda comparison: told.extend(gave_away(comparison))
+
+
+def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
+    """Write what gave synthetic patients away beside the scores."""
+    from adapcla.files import write_bytes
+    from adapcla.tables import Table, number
+
+    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
 
 
 def _asked_of_model(

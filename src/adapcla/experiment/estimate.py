@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from adapcla.experiment.spec import EvaluateSpec, Spec
 from adapcla.generators.fitting import stages
 from adapcla.generators.settings import Settings
-from adapcla.metrics.table import SUITES
+from adapcla.metrics.suites import SUITES
 
 #: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adapcla.experiment.spec import DataSpec, EvaluateSpec, Spec, data_path
 from adapcla.metrics.references import Beside, LawReference, Reference
-from adapcla.metrics.table import SUITES
+from adapcla.metrics.suites import SUITES
 from adapcla.records import Cohort
 
 #: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.

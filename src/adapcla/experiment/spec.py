@@ -17,14 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
-from adapcla.metrics.table import PLAIN_SUITES
+from adapcla.metrics.suites import PLAIN_SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
 #: Names that folders of a run use themselves.
 RESERVED = (
-    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning"
+    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
+    "verdicts",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 

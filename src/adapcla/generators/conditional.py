@@ -13,9 +13,9 @@ proportional to p, whatever the shift. Every proposal is judged once, so that no
 The bound is set by the proposals themselves, and when it moves, the same u_i are held against the new one, so that all
 are judged as if it had been known from the beginning. `beyond` is the share of the law that may lie above it: with 0
 the bound is the largest weight of all proposals. Every probability of the law that is drawn from is then within that
-share of the model's own. By default it is `BEYOND` / √n for n patients, a fifth of the standard error that the cohort
-has at most, so that no look at the cohort can see it, and the larger the cohort the smaller it is. How much was clipped
-stands in the card.
+share of the model's own. By default it is `BEYOND` / √n for n patients and never above `MOST_BEYOND`: a fifth of the
+standard error that the cohort has at most, so that no look at the cohort can see it, and the larger the cohort the
+smaller it is. How much was clipped stands in the card.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from adapcla.seeds import stream_key
 COMMON = 0.05
 #: Effective share of the weighted proposals below which the command says so.
 LOW = 0.25
-#: Share of the law that may lie above the bound of the weights, times √n for n patients.
-BEYOND = 0.1
+#: Share of the law that may lie above the bound of the weights: times √n for n patients, and at most.
+BEYOND, MOST_BEYOND = 0.1, 0.005
 #: Fewest weights that set a bound.
 LEAST = 256
 #: Proposals after which it is given up.
@@ -155,6 +155,15 @@ class _Proposer:
         return replace(self, raised=replace(self.raised, shifts=shifts))
 
 
+def share_beyond(n: int) -> float:
+    """The share of the law that may lie above the bound where n patients are asked for.
+
+    >>> share_beyond(100), share_beyond(10_000)
+    (0.005, 0.001)
+    """
+    return float(min(BEYOND / np.sqrt(n), MOST_BEYOND))
+
+
 def weight_bound(weight: NDArray[np.float64], share: float) -> float:
     """The smallest bound above which the weights hold no more than this share of their sum; with 0, the largest.
 
@@ -249,13 +258,13 @@ def sample_given(
         steering: A shift towards a target prevalence; the law is then that of the steered model.
         rule: How codes are drawn.
         train: The training patients, where they are at hand: a condition that none of them fulfils is refused.
-        beyond: Share of the law that may lie above the bound of the weights; `BEYOND` / √n if left out.
+        beyond: Share of the law that may lie above the bound of the weights; see `share_beyond` if left out.
     """
     rule = rule or SampleRule()
     asked = Asked(model, condition, steering, train)
     asked.demand_possible()
     rule = replace(rule, where=(*rule.where, *condition.where))
-    beyond = BEYOND / np.sqrt(n) if beyond is None else beyond
+    beyond = share_beyond(n) if beyond is None else beyond
     rolled, effort = _found(model, n, seed, asked, draw_rule(model, steering, rule), rule, beyond)
     tell(effort)
     card = sample_card(model, n, seed, rule, steering)

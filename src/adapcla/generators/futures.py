@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adapcla.console import meter, say
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generators.asked import Asked
-from adapcla.generators.conditional import BEYOND, COMMON, Pool, can_be_weighed
+from adapcla.generators.conditional import COMMON, LOW, Pool, can_be_weighed, share_beyond
 from adapcla.generators.continuation import Continuation, drawn_shares, prefilled
 from adapcla.generators.model import Model
 from adapcla.generators.proposals import OpenClauses, Raised, log_weights
@@ -77,6 +77,8 @@ class _Group:
     horizon: int
     draws: int
     steered: bool
+    #: Proposals of all members, those of levels that were left included.
+    proposals: int = 0
     histories: list[_Asking] = field(default_factory=list)
 
     @torch.no_grad()
@@ -94,7 +96,7 @@ class _Group:
         return [asking.pool.taken(self.draws) for asking in self.histories]
 
     def _asking(self, level: int, member: int) -> _Asking:
-        return _Asking(Pool(stream_key(self.key, "taken", level, member), BEYOND / np.sqrt(self.draws)), level)
+        return _Asking(Pool(stream_key(self.key, "taken", level, member), share_beyond(self.draws)), level)
 
     def _ask(self, rows: NDArray[np.int64], level: int, state: Any, before: Rolled) -> None:
         """Another round of proposals for some members, at one level."""
@@ -135,6 +137,7 @@ class _Group:
             own, asking = np.flatnonzero(owner == i), self.histories[i]
             asking.asked, asking.fulfilled = asking.asked + each, asking.fulfilled + len(own)
             asking.pool.add(kept.of_patients(own), number[own], weight[own], each)
+            self.proposals += each
 
     def _done(self, i: int) -> bool:
         """Whether a history has its continuations; one that hardly gets any goes one level up, and begins anew."""
@@ -172,19 +175,33 @@ def continued_given(
     records = Records(model.records(history).cohort, model.shape.context - horizon)
     lengths = np.minimum(history.visits_per_patient, records.context)
     found: dict[int, Rolled] = {}
+    groups: list[_Group] = []
     steered = can_be_weighed(model, rule) and bool(clauses)
     with meter("continue", history.n_patients) as bar:
         for length in np.unique(lengths):
             members = np.flatnonzero(lengths == length)
             key = stream_key(seed, "futures")
             group = _Group(model, raised, records, members, key, horizon, draws, steered)
+            groups.append(group)
             found |= dict(zip(members.tolist(), group.found(), strict=True))
             bar.advance(len(members))
     card = {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True, "draws": draws}
-    card |= {"condition": condition.as_card(), "seed": seed}
+    card |= {"condition": condition.as_card(), "seed": seed, "effort": _effort(groups)}
     drawn = cohort_of(model, joined([found[i] for i in range(history.n_patients)]), card)
     history_of = np.repeat(np.arange(history.n_patients), draws)
     return Continuation(drawn_shares(drawn, history_of, draws), drawn, history_of)
+
+
+def _effort(groups: list[_Group]) -> dict[str, Any]:
+    """What the continuations took, for the card; it is said too."""
+    pools = [asking.pool for group in groups for asking in group.histories]
+    fulfilled, effective = sum(len(pool.weights) for pool in pools), sum(pool.effective for pool in pools)
+    proposals = sum(group.proposals for group in groups)
+    low = sum(pool.effective < LOW * len(pool.weights) for pool in pools)
+    say(f"{proposals:,} proposals, {fulfilled:,} fulfil the condition, effective sample size {effective:,.0f}")
+    if low:
+        say(f"{low} of {len(pools)} histories have an effective sample size below a quarter of their proposals")
+    return {"proposals": proposals, "fulfilled": fulfilled, "effective": round(effective, 1), "low histories": low}
 
 
 def _as_rolled(records: Records, members: NDArray[np.int64]) -> Rolled:

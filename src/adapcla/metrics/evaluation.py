@@ -18,7 +18,8 @@ from adapcla.metrics.matching import Profile
 from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
 from adapcla.metrics.separation import APART, behind, require_apart
-from adapcla.metrics.table import PLAIN_SUITES, SUITES, ceiling_of, metrics_of, references_of
+from adapcla.metrics.suites import PLAIN_SUITES, SUITES, ceiling_of, references_of
+from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
 
 Subject = Reference | Literal["synthetic"]

@@ -1,4 +1,4 @@
-"""Every metric and every suite: two tables, one row per key.
+"""Every metric in one table, one row per key.
 
 A row names the function that computes the metric; `partial` fixes what several rows share a function for. The order of
 the rows is the order of the scores.
@@ -7,7 +7,6 @@ the rows is the order of the scores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 
 from adapcla.errors import UsageError
@@ -39,11 +38,11 @@ from adapcla.metrics.privacy.membership import auc, caught
 from adapcla.metrics.privacy.pairs_gap import tail_pair_seen_gap, unique_pair_gap
 from adapcla.metrics.privacy.singling_out import singling_out_excess
 from adapcla.metrics.privacy.strata import assessed
-from adapcla.metrics.references import Reference
 from adapcla.metrics.reliability import WORST_LOSS, calibration, log_loss, mean_loss, squared_loss
 from adapcla.metrics.rules import rule_breaks
 from adapcla.metrics.sequence import unique_visits, visit_overlap
 from adapcla.metrics.steering import divergence, max_gap, mean_gap, rank_correlation, sampling_floor, steering_scores
+from adapcla.metrics.suites import SUITES
 from adapcla.metrics.tail_information import tail_information, tail_information_share
 from adapcla.metrics.tail_swap import swap_scores
 from adapcla.metrics.timing import gap_by_code, gap_distance
@@ -56,41 +55,6 @@ from adapcla.metrics.utility import (
     next_visit_judgements,
 )
 
-
-@dataclass(frozen=True)
-class Suite:
-    """Metrics that answer one question, and the references that stand for the best and the worst answer."""
-
-    name: str
-    #: What one evaluation of 160,000 training patients takes, about.
-    seconds: float
-    ceiling: Reference = Reference.REAL_TEST
-    floor: Reference = Reference.MARGINAL
-    #: The references that are worth computing.
-    references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
-    #: Whether it compares with a prevalence that was asked for.
-    needs_target: bool = False
-
-
-#: A classifier trained on the test patients and judged on them says nothing: there the ceiling is the training patients
-#: themselves. Patients drawn with repeats would be fewer different ones, and teach less.
-_TRAINED = (Reference.REAL_TRAIN, Reference.MARGINAL)
-#: Every suite by name, in the order of the tables.
-SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite("tail", 20.0),
-        Suite("fidelity", 15.0),
-        Suite("course", 20.0),
-        Suite("discriminator", 120.0),
-        Suite("control", 5.0, needs_target=True),
-        Suite("utility", 240.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
-        Suite("reliability", 60.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
-        Suite("privacy", 90.0, floor=Reference.TRAIN_COPY),  # In privacy the worst is the photocopier.
-    )
-}
-#: The suites that need no target.
-PLAIN_SUITES = tuple(name for name, suite in SUITES.items() if not suite.needs_target)
 _NATS, _SIGNED = (0.0, LOG2), (-1.0, 1.0)
 
 # A row is read as two lines, key and function above, what it means below; the formatter would make it ten.
@@ -401,27 +365,6 @@ def metric_of(key: str) -> Metric:
     'tail'
     """
     return _BY_KEY[key]
-
-
-def ceiling_of(metric: Metric) -> Reference:
-    """The reference that stands for the best answer of a metric.
-
-    >>> ceiling_of(metric_of("tail_pair_seen")).label, ceiling_of(metric_of("tail_information")).label
-    ('real test', 'real train')
-    """
-    return Reference.REAL_TRAIN if metric.trained else SUITES[metric.suite].ceiling
-
-
-def references_of(metric: Metric) -> tuple[Reference, ...]:
-    """The references that are worth computing for a metric.
-
-    >>> [reference.label for reference in references_of(metric_of("tail_information"))]
-    ['real train', 'train copy', 'marginal']
-    """
-    suite = SUITES[metric.suite]
-    if not metric.trained or Reference.REAL_TRAIN in suite.references:
-        return suite.references
-    return (Reference.REAL_TRAIN, *(one for one in suite.references if one is not Reference.REAL_TEST))
 
 
 def metrics_of(suites: Iterable[str]) -> list[Metric]:

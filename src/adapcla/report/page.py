@@ -14,9 +14,10 @@ from adapcla.console import say
 from adapcla.files import write_bytes
 from adapcla.report import cards, designs, others, style
 from adapcla.report.figures import gallery
+from adapcla.report.layouts import SCORE_TABLES
 from adapcla.report.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
 from adapcla.report.study import Study
-from adapcla.report.tables import SCORE_TABLES, Table, ablation_table, score_table
+from adapcla.report.tables import Table, ablation_table, score_table
 from adapcla.report.verdicts import not_assessed, verdict_table
 from adapcla.version import __version__
 

@@ -8,7 +8,8 @@ from adapcla.report.study import Measured, Study
 
 WANTED = {
     "long-tail", "scorecard", "frequency-rank", "frequency-frequency", "rank-rank", "ppmi", "given-label", "downstream",
-    "reliability", "roc", "copies", "control-adapcla-shifted", "schedules", "analysis-bound",
+    "reliability", "reliability-balanced", "tail-knowledge", "roc", "copies", "control-adapcla-shifted",
+    "schedules", "analysis-bound",
 }  # fmt: skip
 
 

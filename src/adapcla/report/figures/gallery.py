@@ -124,7 +124,7 @@ def _knowledge_pictures(study: Study) -> Iterator[Picture]:
     """Tail swap and tail information of every row and of the references that have one."""
     rows, beside = (
         {name: _known(study, row) for name, row in some_rows.items()}
-        for some_rows in ({row: row for row in study.rows}, {one.label: one for one in Reference})
+        for some_rows in ({row: row for row in study.rows}, {one.label: one for one in study.references})
     )
     beside = {name: known for name, known in beside.items() if known.share is not None}
     if any(known != Known(None, None, None) for known in rows.values()):
@@ -132,7 +132,7 @@ def _knowledge_pictures(study: Study) -> Iterator[Picture]:
         yield Picture("tail-knowledge", "knowledge", "Knowledge and memory of the tail", caption, drawn)
 
 
-def _known(study: Study, row: str | Reference) -> Known:
+def _known(study: Study, row: str | Beside) -> Known:
     """What a row or reference knows of rare codes."""
     asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
     return Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
@@ -238,11 +238,11 @@ def _memory_pictures(study: Study) -> Iterator[Picture]:
         methods, beside = points(study.rows), points(study.references)
         memory, real = study.real(_MEMORY), study.real(metric, stratum)
         if memory and real:
-            beside = {**beside, "real": (memory, real)}
+            beside = {"real": (memory, real), **beside}
         if methods:
             beside.pop(Reference.REAL_TEST.label, None)
             drawn, caption = privacy.memory_against_tail(methods, beside, real, knows)
-            yield Picture("memory", "tail", "Who knows the tail, and who copied it", caption, drawn)
+            yield Picture("memory", "knowledge", "Knowledge of the tail against memory of patients", caption, drawn)
             return
 
 

@@ -45,7 +45,10 @@ def tail_knowledge(rows: Mapping[str, Known], references: Mapping[str, Known] | 
             share.axvline(x, color=FAINT, linewidth=0.9)
             share.text(x, -0.62, word, fontsize=7, color=FAINT, ha="center", va="bottom")
         swap.text(0.5, -0.62, "chance", fontsize=7, color=FAINT, ha="center", va="bottom")
-        swap.set(xlabel="chance to tell the rare code from others as rare", xlim=(0.4, 1.02))
+        lows = [
+            side.low for known in everybody.values() for side in known[:2] if side is not None and side.low is not None
+        ]
+        swap.set(xlabel="chance to tell the rare code from others as rare", xlim=(min([0.42, *lows]) - 0.02, 1.02))
         share.set(xlabel="information, share of as many real patients")
         for axis, title in ((swap, "Tail swap, 1–5 training visits"), (share, "Tail information, all rare codes")):
             axis.set_title(title, pad=16)

@@ -93,12 +93,13 @@ def memory_against_tail(
         axis = axes[0, 0]
         for number, (name, (gap, tail)) in enumerate(points.items()):
             style = {"color": PALETTE[number % len(PALETTE)], "marker": marks[number % len(marks)]}
-            axis.errorbar(
-                gap.value, tail.value, yerr=tail.half or 0.0, label=name, linestyle="", elinewidth=0.6, **style
-            )
-        for name, (gap, tail) in references.items():
+            errors = {"xerr": gap.half or 0.0, "yerr": tail.half or 0.0, "elinewidth": 0.6}
+            axis.errorbar(gap.value, tail.value, label=name, linestyle="", **errors, **style)
+        for number, (name, (gap, tail)) in enumerate(references.items()):
             axis.plot(gap.value, tail.value, marker="o", markerfacecolor="none", color=INK, linestyle="")
-            axis.annotate(name, (gap.value, tail.value), (6, 5), textcoords="offset points", fontsize=7.5, color=INK)
+            # Above and below in turn: real patients and the law stand close together.
+            away = (6, -12 if number % 2 else 5)
+            axis.annotate(name, (gap.value, tail.value), away, textcoords="offset points", fontsize=7.5, color=INK)
         axis.margins(x=0.12, y=0.1)
         axis.axvspan(min(-0.01, axis.get_xlim()[0]), 0.01, color=FAINT, alpha=0.15, zorder=0)
         if real is not None:
