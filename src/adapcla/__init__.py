@@ -16,6 +16,7 @@ from adapcla.version import __version__
 
 if TYPE_CHECKING:
     # For type checkers alone, which do not see what `__getattr__` returns.
+    from adapcla.experiment.synthesis import synthesize
     from adapcla.generators import AdaPCLA, load
     from adapcla.generators.api import methods, train
     from adapcla.metrics import Scores, evaluate
@@ -50,6 +51,7 @@ __all__ = [
     "methods",
     "read",
     "simulate",
+    "synthesize",
     "train",
 ]
 

@@ -11,7 +11,7 @@ SMALL, LARGE = Sizes(2_000, 5_000, 400), Sizes(600_000, 2_000_000, 3_000)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "minutes"), [(SMALL, 1), (SMALL, 5), (SMALL, 120), (LARGE, 40), (LARGE, 60), (LARGE, 300)]
+    ("sizes", "minutes"), [(SMALL, 2), (SMALL, 5), (SMALL, 120), (LARGE, 40), (LARGE, 60), (LARGE, 300)]
 )
 def test_what_is_chosen_fits(sizes, minutes):
     found = effort_for(minutes, "tailwise", {}, sizes)

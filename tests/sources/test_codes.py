@@ -168,3 +168,9 @@ def test_grouping_is_the_set_of_categories_of_each_visit(patients: list[list[lis
     wanted = [[sorted({c[:3] for c in visit}) for visit in patient] for patient in patients]
     assert list(grouped.patients()) == wanted
     assert (grouped.days == cohort.days).all()
+
+
+def test_ranges_of_rolled_up_codes_do_not_hide_what_the_others_are():
+    """Half of the codes are sections: the other half still has titles."""
+    known = codes.descriptions(Vocabulary.of(["I61", "E11", "I60-I69", "E10-E19"]))
+    assert set(known) == {"I61", "E11"}

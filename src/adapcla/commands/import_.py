@@ -7,22 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from adapcla.commands import reading
 from adapcla.commands.options import AsJson, Out, Overwrite, emit, listed
-from adapcla.commands.reading import (
-    Attributes,
-    Codes,
-    Date,
-    Day,
-    Domains,
-    Icd,
-    Labels,
-    Level,
-    MaxVisits,
-    Patient,
-    Separator,
-    System,
-    Visit,
-)
 from adapcla.console import say
 
 
@@ -35,19 +21,19 @@ def import_(
     source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table or halo.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
     out: Out,
-    patient: Patient = None,
-    visit: Visit = None,
-    codes: Codes = None,
-    date: Date = None,
-    day: Day = None,
-    separator: Separator = None,
-    domains: Domains = "dx",
-    level: Level = "full",
-    icd: Icd = "apart",
-    attributes: Attributes = "",
-    labels: Labels = None,
-    system: System = "",
-    max_visits: MaxVisits = None,
+    patient: reading.Patient = None,
+    visit: reading.Visit = None,
+    codes: reading.Codes = None,
+    date: reading.Date = None,
+    day: reading.Day = None,
+    separator: reading.Separator = None,
+    domains: reading.Domains = "dx",
+    level: reading.Level = "full",
+    icd: reading.Icd = "apart",
+    attributes: reading.Attributes = "",
+    labels: reading.Labels = None,
+    system: reading.System = "",
+    max_visits: reading.MaxVisits = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from adapcla.commands import reading
 from adapcla.commands.options import AsJson, Out, Overwrite, Seed, assignments, emit, listed
-from adapcla.commands.reading import (
-    Attributes,
-    Codes,
-    Date,
-    Day,
-    Domains,
-    Icd,
-    Labels,
-    Level,
-    MaxVisits,
-    Patient,
-    Separator,
-    System,
-    Visit,
-)
 from adapcla.console import say
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import GateError
@@ -64,19 +50,19 @@ def synthesize(
     birth_year: Annotated[
         int | None, typer.Option("--birth-year", help="OMOP: year of birth of patients of unknown age.")
     ] = None,
-    patient: Patient = None,
-    visit: Visit = None,
-    codes: Codes = None,
-    date: Date = None,
-    day: Day = None,
-    separator: Separator = None,
-    domains: Domains = "dx",
-    level: Level = "full",
-    icd: Icd = "apart",
-    attributes: Attributes = "",
-    labels: Labels = None,
-    system: System = "",
-    max_visits: MaxVisits = None,
+    patient: reading.Patient = None,
+    visit: reading.Visit = None,
+    codes: reading.Codes = None,
+    date: reading.Date = None,
+    day: reading.Day = None,
+    separator: reading.Separator = None,
+    domains: reading.Domains = "dx",
+    level: reading.Level = "full",
+    icd: reading.Icd = "apart",
+    attributes: reading.Attributes = "",
+    labels: reading.Labels = None,
+    system: reading.System = "",
+    max_visits: reading.MaxVisits = None,
     title: Annotated[str, typer.Option("--title", help="Heading of page and card; the file's name if empty.")] = "",
     work: Annotated[
         Path | None, typer.Option("--work", help="Working folder, which holds real patients; beside OUT if not given.")

@@ -23,6 +23,10 @@ SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 _JUDGING, _SPARE = 0.4, 0.9
 #: What width counts beside the share of the passes that fit: twice the width is worth a quarter more passes.
 _WIDTH_COUNTS = 0.3
+#: Judging takes so many times the estimate of its suites: 48 s of a processor for 1,425 training patients, quickly.
+_JUDGING_TAKES = 2.0
+#: What judging models of real patients takes beside judging the synthetic ones, in a quick look.
+REAL_SHARE = 0.5
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling.
@@ -56,12 +60,14 @@ def effort_for(
     """What fits into the minutes; settings that were given stay as they are.
 
     >>> short, long = (effort_for(m, "tailwise", {}, Sizes(20_000, 50_000, 1_000)) for m in (2, 60))
-    >>> short.settings["width"] < long.settings["width"], short.quick, long.quick
+    >>> short.settings["passes"] < long.settings["passes"], short.quick, long.quick
     (True, True, False)
     """
     seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
     asked = (judged.model_copy(update={"quick": short}) for short in (False, True))
-    whole, quick = (evaluation_seconds(each, sizes) for each in asked)
+    whole, quick = (_JUDGING_TAKES * evaluation_seconds(each, sizes) for each in asked)
+    # In a quick look, models of real patients are judged by themselves.
+    quick *= 1 + REAL_SHARE
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:

@@ -13,7 +13,7 @@ from adapcla.console import one_bar, say
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.driver import Driver
-from adapcla.experiment.effort import Effort, effort_for
+from adapcla.experiment.effort import REAL_SHARE, Effort, effort_for
 from adapcla.experiment.estimate import Sizes, clock
 from adapcla.experiment.folder import RunFolder, making, stamp
 from adapcla.experiment.release_folder import write_release
@@ -166,12 +166,13 @@ class ReleasePlan(Driver):
             wanted = partial(self._still_wanted, attempt)
             what = "" if attempt.number == 1 else f"again: {attempt.what}"
             real = partial(self._real_wanted, attempt)
+            judging = effort.judging / (1 + REAL_SHARE) if effort.quick else effort.judging
             for stage, name, key, seconds, work, when in (
                 ("vocabulary", "patients", self.vocabulary_key(attempt), _ROUGH["vocabulary"], self._roll_up, wanted),
                 ("train", "fit", self.fit_key(attempt), effort.training, self.generator, wanted),
                 ("sample", "sample", self.sample_key(attempt), effort.sampling, self._sample, wanted),
-                ("judge real", REFERENCE, self.real_key(attempt), effort.judging / 2, self._judge_real, real),
-                ("judge", "scores", self.scores_key(attempt), effort.judging, self._judge, wanted),
+                ("judge real", REFERENCE, self.real_key(attempt), judging * REAL_SHARE, self._judge_real, real),
+                ("judge", "scores", self.scores_key(attempt), judging, self._judge, wanted),
                 ("gate", "gate", self.gate_key(attempt), _ROUGH["gate"], self._decide, wanted),
             ):
                 place = self.place(attempt, name)

@@ -228,7 +228,10 @@ def _like(attempt: Attempt) -> Lamp:
 
 
 def _useful(attempt: Attempt) -> Lamp:
-    for line in usefulness(attempt):
+    lines = usefulness(attempt)
+    if not lines:
+        return Lamp("useful", "Useful", "off", "–", "", "This was not judged.")
+    for line in lines:
         # Where real patients teach no more than guessing, nothing can be said of synthetic ones.
         if line.synthetic is None or line.real is None or line.real < GUESSING + _LEARNED:
             continue

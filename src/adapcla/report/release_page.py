@@ -17,7 +17,6 @@ from adapcla.report.gate_words import TO_DO, in_words, words_of
 from adapcla.report.release import (
     GUESSING,
     Attempt,
-    Lamp,
     Likeness,
     Release,
     lamps,
@@ -259,5 +258,3 @@ def _made_table(release: Release) -> Table:
 
 
 _STAGES = {"patients": "codes", "fit": "training", "sample": "sampling", "scores": "judging", "real": "judging real"}
-
-__all__ = ["Lamp", "Status", "rendered", "status"]

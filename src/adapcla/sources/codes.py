@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from adapcla.errors import UsageError
 from adapcla.records import Code, Cohort, Vocabulary
 from adapcla.records.hierarchy import ancestors
-from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category, has_form, system_of, undotted
+from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category, has_form, is_range, system_of, undotted
 from adapcla.records.rollup import recoded
 
 LEVELS = ("full", "category", "ccs")
@@ -62,7 +62,7 @@ def icd_systems(vocabulary: Vocabulary) -> list[str]:
     """
     bare = [code.token for code in vocabulary.codes if code.system == "" and code.domain == "diagnosis"]
     guess = system_of(bare)
-    if sum(has_form(code, guess) for code in bare) < _ENOUGH * len(bare):
+    if sum(has_form(code, guess) or is_range(code, guess) for code in bare) < _ENOUGH * len(bare):
         guess = ""
     return [_icd_system(code, guess) for code in vocabulary.codes]
 
