@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs
+from adapcla.commands.options import (
+    AsJson,
+    At,
+    Having,
+    Out,
+    Overwrite,
+    Seed,
+    Visits,
+    Where,
+    Within,
+    Without,
+    attributes_of,
+    emit,
+)
 from adapcla.console import say
 
 if TYPE_CHECKING:
@@ -50,19 +63,19 @@ def evaluate(
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder of cached scores; the user's cache if not given.")
     ] = None,
-    having: Annotated[
-        list[str] | None,
-        typer.Option("--having", help="SYNTHETIC is of patients with this code: compare with real ones who have it."),
-    ] = None,
-    without: Annotated[list[str] | None, typer.Option("--without", help="Code that nobody has.")] = None,
-    where: Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")] = None,
-    visits: Annotated[str | None, typer.Option("--visits", help="Numbers of visits, such as 3.. or 2..5.")] = None,
-    at: Annotated[str, typer.Option("--at", help="Visit that holds the asked codes: any, first or last.")] = "any",
-    within: Annotated[int | None, typer.Option("--within", help="First visits that hold the asked codes.")] = None,
+    having: Having = None,
+    without: Without = None,
+    where: Where = None,
+    visits: Visits = None,
+    at: At = "any",
+    within: Within = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score SYNTHETIC against TRAIN and TEST; real patients, copies of training patients and chance are scored too."""
+    """Score SYNTHETIC against TRAIN and TEST; real patients, copies of training patients and chance are scored too.
+
+    With --having and the like, SYNTHETIC is of patients of that condition, and is compared with real ones of the same.
+    """
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import evaluate
@@ -75,8 +88,7 @@ def evaluate(
     if having or without or where or visits or at != "any" or within is not None:
         from adapcla.records.condition import Condition
 
-        attributes = pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
-        condition = Condition.of(having or (), without or (), attributes, visits, at, within)
+        condition = Condition.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
     chosen = [name.strip() for name in suites.split(",") if name.strip()]

@@ -20,6 +20,15 @@ CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort fol
 Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")]
 
+Having = Annotated[
+    list[str] | None, typer.Option("--having", help="Code that all patients have; A|B: any of them; E84*: a family.")
+]
+Without = Annotated[list[str] | None, typer.Option("--without", help="Code that no patient has; as --having.")]
+Where = Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")]
+Visits = Annotated[str | None, typer.Option("--visits", help="Numbers of visits, such as 3.. or 2..5.")]
+At = Annotated[str, typer.Option("--at", help="Visit that holds the asked codes: any, first or last.")]
+Within = Annotated[int | None, typer.Option("--within", help="First visits that hold the asked codes.")]
+
 
 def emit(content: dict[str, Any]) -> None:
     """Print one JSON object as the last line of stdout; of several processes that a launcher started, one prints."""
@@ -73,6 +82,15 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1:
         raise UsageError(f"{option} {text}: expected whole numbers above 0 with commas between them")
     return numbers
+
+
+def attributes_of(where: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """The attributes that `--where` asks for.
+
+    >>> attributes_of(["sex=F"]), attributes_of(None)
+    ((('sex', 'F'),), ())
+    """
+    return pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
 
 
 def pairs(items: list[str], option: str, expected: str) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.commands.options import AsJson, Out, Overwrite, Seed, emit, pairs, part_of
+from adapcla.commands.options import (
+    AsJson,
+    At,
+    Having,
+    Out,
+    Overwrite,
+    Seed,
+    Visits,
+    Where,
+    Within,
+    Without,
+    attributes_of,
+    emit,
+    part_of,
+)
 from adapcla.console import say
 from adapcla.errors import UsageError
 
@@ -38,14 +52,12 @@ def sample(
     temperature: Annotated[float, typer.Option("--temperature", help="Divides the logits.")] = 1.0,
     max_visits: Annotated[int | None, typer.Option("--max-visits", help="Most visits of a record.")] = None,
     min_codes: Annotated[int, typer.Option("--min-codes", help="Fewest codes of a visit.")] = 0,
-    where: Annotated[list[str] | None, typer.Option("--where", help="ATTRIBUTE=CATEGORY, such as sex=F.")] = None,
-    having: Annotated[
-        list[str] | None, typer.Option("--having", help="Code that all have; A|B: any of them; E84*: a family.")
-    ] = None,
-    without: Annotated[list[str] | None, typer.Option("--without", help="Code that nobody has; as --having.")] = None,
-    visits: Annotated[str | None, typer.Option("--visits", help="Numbers of visits, such as 3.. or 2..5.")] = None,
-    at: Annotated[str, typer.Option("--at", help="Visit that holds the asked codes: any, first or last.")] = "any",
-    within: Annotated[int | None, typer.Option("--within", help="First visits that hold the asked codes.")] = None,
+    where: Where = None,
+    having: Having = None,
+    without: Without = None,
+    visits: Visits = None,
+    at: At = "any",
+    within: Within = None,
     train: Annotated[
         Path | None, typer.Option("--train", help="Training cohort: refuses what none of its patients fulfils.")
     ] = None,
@@ -74,7 +86,7 @@ def sample(
 
     part = _part(shard, assembled, resume, overwrite)
     generator = load(run)
-    attributes = pairs(where or [], "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
+    attributes = attributes_of(where)
     steering = generator.steering(toward, strength, missing, calibrate, seed)
     if steering is not None and steering.unknown:
         say(

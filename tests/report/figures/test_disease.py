@@ -17,6 +17,15 @@ def test_codes_of_few_real_patients_are_left_out() -> None:
     assert labels == ["F"]
 
 
+def test_a_course_that_few_real_patients_go_is_not_told() -> None:
+    """Twenty patients have a second visit, of whom five have the code again."""
+    again = [[["X"], ["X"]]] * 5 + [[["X"], ["F"]]] * 15
+    real = Cohort.of([[["X"]]] * 20 + again, ["F", "X"])
+    _, there, share = disease(Condition.of("X"), real, real).axes
+    assert there.lines[0].get_xdata().tolist() == [0, 1]
+    assert share.lines[0].get_xdata().tolist() == [0]
+
+
 def test_shares_and_course_by_hand() -> None:
     cohort = Cohort.of([[["B"], ["A"], ["C"]], [["A", "C"]]])
     condition = Condition.of("A")

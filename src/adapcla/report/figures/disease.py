@@ -57,20 +57,23 @@ def disease(condition: Condition, real: Cohort, written: Cohort) -> Figure:
     top = told[np.argsort(-shares[0][told], kind="stable")][:TOP][::-1]
     with panels(1, 3, width=3.6, height=0.9 + 0.24 * max(len(top), 8)) as (figure, axes):
         company, there, again = axes[0]
-        for k, (name, share) in enumerate(zip(_NAMES, shares, strict=True)):
-            company.barh(np.arange(len(top)) + 0.2 - 0.4 * k, share[top], 0.38, color=PALETTE[k], label=name)
+        for k, (name, of_codes) in enumerate(zip(_NAMES, shares, strict=True)):
+            company.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
         company.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
         company.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
-        company.legend(loc="lower right")
         counts = [course(cohort, condition) for cohort in (real, written)]
         enough = counts[0][:, 0] >= SMALLEST_COUNT
+        told_again = enough & ((counts[0][:, 1] == 0) | (counts[0][:, 1] >= SMALLEST_COUNT))
         away = np.arange(-BACK, AHEAD + 1)
         for k, (name, cohort) in enumerate(zip(_NAMES, (real, written), strict=True)):
             seen = counts[k]
             there.plot(away[enough], seen[enough, 0] / cohort.n_patients, "o-", color=PALETTE[k], label=name)
-            again.plot(away[enough], seen[enough, 1] / np.maximum(seen[enough, 0], 1), "o-", color=PALETTE[k])
-        there.set(title="patients with such a visit", xlabel="visits from the first one with the code", ylim=(0, 1.05))
-        again.set(title="visits with the code", xlabel="visits from the first one with the code", ylim=(-0.05, 1.05))
+            share = seen[:, 1] / np.maximum(seen[:, 0], 1)
+            again.plot(away[told_again], share[told_again], "o-", color=PALETTE[k])
+        distance = "visits from the first one with the code"
+        there.set(title="patients with such a visit", xlabel=distance, ylim=(0, 1.25), xticks=away)
+        there.legend(loc="upper left")
+        again.set(title="share of them with the code", xlabel=distance, ylim=(-0.05, 1.25), xticks=away)
     return figure
 
 

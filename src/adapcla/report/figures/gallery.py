@@ -145,7 +145,8 @@ def _disease_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
     from adapcla.generators.sampling import SampleRule
 
     test = study.part("test")
-    codes = rarest(test, FEWEST, DISEASES)
+    # What most patients have is no rare disease, however few patients there are.
+    codes = [code for code in rarest(test, FEWEST, DISEASES) if 2 * test.patient_counts[code] <= test.n_patients]
     folders = {row: folder for row in rows if (folder := study.model_folder(row)) is not None}
     if not codes or not folders:
         return
