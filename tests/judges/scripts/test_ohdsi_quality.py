@@ -51,7 +51,7 @@ def test_a_condition_of_another_form_is_not_guessed(judge):
     ],
 )
 def test_a_check_fails_beyond_its_threshold_and_applies_only_to_rows(judge, template, threshold, expected):
-    row = {"cdmTableName": "PERSON", "isRequiredThreshold": threshold}
+    row = {"cdmTableName": "PERSON", "cdmFieldName": "", "isRequiredThreshold": threshold}
     assert judge.answer(duckdb.connect(), "isRequired", template, row) == expected
 
 
@@ -63,18 +63,26 @@ def test_a_folder_is_loaded_and_every_check_is_counted(judge, tmp_path):
     names = root / "inst" / "csv"
     names.joinpath("OMOP_CDMv5.4_Field_Level.csv").write_text(
         "cdmTableName,cdmFieldName,cdmDatatype,isRequired,isRequiredThreshold\n"
-        "PERSON,person_id,integer,Yes,0\nPERSON,year_of_birth,integer,Yes,0\nDEATH,person_id,integer,Yes,0\n"
+        "PERSON,person_id,integer,Yes,0\nPERSON,year_of_birth,integer,Yes,0\nPERSON,race,integer,Yes,0\n"
+        "DEATH,person_id,integer,Yes,0\n"
     )
     names.joinpath("OMOP_CDMv5.4_Check_Descriptions.csv").write_text(
         "checkLevel,checkName,sqlFile,evaluationFilter\nFIELD,isRequired,null.sql,isRequired=='Yes'\n"
+        "FIELD,cdmField,there.sql,cdmFieldName!=''\n"
     )
     (root / "inst" / "sql" / "sql_server" / "null.sql").write_text(
         "SELECT COUNT_BIG(*) FILTER (@cdmFieldName IS NULL), AVG(CAST(@cdmFieldName IS NULL AS INT)), COUNT_BIG(*) "
         "FROM @schema.@cdmTableName"
     )
+    (root / "inst" / "sql" / "sql_server" / "there.sql").write_text(
+        "SELECT 0, 0, 1 FROM (SELECT COUNT(@cdmFieldName) FROM @schema.@cdmTableName)"
+    )
     (given / "subject" / "person.csv").write_text("person_id,year_of_birth\n1,1950\n2,\n")
     (given / "task.json").write_text(json.dumps({"dqd": str(root)}))
     said = judge.verdicts(given)
-    assert (said["checks passed"], said["checks failed"], said["checks not applicable"]) == (1, 1, 1)
-    assert (said["checks error"], said["share failed"], said["failed: isRequired"]) == (0, 0.5, 1)
+    # Of four fields asked, years of birth have a gap, the race is not there, and nobody died; three of four exist.
+    assert (said["checks passed"], said["checks failed"], said["checks not applicable"]) == (4, 2, 2)
+    assert said["of the passed, that a table or field is there"] == 3
+    assert (said["checks error"], said["failed: isRequired"], said["failed: cdmField"]) == (0, 1, 1)
+    assert said["share failed"] == pytest.approx(2 / 6)
     assert judge.version(given) == "2.8.4"

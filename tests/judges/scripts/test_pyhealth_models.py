@@ -8,16 +8,16 @@ import pytest
 
 
 class Loaded:
-    """A data set of one patient whose code A comes again."""
+    """A data set of one patient with two visits."""
 
     def __init__(self, root, tables=(), **words):
         self.kind = "condition_occurrence" if tables else "meds"
         self.unique_patient_ids = ["1"]
 
     def get_patient(self, name):
-        column = "code" if self.kind == "meds" else "condition_source_concept_id"
-        codes = ["ADMISSION", "A", "DISCHARGE", "B", "A", "C"]
-        events = [SimpleNamespace(**{column: code}) for code in codes]
+        column = "code" if self.kind == "meds" else "condition_concept_id"
+        seen = [(None, "sex"), (0, "MEDS_BIRTH"), (1, "ADMISSION"), (2, "A"), (2, "B"), (2, "DISCHARGE"), (9, "A")]
+        events = [SimpleNamespace(**{"timestamp": time, column: code}) for time, code in seen]
 
         def get_events(event_type):
             assert event_type == self.kind
@@ -57,5 +57,5 @@ def test_either_folder_is_loaded_and_trained_on(script, folder, omop):
     said = script("pyhealth_models.py", modules).verdicts(folder)
     assert said["patients loaded"] == 1
     assert said["loss of an RNN"] == 0.7
-    # A and B stand in the first half; A comes again.
+    # A and B are the codes of the first visit, and there is another.
     assert seen == [{"patient_id": "1", "codes": ["A", "B"], "label": 1}]

@@ -40,6 +40,7 @@ def verdicts(folder: Path) -> dict[str, Any]:
     counts = {f"checks {name}": len(names) for name, names in answers.items()}
     kinds = sorted(set(answers[FAILED]), key=answers[FAILED].count, reverse=True)
     failed = {f"failed: {name}": answers[FAILED].count(name) for name in kinds}
+    counts["of the passed, that a table or field is there"] = sum(name in _EXISTENCE for name in answers[PASSED])
     return {**counts, "share failed": len(answers[FAILED]) / max(applicable, 1), **failed}
 
 
@@ -59,23 +60,24 @@ def rows_of(path: Path) -> list[Row]:
 
 
 def load(database: Any, folder: Path, fields: list[Row]) -> None:
-    """Every table of the CDM with its columns and types, filled from the CSV files that are there."""
-    tables: dict[str, list[str]] = {}
+    """Every table of the CDM, those without a CSV file empty; one with a file has the columns of the file alone."""
+    tables: dict[str, dict[str, str]] = {}
     for field in fields:
         kind = _TYPES.get(field["cdmDatatype"].lower(), "VARCHAR")
-        tables.setdefault(field["cdmTableName"].lower(), []).append(f'"{field["cdmFieldName"].lower()}" {kind}')
+        tables.setdefault(field["cdmTableName"].lower(), {})[field["cdmFieldName"].lower()] = kind
     database.execute("CREATE SCHEMA cdm")
     database.execute("CREATE MACRO isnumeric(x) AS CASE WHEN TRY_CAST(x AS DOUBLE) IS NULL THEN 0 ELSE 1 END")
     database.execute("CREATE MACRO to_day(x) AS CAST(strptime(x, '%Y%m%d') AS DATE)")
-    for name, columns in tables.items():
-        database.execute(f'CREATE TABLE cdm."{name}" ({", ".join(columns)})')
-    for path in sorted(folder.glob("*.csv")):
-        source = f"read_csv('{path}', header = true, all_varchar = true)"
-        if path.stem in tables:
-            database.execute(f'INSERT INTO cdm."{path.stem}" BY NAME SELECT * FROM {source}')
-        else:
-            # Tables of the vocabulary have no checks of their own.
-            database.execute(f'CREATE TABLE cdm."{path.stem}" AS SELECT * FROM {source}')
+    for name in sorted({*tables, *(path.stem for path in folder.glob("*.csv"))}):
+        path, types = folder / f"{name}.csv", tables.get(name, {})
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                types = {column: types.get(column, "VARCHAR") for column in next(csv.reader(file))}
+        columns = ", ".join(f'"{column}" {kind}' for column, kind in types.items())
+        database.execute(f'CREATE TABLE cdm."{name}" ({columns})')
+        if path.is_file():
+            source = f"read_csv('{path}', header = true, all_varchar = true)"
+            database.execute(f'INSERT INTO cdm."{name}" BY NAME SELECT * FROM {source}')
 
 
 def holds(condition: str, row: Row) -> bool:
@@ -99,6 +101,10 @@ def answer(database: Any, name: str, template: str, row: Row) -> str:
     """What one check says: beyond its threshold (in percent) it failed, over no rows it does not apply."""
     import duckdb
 
+    known = "SELECT 1 FROM information_schema.columns WHERE table_name = ? AND column_name = ?"
+    field = (row.get("cdmTableName", "").lower(), row.get("cdmFieldName", "").lower())
+    if field[1] and not database.execute(known, field).fetchall():
+        return FAILED if name in _EXISTENCE else NOT_APPLICABLE
     parameters = {key: value or "" for key, value in row.items() if key}
     parameters |= {"schema": "cdm", "cdmDatabaseSchema": "cdm", "vocabDatabaseSchema": "cdm", "cohort": "FALSE"}
     parameters |= {"cohortDefinitionId": "0", "cohortDatabaseSchema": "cdm", "cohortTableName": "cohort"}

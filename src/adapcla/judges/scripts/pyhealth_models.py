@@ -1,6 +1,6 @@
 """PyHealth: loads a MEDS or OMOP folder and trains a small network on it.
 
-The question is whether a code of the first half of a record comes again in its second half.
+The question is whether a patient comes back, asked of the codes of the first visit.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 #: Passes of the small network; it is to run, not to win.
 EPOCHS = 2
+#: Events of MEDS that are no codes of a visit.
+NO_CODES = ("ADMISSION", "DISCHARGE", "MEDS_BIRTH", "MEDS_DEATH")
 
 
 def verdicts(folder: Path) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def verdicts(folder: Path) -> dict[str, Any]:
     subject = folder / "subject"
     cache: dict[str, Any] = {"cache_dir": str(folder / "cache"), "num_workers": 1}
     if (subject / "person.csv").is_file():
-        kind, column = "condition_occurrence", "condition_source_concept_id"
+        kind, column = "condition_occurrence", "condition_concept_id"
         loaded: Any = OMOPDataset(root=str(subject), tables=[kind], **cache)
     else:
         kind, column = "meds", "code"
@@ -27,30 +29,31 @@ def verdicts(folder: Path) -> dict[str, Any]:
     patients = loaded.unique_patient_ids
     events = sum(len(loaded.get_patient(one).get_events(event_type=kind)) for one in patients[:200])
     said = {"patients loaded": len(patients), "events of the first 200 patients": events}
-    return {**said, **trained(loaded.set_task(first_half(kind, column), num_workers=1))}
+    return {**said, **trained(loaded.set_task(comes_back(kind, column), num_workers=1))}
 
 
-def first_half(kind: str, column: str) -> Any:
-    """The task: which codes came in the first half of a record, and whether one of them comes again."""
+def comes_back(kind: str, column: str) -> Any:
+    """The task: the codes of the first visit, and whether there is another visit."""
     from pyhealth.tasks import BaseTask
 
-    class FirstHalf(BaseTask):
-        """A code of the first half comes again."""
+    class ComesBack(BaseTask):
+        """Another visit after the first."""
 
-        task_name = "first_half"
+        task_name = "comes_back"
         input_schema: ClassVar = {"codes": "sequence"}
         output_schema: ClassVar = {"label": "binary"}
 
         def __call__(self, patient: Any) -> list[dict[str, Any]]:
-            seen = (str(getattr(event, column)) for event in patient.get_events(event_type=kind))
-            codes = [code for code in seen if code not in ("ADMISSION", "DISCHARGE")]
-            middle = len(codes) // 2
-            if middle == 0:
+            events = [(event.timestamp, str(getattr(event, column))) for event in patient.get_events(event_type=kind)]
+            # Facts without a time, births, admissions and discharges are no codes of a visit.
+            events = [(time, code) for time, code in events if time is not None and code not in NO_CODES]
+            if not events:
                 return []
-            label = int(not set(codes[:middle]).isdisjoint(codes[middle:]))
-            return [{"patient_id": patient.patient_id, "codes": codes[:middle], "label": label}]
+            first = min(time for time, _ in events)
+            codes = [code for time, code in events if time == first]
+            return [{"patient_id": patient.patient_id, "codes": codes, "label": int(len(codes) < len(events))}]
 
-    return FirstHalf()
+    return ComesBack()
 
 
 def trained(samples: Any) -> dict[str, Any]:
