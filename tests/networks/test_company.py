@@ -223,3 +223,11 @@ def test_private_training_refuses_company() -> None:
 
     with pytest.raises(UsageError, match="pairs"):
         generator_for("adapcla", head="blockwise", company=2, privacy={"epsilon": 8})
+
+
+def test_codes_can_know_each_other_by_company_alone(world: Cohort) -> None:
+    """Without a within-visit state a step and a draw go through, and company is what moves."""
+    network, _, company = built(world, hidden=0)
+    network.loss(Records(world, 48).batch(np.arange(20)), None).backward()
+    assert company.belief.grad is not None and company.belief.grad.abs().sum() > 0
+    assert len(network.eval().draw_visit(*started(network, 50))[0])

@@ -261,6 +261,8 @@ _OURS_AND_ABLATIONS = (
             "recall": True,
             "credibility": 20.0,
             "company": 3,
+            "kinship": True,
+            "counting": True,
             "blocks": 60,
             "dropout": 0.3,
             "schedule": "base",
