@@ -264,6 +264,7 @@ _OURS_AND_ABLATIONS = (
             "kinship": True,
             "counting": True,
             "blocks": 60,
+            "hidden": 16,
             "dropout": 0.3,
             "schedule": "base",
             "calibration_rounds": 3,
