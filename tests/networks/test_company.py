@@ -16,7 +16,7 @@ from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
 from adapcla.networks.kernels.spoken import Spoken
 from adapcla.networks.kinship import Kinship, met_band
-from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_band, pair_counts
+from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_column, pair_counts
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -85,8 +85,9 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
     """What is heard while training equals what a recount without the patient says, pair by pair."""
     network, head, company = built(world, kinship=kinship, order=order, rare_visits=20)
     records = Records(world, 48)
-    of_rank = torch.from_numpy(world.visit_counts)[network.code_of_rank].double()
-    expected = expected_band((of_rank[:, None] * of_rank[None] / world.n_visits).float())
+    of_rank = torch.from_numpy(world.visit_counts)[network.code_of_rank]
+    each = torch.arange(N_CODES)
+    expected = expected_column(of_rank, world.n_visits)(each[:, None], each[None])
     for patient in range(8):
         batch = network._ranked(records.batch(np.array([patient])))
         spoken = company.spoken(
@@ -223,3 +224,25 @@ def test_private_training_refuses_company() -> None:
 
     with pytest.raises(UsageError, match="pairs"):
         generator_for("adapcla", head="blockwise", company=2, privacy={"epsilon": 8})
+
+
+def test_codes_can_know_each_other_by_company_alone(world: Cohort) -> None:
+    """Without a within-visit state a step and a draw go through, and company is what moves."""
+    network, _, company = built(world, hidden=0)
+    network.loss(Records(world, 48).batch(np.arange(20)), None).backward()
+    assert company.belief.grad is not None and company.belief.grad.abs().sum() > 0
+    assert len(network.eval().draw_visit(*started(network, 50))[0])
+
+
+def test_the_band_of_chance_tells_no_small_count(world: Cohort) -> None:
+    """Codes of one to ten visits have the same band with any partner, so that their pairs do not tell them apart."""
+    network, _, company = built(world)
+    counts = torch.from_numpy(world.visit_counts)[network.code_of_rank]
+    small = (counts > 0) & (counts < SMALLEST_COUNT)
+    columns: dict[int, set[int]] = {}
+    for a, t, cell in zip(company.first.tolist(), company.second.tolist(), company.cell.tolist(), strict=True):
+        for one, other in ((a, t), (t, a)):
+            if small[one]:
+                columns.setdefault(other, set()).add(cell % company.n_columns)
+    assert len(torch.unique(counts[small])) > 5 and any(columns)
+    assert all(len(bands) == 1 for bands in columns.values())

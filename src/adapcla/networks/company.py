@@ -29,7 +29,7 @@ from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
     count_band,
-    expected_band,
+    expected_column,
     pair_counts,
     taken,
     told,
@@ -115,8 +115,8 @@ class Company(nn.Module, Settling):
         order = order[int((block_of_rank[first] == block_of_rank[second]).sum()) :]
         first, second = first[order], second[order]
         visits, patients = (torch.from_numpy(count)[order] for count in (counts.visits, counts.patients))
-        of_rank = torch.from_numpy(cohort.visit_counts)[torch.argsort(rank_of_code)].double()
-        column = expected_band((of_rank[first] * of_rank[second] / max(cohort.n_visits, 1)).float())
+        of_rank = torch.from_numpy(cohort.visit_counts)[torch.argsort(rank_of_code)]
+        column = expected_column(of_rank, cohort.n_visits)(first, second)
         cell = count_band(visits) * self.n_columns + column
         self.known_key, self.known_first, self.known_visits = key[order], first.int(), visits.int()
         self.kinds, kind = torch.unique(cell * N_BANDS**2 + self._between(first, second), return_inverse=True)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 #: Numbers of codes that are told apart; larger ones are taken as the largest.
 MOST_COUNTED = 63
 #: Steps of optimisers are small beside the log-odds by which a visit ends; this many times larger they reach them.
-_PACE = 8.0
+_PACE = 24.0
 
 
 def codes_before(visit_of_entry: Tensor, block_of_entry: Tensor, n_visits: int, n_blocks: int) -> Tensor:

@@ -204,7 +204,7 @@ class BlockwiseHead(Remembering):
             numbers = torch.bincount(after, minlength=n_visits * n_places).view(n_visits, n_places)
             states = states + self.counting.states(torch.cumsum(numbers, 1))
         of_block = place + torch.arange(n_visits)[:, None] * n_places
-        inner: Tensor = self.dropout(F.gelu(F.embedding(of_block, states.view(-1, hidden)) + self.block))
+        inner: Tensor = self.dropout(F.gelu(F.embedding(of_block, states.flatten(0, 1)) + self.block))
         if self.counting is None:
             return inner
         # One more unit of the state, which all codes of a block hear alike.

@@ -16,7 +16,7 @@ from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
     count_band,
-    expected_band,
+    expected_column,
     pair_counts,
     taken,
     told,
@@ -67,7 +67,8 @@ class Kinship(nn.Module, Settling):
         for table, numbers in ((meetings, counts.visits), (patients, counts.patients)):
             table[first, second] = table[second, first] = torch.from_numpy(numbers)
         of_family = torch.bincount(family[rank_of_code], torch.from_numpy(cohort.visit_counts), minlength=n)
-        column = expected_band((of_family[:, None] * of_family[None] / max(cohort.n_visits, 1)).float())
+        each = torch.arange(n)
+        column = expected_column(of_family, cohort.n_visits)(each[:, None], each[None])
         self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
         kept = torch.where(patients >= self.least_patients, meetings, 0)
         self.cell = (met_band(kept) * _N_COLUMNS + column).int()

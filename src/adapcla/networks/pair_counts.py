@@ -5,7 +5,7 @@ A band of counts and one of expected counts make a cell, and cells are what a be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +91,19 @@ def _patients_at_once(cohort: Cohort) -> Iterator[NDArray[np.int64]]:
     number = np.cumsum(pairs) // _PAIRS_AT_ONCE
     for each in np.unique(number):
         yield np.flatnonzero(number == each)
+
+
+def expected_column(counts: Tensor, n_visits: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """From two positions in `counts` to the column of how often chance would have them meet.
+
+    The column is saved, so that counts too small to be told are all taken as the largest of them.
+
+    >>> column = expected_column(torch.tensor([100, 1, 10]), n_visits=1000)
+    >>> column(torch.tensor([0, 0, 0]), torch.tensor([0, 1, 2])).tolist()
+    [12, 8, 8]
+    """
+    alike = torch.where((counts > 0) & (counts < SMALLEST_COUNT), SMALLEST_COUNT - 1, counts).double()
+    return lambda one, other: expected_band((alike[one] * alike[other] / max(n_visits, 1)).float())
 
 
 def told(rows: Tensor) -> Tensor:
