@@ -290,12 +290,14 @@ def _found(
         asked.demand_company(probability * asked.share_of_where)
     pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
     with meter("sample", n) as bar:
+        shown = 0  # a bound that rises takes some back
         while not pool.enough(n):
             part = proposer.block(seed, pool.n)
-            before = pool.n_taken
             pool.add(part.kept, part.number, part.weight, part.n)
             n_visits += part.n_visits
-            bar.advance(min(pool.n_taken, n) - min(before, n), f"{pool.n:,} proposals")
+            now = max(shown, min(pool.n_taken, n))
+            bar.advance(now - shown, f"{pool.n:,} proposals")
+            shown = now
             _demand_progress(pool.n_taken, n, pool.n, proposer.steered)
     probability = float(pool.weights.sum()) / pool.n
     effort = Effort(
@@ -331,7 +333,7 @@ def _with_shifts(plain: _Proposer, seed: int, beyond: float) -> tuple[_Proposer,
         part = proposer.block(stream_key(seed, "pilot", len(tried) + 1), 0)
         n_visits += part.n_visits
         # Few weights have not shown their largest ones yet.
-        bound = weight_bound(part.weight, beyond) * (1 + 2 / np.sqrt(max(len(part.weight), 1)))
+        bound = weight_bound(part.weight, beyond) * (1 + 4 / np.sqrt(max(len(part.weight), 1)))
         taken = part.weight.sum() / (part.n * bound) if bound else 0.0
         tried.append((float(taken), float(part.weight.mean()) * len(part.weight) / part.n if taken else 0.0, proposer))
         return part
