@@ -1,4 +1,4 @@
-"""ACES, with stand-ins that label two of four rows."""
+"""ACES, with stand-ins that label two of four rows, one of them twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def meds(folder):
 def test_both_tasks_are_asked_with_the_codes_as_the_folder_spells_them(script, folder):
     meds(folder)
     asked: list[str] = []
-    rows = pl.DataFrame({"label": [1, 0, 0, 1]})
+    rows = pl.DataFrame({"label": [1, 0, 0, 2]})
     said = script("aces_tasks.py", aces(rows, asked)).verdicts(folder)
     assert said["readmission within 30 days: rows"] == 4
     assert said["ICD9CM/4280 within a year of ICD9CM/25000: positive"] == 0.5

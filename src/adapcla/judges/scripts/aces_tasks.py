@@ -72,4 +72,5 @@ def shares(folder: Path, name: str, task: str) -> dict[str, Any]:
     rows = polars.concat([one for one in found if len(one)], how="vertical_relaxed") if any(map(len, found)) else None
     if rows is None:
         return {f"{name}: rows": 0}
-    return {f"{name}: rows": len(rows), f"{name}: positive": rows["label"].mean()}
+    # Its label is how often the outcome occurs in the window.
+    return {f"{name}: rows": len(rows), f"{name}: positive": (rows["label"] > 0).mean()}
