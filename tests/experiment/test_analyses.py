@@ -10,6 +10,7 @@ from adapcla.experiment.analyses import PARTS
 from adapcla.experiment.plan import Plan
 from adapcla.experiment.spec import ANALYSES, AnalyseSpec, spec_from
 from adapcla.files import read_json
+from adapcla.report.figures.disease import rarest
 from adapcla.sources import planted
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
@@ -105,6 +106,20 @@ def test_cases_and_law_of_a_made_up_world(tmp_path):
     assert {"adapcla", "truth", "last visit again"} <= methods
     law = pl.read_csv(folder / "law" / "law.csv")
     assert {"prevalence", "adapcla"} <= set(law["method"]) and set(law["world"]) == {"own", "another"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_rare_codes_are_pictured_with_patients_who_were_asked_to_have_them(tmp_path):
+    """Of the codes that thirty held-out patients have, the two rarest; without a row that can be asked, none."""
+    plan_of(tmp_path, ["adapcla"], parts=["diseases"], asked_for=40).run()
+    folder = tmp_path / "a" / "analysis" / "diseases"
+    captions = read_json(folder / "summary.json")["captions"]
+    test = planted.simulate(patients=900, codes=150, seed=1).split(seed=4)[2]
+    rare = [test.vocabulary.tokens[code].replace("/", "-") for code in rarest(test, 30, 2)]
+    assert list(captions) == rare and all((folder / f"{name}.svg").is_file() for name in rare)
+    assert all("40 that adapcla wrote" in caption for caption in captions.values())
+    plan_of(tmp_path / "lone", ["marginal"], parts=["diseases"]).run()
+    assert not read_json(tmp_path / "lone" / "a" / "analysis" / "diseases" / "summary.json")["captions"]
 
 
 @pytest.mark.usefixtures("undrawn")

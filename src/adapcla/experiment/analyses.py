@@ -29,7 +29,7 @@ from adapcla.version import __version__
 _QUICK_CONTEXTS, _EXAMPLES = (30,), 2
 _TRAJECTORIES = "trajectories"
 #: Parts that need a watched fit, and parts that look at the fits of all rows.
-_WATCHED, _OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law")
+_WATCHED, _OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
 
 
 class Watched(NamedTuple):
@@ -282,6 +282,35 @@ def _law(subject: Subject, folder: Any) -> None:
     folder.table("law", table, histories=histories.n_patients, note=note)
 
 
+def _diseases(subject: Subject, folder: Any) -> None:
+    """The rarest codes that enough held-out patients have: these beside patients who were asked to have them."""
+    from adapcla.generators.conditional import can_be_weighed, sample_given
+    from adapcla.generators.sampling import SampleRule
+    from adapcla.metrics.conditioned import FEWEST
+    from adapcla.records.condition import Condition
+    from adapcla.report.figures.disease import disease, rarest
+
+    runs, test = subject.runs(), subject.parts()["test"]
+    row = next((name for name in ("tailwise", subject.method) if name in runs), None)
+    if row is None or not can_be_weighed(runs[row].model, SampleRule()):
+        say("no row can be asked for patients with a code: add tailwise, or the row of analyse.method, to fit.methods")
+        return
+    model = runs[row].model
+    # What most patients have is no rare disease, however few patients there are.
+    codes = [code for code in rarest(test, FEWEST, test.n_codes) if 2 * test.patient_counts[code] <= test.n_patients]
+    seen = [code for code in codes if model.prevalence.on(test.vocabulary).share[code] > 0]
+    for position in seen[: subject.spec.diseases]:
+        code = test.vocabulary.codes[position]
+        condition = Condition.of(code.token)
+        real, written = condition.patients(test), sample_given(model, subject.spec.asked_for, 1, condition)
+        caption = (
+            f"{code.token} {code.description}: {real.n_patients} held-out patients with it and {written.n_patients} "
+            f"that {row} wrote when asked for it. Codes and visits of few real patients are left out."
+        )
+        folder.figure(code.token.replace("/", "-"), (disease(condition, real, written), caption))
+    folder.facts["diseases"] = len(folder.captions)
+
+
 PARTS: dict[str, Callable[[Subject, Any], None]] = {
     "probes": _probes,
     "schedules": _schedules,
@@ -289,4 +318,5 @@ PARTS: dict[str, Callable[[Subject, Any], None]] = {
     "bound": _bound,
     "cases": _cases,
     "law": _law,
+    "diseases": _diseases,
 }

@@ -21,7 +21,7 @@ from adapcla.metrics.suites import PLAIN_SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
-ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law")
+ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
 #: Names that folders of a run use themselves.
 RESERVED = (
     "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
@@ -194,7 +194,7 @@ class DecideSpec(_Part):
 class AnalyseSpec(_Part):
     """Which analyses are made, of which row, and how far they go."""
 
-    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases", "law"], ...] = ()
+    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases", "law", "diseases"], ...] = ()
     method: str = Field("adapcla", description="The row that is watched; a method needs no fit of its own for that.")
     quick: bool = Field(False, description="Fewer contexts and the shortest flow only.")
     contexts: tuple[int, ...] = Field((30, 100), min_length=1, description="Numbers of probed contexts.")
@@ -204,6 +204,8 @@ class AnalyseSpec(_Part):
     draws: int = Field(100, ge=1, description="Draws of a next visit where a method has no exact probability.")
     examples: int | None = Field(None, ge=0, description="Single patients to show; none of real ones if not set.")
     codes: tuple[str, ...] = Field((), description="Codes that get a page of their own.")
+    diseases: int = Field(2, ge=1, description="Rare codes that are pictured, real and written patients side by side.")
+    asked_for: int = Field(200, ge=1, description="Patients that are written with each of these codes.")
     histories: int = Field(400, ge=1, description="Held-out patients whose next visit is compared with the law.")
     bound_codes: int = Field(30, ge=2, description="Codes of the exact setting of the bound.")
     bound_world: int = Field(300, ge=60, description="Codes of the planted world that they come from.")

@@ -182,12 +182,6 @@ class Study:
         """The steered samples of a row's first fit: target, mode, and the folders of the cohort and of the scores."""
         return list(self._first(row)["toward"])
 
-    def model_folder(self, row: str) -> Path | None:
-        """The folder of a row's first fitted model, where it was kept."""
-        place = self._first(row)["place"]
-        folder = None if place is None else self.folder / place
-        return folder if folder is not None and (folder / "model").is_dir() else None
-
     def _first(self, row: str) -> dict[str, Any]:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 

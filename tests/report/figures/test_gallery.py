@@ -1,17 +1,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
-import pytest
-
-from adapcla.generators import generator_for
 from adapcla.records import Cohort
 from adapcla.report.figures import gallery
-from adapcla.report.figures.disease import rarest
 from adapcla.report.study import Measured, Study
-from adapcla.sources import planted
 
 WANTED = {
     "long-tail", "scorecard", "frequency-rank", "frequency-frequency", "rank-rank", "ppmi", "given-label", "downstream",
@@ -56,20 +49,3 @@ def test_rows_with_several_fits_are_drawn_as_differences_to_adapcla(finished_run
     (drawn,) = gallery._difference_pictures(study)
     rows = [text.get_text() for text in drawn.figure.axes[0].get_yticklabels()]
     assert rows == ["adapcla-no-scaffold", "theirs"]
-
-
-def test_rare_codes_are_pictured_with_patients_who_were_asked_to_have_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the codes that thirty held-out patients have, the two rarest; without a kept model there is no picture."""
-    train, valid, test = planted.simulate(patients=600, codes=60, seed=1).split(seed=4)
-    model = generator_for("marginal").fit(train, valid)
-    model.save(tmp_path / "model")
-    monkeypatch.setattr(gallery, "ASKED_FOR", 40)
-    kept = cast(Study, SimpleNamespace(part=lambda name: test, model_folder=lambda row: tmp_path))
-    lost = cast(Study, SimpleNamespace(part=lambda name: test, model_folder=lambda row: None))
-    drawn = list(gallery._disease_pictures(kept, ["marginal"]))
-    expected = [test.vocabulary.tokens[code] for code in rarest(test, 30, 2)]
-    assert [picture.title.split()[0] for picture in drawn] == expected
-    assert all(picture.section == "disease" and "40 that marginal wrote" in picture.caption for picture in drawn)
-    assert not list(gallery._disease_pictures(lost, ["marginal"]))

@@ -13,13 +13,10 @@ from matplotlib.figure import Figure
 
 from adapcla.files import read_json
 from adapcla.metrics import Reference
-from adapcla.metrics.conditioned import FEWEST
 from adapcla.metrics.references import Beside
 from adapcla.records import Cohort
-from adapcla.records.condition import Condition
 from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
-from adapcla.report.figures.disease import disease, rarest
 from adapcla.report.figures.knowledge import Known, tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
@@ -56,8 +53,6 @@ _BARS = (
     ("tstr_next_auprc", "next-visit AUPRC"),
     ("tstr_next_auroc", "next-visit AUROC"),
 )
-#: Rare codes that are pictured, and patients that are written for each.
-DISEASES, ASKED_FOR = 2, 200
 _COPIES = (
     ("copy_excess", "Exact copies"),
     ("rare_copy_excess", "Copies with rare codes"),
@@ -116,7 +111,6 @@ def pictures(study: Study) -> Iterator[Picture]:
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _steering_pictures(study, train)
-    yield from _disease_pictures(study, rows)
     yield from _analysis_pictures(study)
 
 
@@ -136,35 +130,6 @@ def _known(study: Study, row: str | Beside) -> Known:
     """What a row or reference knows of rare codes."""
     asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
     return Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
-
-
-def _disease_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
-    """The rarest codes that enough held-out patients have: real patients beside ones that were asked to have it."""
-    from adapcla.generators import bundle
-    from adapcla.generators.conditional import can_be_weighed, sample_given
-    from adapcla.generators.sampling import SampleRule
-
-    test = study.part("test")
-    # What most patients have is no rare disease, however few patients there are.
-    codes = [code for code in rarest(test, FEWEST, DISEASES) if 2 * test.patient_counts[code] <= test.n_patients]
-    folders = {row: folder for row in rows if (folder := study.model_folder(row)) is not None}
-    if not codes or not folders:
-        return
-    row = next((name for name in ("tailwise", "adapcla") if name in folders), next(iter(folders)))
-    model = bundle.read(folders[row])
-    for position in codes:
-        code = test.vocabulary.codes[position]
-        known = model.vocabulary.index.get(code.token)
-        if known is None or not can_be_weighed(model, SampleRule()) or model.prevalence.share[known] == 0:
-            continue
-        condition = Condition.of(code.token)
-        real, written = condition.patients(test), sample_given(model, ASKED_FOR, 1, condition)
-        caption = (
-            f"{real.n_patients} held-out patients with {code.token} {code.description} and {ASKED_FOR} that {row} "
-            "wrote when asked for it. Codes and visits of few real patients are left out."
-        )
-        title = f"{code.token} {code.description}".strip()
-        yield Picture(f"disease-{position}", "disease", title, caption, disease(condition, real, written))
 
 
 def _difference_pictures(study: Study) -> Iterator[Picture]:
@@ -281,8 +246,12 @@ def _analysis_pictures(study: Study) -> Iterator[Picture]:
         for name, caption in read_json(summary).get("captions", {}).items():
             if "/" in name:  # single real patients and small counts stay where the data may be
                 continue
-            title = name.replace("_", " ").capitalize()
-            yield Picture(f"analysis-{name}", "analysis", title, caption, summary.parent / f"{name}.svg")
+            picture = summary.parent / f"{name}.svg"
+            if summary.parent.name == "diseases":  # named by their codes, whose letters stay as they are
+                yield Picture(f"disease-{name}", "disease", caption.partition(":")[0], caption, picture)
+            else:
+                title = name.replace("_", " ").capitalize()
+                yield Picture(f"analysis-{name}", "analysis", title, caption, picture)
 
 
 def scorecard_values(study: Study) -> dict[str, list[float | None]]:
