@@ -79,8 +79,6 @@ def evaluate(
     from adapcla.files import refuse_populated
     from adapcla.metrics.cache import default_folder
     from adapcla.metrics.evaluation import evaluate
-    from adapcla.metrics.suites import PLAIN_SUITES, SUITES
-    from adapcla.metrics.table import metrics_of
     from adapcla.records import Cohort
     from adapcla.sources.prior import read_prevalence
 
@@ -91,12 +89,7 @@ def evaluate(
         condition = Condition.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
-    chosen = [name.strip() for name in suites.split(",") if name.strip()]
-    chosen = chosen or list(PLAIN_SUITES if target is None else SUITES)
-    if gate and "privacy" not in chosen:
-        chosen.append("privacy")
-    # An unknown suite is refused before anything is read.
-    metrics_of(chosen)
+    chosen = _suites(suites, target is not None, gate)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
     evidence: dict[str, Any] = {}
@@ -127,6 +120,19 @@ def evaluate(
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
         _require_privacy(scores)
+
+
+def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
+    """The suites that are judged; an unknown one is refused before anything is read."""
+    from adapcla.metrics.suites import PLAIN_SUITES, SUITES
+    from adapcla.metrics.table import metrics_of
+
+    chosen = [name.strip() for name in asked.split(",") if name.strip()]
+    chosen = chosen or list(SUITES if with_target else PLAIN_SUITES)
+    if gate and "privacy" not in chosen:
+        chosen.append("privacy")
+    metrics_of(chosen)
+    return chosen
 
 
 def _on_condition(
