@@ -58,8 +58,8 @@ def _pair_ratio(cohort: Cohort) -> float:
 def test_next_visit_probabilities_follow_the_law(annealed: Generator, world: Split) -> None:
     """Spearman over (history, code) cells of head and mid codes; the law of another world ranks them otherwise.
 
-    The bar is what this small world of 150 codes gives (about .91) less some room. results/law has larger worlds: .93
-    with 400 codes and 60,000 patients, .79 with 3,000 codes and 12,000.
+    The bar is what this small world of 150 codes gives (about .91) less some room; larger worlds are asked for by
+    `experiments/law.toml`.
     """
     histories = world.test.subset(np.arange(400))
     last = np.asarray(histories.patient_starts)[1:] - 1
