@@ -1,7 +1,8 @@
 """Validation loss over rates, passes and sizes of the network, on parts of the open cohorts and the planted world.
 
-    python benchmarks/budgets.py --cells cells.jsonl --table results/budgets.md        # what is missing, then the table
-    python benchmarks/budgets.py --cells cells.jsonl --table results/budgets.md --only-table
+    python benchmarks/budgets.py --cells cells.jsonl 'chile:2900:adapcla:learning_rate=0.001|0.002,passes=4|8'
+    python benchmarks/budgets.py --cells cells.jsonl chile:2900:adapcla:rule           # the cell of the rule
+    python benchmarks/budgets.py --cells cells.jsonl --table results/budgets.md        # the table of all cells so far
 
 The rule of `adapcla.generators.recommended` is held against it: the table says how far the loss of the recommended
 cell lies above that of the best one. Every cell is one line of JSON, so that a stopped run goes on where it was. A cell
@@ -37,8 +38,9 @@ COHORTS: dict[str, DataSpec] = {
     "synthea": DataSpec(source="table", path="synthea/visits.csv.gz", options=_VISITS),
     "planted": DataSpec(),
 }
-#: Cohort, patients of which 72 in 100 are trained on, and the grid of that size.
+#: Cohort, patients (72 in 100 are trained on), row and settings; then loss, steps and seconds.
 Cell = dict[str, Any]
+_WHERE = ("cohort", "patients", "method")
 WITHIN = 0.02
 
 
@@ -79,6 +81,13 @@ def measured(cell: Cell, parts: dict[str, Cohort]) -> Cell:
     assert generator.outcome_ is not None
     outcome = generator.outcome_
     return {**cell, "loss": outcome.best_loss, "steps": outcome.steps, "seconds": round(outcome.seconds, 1)}
+
+
+def _known(cell: Cell, done: list[Cell]) -> Cell | None:
+    """The recommended cell with the numbers of the same cell of the grid, where that was measured."""
+    settings = {name: value for name, value in cell["settings"].items() if name != "recommended"}
+    same = [one for one in done if one["settings"] == settings and all(one[k] == cell[k] for k in _WHERE)]
+    return {**same[0], **cell} if same else None
 
 
 def table(cells: list[Cell]) -> tuple[str, float]:
@@ -140,13 +149,15 @@ def main() -> None:
         for cell in cells:
             if any(all(one[name] == cell[name] for name in cell) for one in done):
                 continue
-            done.append(measured(cell, parts))
+            done.append(_known(cell, done) or measured(cell, parts))
             with arguments.cells.open("a") as file:
                 file.write(json.dumps(done[-1]) + "\n")
             print(json.dumps(done[-1]), flush=True)
     if arguments.table:
         page, worst = table(done)
-        arguments.table.write_text(page)
+        head = __doc__.splitlines()[0] if __doc__ else ""
+        how = "Made by `benchmarks/budgets.py`, which says how: one fit each, of seed 1 where no seed stands."
+        arguments.table.write_text(f"# Rate, passes and size\n\n{head} {how}\n\n{page}")
         raise SystemExit(int(worst > WITHIN))
 
 

@@ -14,9 +14,9 @@ def test_every_size_of_cohort_has_a_budget_that_can_be_trained(patients):
     assert 0 < rule.learning_rate < 0.1 and rule.passes >= 1 and rule.width % 8 == 0
 
 
-def test_larger_cohorts_never_take_more_passes_and_never_smaller_batches():
+def test_larger_cohorts_never_take_smaller_batches_and_nobody_takes_passes_that_overfit():
     rules = [recommended(n, 2 * n, 900) for n in (500, 2_000, 5_000, 10_000, 20_000, 60_000, 1_000_000)]
-    assert [rule.passes for rule in rules] == sorted((rule.passes for rule in rules), reverse=True)
+    assert max(rule.passes for rule in rules) < 16
     assert [rule.batch_size for rule in rules] == sorted(rule.batch_size for rule in rules)
 
 
