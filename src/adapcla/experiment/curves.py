@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ from adapcla.metrics import Comparison, Missing
 _ROC_POINTS = 200
 
 
-def curves_of(comparison: Comparison, suites: Sequence[str]) -> dict[str, Any]:
-    """The curves of these suites, ready for JSON; the work behind them is the comparison's own, done once."""
+def curves_of(comparison: Comparison, suites: Sequence[str], leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """The curves of these suites, ready for JSON; the work behind them is the comparison's own, done once.
+
+    Labels one by one need the classifiers of the balanced protocol, and go where its scores are left out.
+    """
     out: dict[str, Any] = {}
     if "reliability" in suites:
         out["reliability"] = _reliability(comparison)
         out["reliability_balanced"] = _reliability(comparison, balanced=True)
-    if "utility" in suites:
+    if "utility" in suites and "tstr_acc" not in leave_out:
         out["labels"] = _labels(comparison)
     if "privacy" in suites:
         out["roc"] = _roc(comparison)

@@ -17,6 +17,8 @@ from adapcla.generators.settings import Settings
 
 #: What a release is judged by, unless somebody asks for more.
 JUDGED = ("tail", "fidelity", "utility", "privacy")
+#: What its page does not show: the paper's protocol trains a classifier for each label, which takes most of the time.
+NOT_JUDGED = ("tstr_acc", "tstr_f1", "tstr_auprc")
 #: Widths and layers, largest first.
 SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
@@ -55,7 +57,7 @@ def effort_for(
     given: dict[str, Any],
     sizes: Sizes,
     patients: int = 0,
-    judged: EvaluateSpec = EvaluateSpec(suites=JUDGED),
+    judged: EvaluateSpec = EvaluateSpec(suites=JUDGED, leave_out=NOT_JUDGED),
 ) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 

@@ -159,6 +159,7 @@ class EvaluateSpec(_Part):
     """What is judged."""
 
     suites: tuple[str, ...] = PLAIN_SUITES
+    leave_out: tuple[str, ...] = Field((), description="Metrics of these suites that are not computed.")
     quick: bool = False
     seed: int = 1
 

@@ -171,7 +171,7 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 # ---- evaluate -----------------------------------------------------------------------------------------------
 def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
     """What scores depend on, the definition of every metric among it."""
-    metrics = [name_of(metric) for metric in metrics_of(spec.suites)]
+    metrics = [name_of(metric) for metric in metrics_of(spec.suites) if metric.key not in spec.leave_out]
     return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
 
 
@@ -205,7 +205,8 @@ def scored(
             quick=spec.quick,
             cache=cache,
             evidence=_evidence(generator, parts, spec, attack_models),
-            observe=lambda comparison: kept.update(curves_of(comparison, spec.suites)),
+            observe=lambda comparison: kept.update(curves_of(comparison, spec.suites, spec.leave_out)),
+            leave_out=spec.leave_out,
         )
         scores.save(folder, overwrite=True)
         files.write_json(folder / CURVES, kept)

@@ -9,7 +9,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
-from adapcla.experiment.effort import JUDGED
+from adapcla.experiment.effort import JUDGED, NOT_JUDGED
 from adapcla.experiment.spec import Spec, spec_from
 from adapcla.files import MANIFEST
 from adapcla.metrics import Scores
@@ -101,7 +101,7 @@ def specification(
         "data": data,
         "split": {"control": CONTROL},
         "fit": {"methods": (method,), "seeds": (seed,), "settings": settings or {}},
-        "evaluate": {"suites": JUDGED},
+        "evaluate": {"suites": JUDGED, "leave_out": NOT_JUDGED},
         "sample": {"patients": patients, "seeds": (seed,)},
         "release": {key: value for key, value in {"minutes": minutes, **release}.items() if value is not None},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -244,6 +244,7 @@ def evaluate(
     cache: str | Path | None = None,
     evidence: dict[str, Any] | None = None,
     observe: Callable[[Comparison], None] | None = None,
+    leave_out: Collection[str] = (),
 ) -> Scores:
     """Every score of a synthetic cohort with its interval, beside its ceiling, its floor and a photocopier.
 
@@ -262,6 +263,7 @@ def evaluate(
         cache: Folder to keep scores in by content; none by default.
         evidence: Arrays for attacks that need the generator; see the privacy suite.
         observe: Called with the comparison when all scores are computed, for what they do not hold (curves, for one).
+        leave_out: Keys of metrics of these suites that are not computed.
 
     >>> train, test = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]]), Cohort.of([[["A", "C"]], [["A", "B"]]])
     >>> scores = evaluate(train, test, train, suites=["tail"])
@@ -277,7 +279,7 @@ def evaluate(
     apart = "yes" if known and synthetic.origin.learned_from else "not known"
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
-    metrics = metrics_of(suites)
+    metrics = [metric for metric in metrics_of(suites) if metric.key not in leave_out]
     for name in suites:
         if SUITES[name].needs_target and target is None:
             raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")
