@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from adapcla.report.dataset_card import card, checksums, verdict
+from adapcla.report.dataset_card import card, checksums
 
 
 def test_the_card_says_what_people_must_know(finished_release):
@@ -55,4 +55,4 @@ def test_checksums_are_as_sha256sum_writes_them(tmp_path):
 def test_verdicts(value, passed, word):
     from adapcla.metrics.privacy import GateLine
 
-    assert verdict(GateLine("copy_excess", value, value, 0.2, passed)) == word
+    assert GateLine("copy_excess", value, value, 0.2, passed).verdict == word

@@ -103,17 +103,8 @@ def _judged(release: Release) -> list[str]:
 
 def gate_table(lines: Sequence[GateLine]) -> Table:
     """The lines of the gate as a table."""
-    rows = [(line.name, number(line.value), number(line.upper), f"{line.limit:g}", verdict(line)) for line in lines]
+    rows = [(line.name, number(line.value), number(line.upper), f"{line.limit:g}", line.verdict) for line in lines]
     return Table(("what", "found", "upper bound", "limit", "verdict"), rows)
-
-
-def verdict(line: GateLine) -> str:
-    """The verdict on a line in one or two words.
-
-    >>> verdict(GateLine("copy_excess", 0.0, 0.0, 1e-4, True))
-    'kept'
-    """
-    return "not assessed" if line.value is None else "kept" if line.passed else "exceeded"
 
 
 def converged(release: Release) -> str:

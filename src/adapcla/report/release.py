@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -247,16 +248,18 @@ def _useful(attempt: Attempt) -> Lamp:
 
 
 def _safe(attempt: Attempt) -> Lamp:
-    failed = [line for line in attempt.lines if not line.passed]
-    silent = [line for line in attempt.lines if line.value is None]
-    n, n_kept = len(attempt.lines), len(attempt.lines) - len(failed) - len(silent)
+    n, count = len(attempt.lines), Counter(line.verdict for line in attempt.lines)
+    failed, silent, unclear, n_kept = (count[word] for word in ("exceeded", "not assessed", "not shown", "kept"))
     row = _row(attempt.scores, "membership_auc")
     attack = "" if row is None or row.value is None else _attack(row.value)
     if failed:
-        sentence = f"{len(failed)} of {n} privacy limits {'is' if len(failed) == 1 else 'are'} exceeded.{attack}"
+        sentence = f"{failed} of {n} privacy limits {'is' if failed == 1 else 'are'} exceeded.{attack}"
         return Lamp("safe", "Safe", "red", f"{n_kept} of {n}", "limits kept", sentence)
-    if silent:
-        sentence = f"No limit is exceeded, but {len(silent)} could not be assessed: too few patients.{attack}"
+    if silent or unclear:
+        parts = [f"{silent} could not be assessed"] * (silent > 0)
+        are = "is" if unclear == 1 else "are"
+        parts += [f"{unclear} {are} above the limit by no more than chance explains"] * (unclear > 0)
+        sentence = f"No leak is shown, but {' and '.join(parts)}: too few patients.{attack}"
         return Lamp("safe", "Safe", "amber", f"{n_kept} of {n}", "limits kept", sentence)
     return Lamp("safe", "Safe", "green", f"{n_kept} of {n}", "limits kept", f"Every privacy limit is kept.{attack}")
 

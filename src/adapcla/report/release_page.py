@@ -12,7 +12,7 @@ from typing import NamedTuple
 from adapcla.disclosure import told
 from adapcla.metrics.privacy import GateLine
 from adapcla.report import release_pictures as pictures
-from adapcla.report.dataset_card import UNSAFE, converged, verdict
+from adapcla.report.dataset_card import UNSAFE, converged
 from adapcla.report.gate_words import TO_DO, in_words, words_of
 from adapcla.report.release import (
     GUESSING,
@@ -100,7 +100,8 @@ def _tables(release: Release) -> Iterator[tuple[Table, str]]:
     yield (
         _gate_table("gate", "Privacy, line by line", attempt.lines),
         (
-            "Every line kept. Excess and gap are 0 and an attack is 0.5 where nothing leaks, which is measured by "
+            "Every line kept. A leak is not shown where a value is above its limit by no more than chance explains "
+            "with so few patients. Excess and gap are 0 and an attack is 0.5 where nothing leaks, which is measured by "
             "patients whom nothing was learned from. Evidence, not a guarantee."
         ),
     )
@@ -184,7 +185,7 @@ def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
         kind = "off" if line.value is None else "held" if line.passed else "did-not-hold"
         note = line.note if line.value is None else ""
         found = Cell(shown(line.value), line.value, _short(note))
-        said = Cell(verdict(line))
+        said = Cell(line.verdict)
         words = words_of(line)
         cells = (Cell(words.title, None, words.asks), found, Cell(shown(line.upper), line.upper))
         rows.append(Line((*cells, Cell(f"{line.limit:g}", line.limit), said), kind))

@@ -76,6 +76,19 @@ class GateLine:
     passed: bool
     note: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """What a person reads: a value above its limit is never called kept, even where chance may explain it.
+
+        >>> GateLine("unique_pair_gap", 0.09, 0.17, 0.01, True).verdict
+        'not shown'
+        """
+        if self.value is None:
+            return "not assessed"
+        if not self.passed:
+            return "exceeded"
+        return "kept" if self.value <= self.limit else "not shown"
+
     def __str__(self) -> str:
         if self.value is None:
             return f"not assessed  {self.name}: {self.note}"
@@ -108,6 +121,8 @@ def judge(score: Score, limit: Limit) -> GateLine:
         shown = score.value - beyond * (score.value - low) > limit.no_leak
         passed = score.value <= limit.limit or not shown
         rule = "too few for the upper bound: by the value" if limit.by_upper_bound else "by the value"
+        if passed and score.value > limit.limit:
+            rule += ", which chance may explain with so few patients"
     note = "; ".join(part for part in (rule, score.reason) if part)
     return GateLine(name, score.value, high, limit.limit, passed, note)
 
