@@ -50,7 +50,7 @@ def train(
 ) -> None:
     """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
 
-    Rate, passes, batches and size that are not given follow from the numbers of patients, visits and codes.
+    Rate, passes, batches and size that are not given follow from the size of the cohort.
     """
     from adapcla.generators.methods import generator_for
     from adapcla.generators.recommended import with_recommended

@@ -23,9 +23,10 @@ class Recommended(NamedTuple):
 def recommended(n_patients: int, n_visits: int, n_codes: int) -> Recommended:
     """The rate, passes, batches and size of a network for a training part of this size.
 
-    Small cohorts get small batches, so that a pass has steps enough. Few passes at a low rate: with 16 passes every
-    part that was measured overfits. How far a fit by this rule is from the best cell of its grid is in the table; it is
-    furthest where visits say little of each other, which their number does not tell.
+    Small cohorts get small batches, so that a pass has steps enough. Few passes at a low rate: 16 overfit wherever
+    they were measured. How far a fit by this rule is from the best cell of its grid is in the table; it is
+    furthest where visits say little of each other, which their number does not tell. Visits and codes are asked for
+    because a better rule may need them; this one follows from patients alone.
 
     >>> recommended(36_000, 51_000, 900)
     Recommended(learning_rate=0.001, passes=6, batch_size=256, width=128, layers=2)
