@@ -35,7 +35,7 @@ mkdir -p "$folder"
     if [ -f "$run/figures/$figure.png" ]; then
       cp "$run/figures/$figure.png" "$folder/"
       printf '\n![%s](%s.png)\n\n' "$figure" "$figure"
-      cat "$run/figures/$figure.md"
+      if [ -f "$run/figures/$figure.md" ]; then cat "$run/figures/$figure.md"; fi
     fi
   done
 } >"$folder/README.md"
