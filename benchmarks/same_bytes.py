@@ -62,7 +62,7 @@ def hashes(method: str, cohorts: tuple[Cohort, Cohort, Cohort, Cohort], scores: 
     if scores:
         table = evaluate(train, test, synthetic, control=control, quick=True).table()
         for suite in table["suite"].unique(maintain_order=True):
-            text = table.filter(table["suite"] == suite).write_csv()
+            text = table.filter(table["suite"] == suite).write_ndjson()
             found[f"scores: {suite}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
 
