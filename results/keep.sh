@@ -13,7 +13,7 @@ mkdir -p "$folder"
   echo
   echo "Made by \`adapcla run experiments/$name.toml --out runs\` and \`results/keep.sh runs/$name\`; columns are explained in"
   echo "[metrics](../../docs/metrics.md), rows in [methods](../../docs/methods.md), minutes stand in [results](../README.md)."
-  for table in verdicts power grid tail-plausibility tail-plausibility-same-size tail-plausibility-heldout fidelity utility privacy gate control \
+  for table in verdicts power grid tail-glance tail-knowledge tail-plausibility tail-plausibility-third tail-plausibility-same-size tail-plausibility-heldout fidelity utility privacy gate control \
     analysis-next_visit analysis-probe_separation cost data-card environment; do
     if [ -f "$run/tables/$table.md" ]; then
       printf '\n## %s\n\n' "$table"
