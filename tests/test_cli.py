@@ -146,7 +146,7 @@ def test_there_are_at_most_sixteen_commands_and_each_is_a_verb():
     for verb in cli.VERBS:
         for command in cli.get_group(cli.app_of(verb)).commands.values():
             leaves += len(getattr(command, "commands", {})) or 1
-    assert len(cli.VERBS) == 14 and leaves == 14
+    assert len(cli.VERBS) == 15 and leaves <= 16
 
 
 def test_a_misspelt_verb_gets_a_suggestion():

@@ -30,7 +30,7 @@ def test_only_the_asked_suites_leave_curves():
 
 def test_a_scored_sample_has_its_curves_beside_it(finished_run):
     curves = read_json(finished_run / "adapcla" / "seed1" / "scores" / "seed1" / "curves.json")
-    assert set(curves) == {"reliability", "labels", "roc", "gave_away"}
+    assert set(curves) == {"reliability", "reliability_balanced", "labels", "roc", "gave_away"}
     assert {"feature", "alone", "lost"} <= set(curves["gave_away"][0])
     bins = curves["reliability"]["all"]
     assert len(bins["n"]) == 15 and sum(bins["n"]) > 0

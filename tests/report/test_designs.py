@@ -29,7 +29,12 @@ def study_of(rows):
     fits = [{"row": row, "toward": [], "draws": [], "place": None} for row in rows]
     about = {"fits": fits, "spec": {"cohort": "", "split": {}, "fit": {}}}
     study = Study(Path(), about)
-    scores = pl.DataFrame(lines).with_columns(n=pl.lit(1000), low=pl.col("value") - 0.01, high=pl.col("value") + 0.01)
+    scores = pl.DataFrame(lines).with_columns(
+        n=pl.lit(1000),
+        low=pl.col("value") - 0.01,
+        high=pl.col("value") + 0.01,
+        redrawn=pl.lit([], dtype=pl.List(pl.Float64)),
+    )
     vars(study).update(scores=scores, steered=pl.DataFrame())
     return study
 

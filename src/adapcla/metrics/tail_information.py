@@ -292,6 +292,7 @@ def _share(top: float, bottom: float, n: int, drawn: Floats, intervals: bool) ->
         return Missing("as many real patients gain nothing on these codes", n).score
     if not intervals:
         return Score(top / bottom, n)
-    shares = drawn[:, 0] / drawn[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = drawn[:, 0] / drawn[:, 1]
     low, high = np.quantile(shares, ends)
     return Score(top / bottom, n, float(low), float(high), redrawn=draws_kept(shares))
