@@ -292,7 +292,8 @@ def _share(top: float, bottom: float, n: int, drawn: Floats, intervals: bool) ->
         return Missing("as many real patients gain nothing on these codes", n).score
     if not intervals:
         return Score(top / bottom, n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = drawn[:, 0] / drawn[:, 1]
+    # The few draws in which real patients gain nothing say nothing of the share: they count as the share itself.
+    shares = np.full(len(drawn), top / bottom)
+    np.divide(drawn[:, 0], drawn[:, 1], out=shares, where=drawn[:, 1] > 0)
     low, high = np.quantile(shares, ends)
     return Score(top / bottom, n, float(low), float(high), redrawn=draws_kept(shares))
