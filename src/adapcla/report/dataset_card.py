@@ -35,7 +35,7 @@ def card(release: Release, formats: Sequence[str], model: bool) -> str:
         "",
         *([] if release.passed else _WARNING),
         f"{synthetic.n_patients:,} synthetic patients with {synthetic.n_visits:,} visits on {synthetic.n_codes:,} "
-        "codes, written by a generator that had learned from real records. Nobody in these files is a real person. "
+        "codes, written by a generator that had learned from patient records. Nobody in these files is a real person. "
         "[report.html](report.html) shows how like real patients they are, what they are good for and how their "
         "privacy was tested.",
         "",
