@@ -98,7 +98,7 @@ def outcome(generator: Generator) -> dict[str, Any]:
         raise UsageError("this generator was not trained here")
     return {
         **generator.model.facts,
-        "seconds": round(outcome.seconds, 1),
+        "seconds": round(outcome.seconds, 3),
         "peak memory MB": peak_memory_mb(),
     }
 
