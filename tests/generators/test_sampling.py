@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapcla.errors import UsageError
-from adapcla.generators import Generator
+from adapcla import evaluate
+from adapcla.errors import InputError, UsageError
+from adapcla.generators import Generator, generator_for
 from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.rollout import BLOCK, Rolled
 from adapcla.generators.sampling import SampleRule, cohort_of, redrawn_card, rules_for
 from adapcla.metrics.rules import Rules
+from adapcla.sources import planted
 
 
 def test_the_default_rule_adds_nothing() -> None:
@@ -82,3 +84,17 @@ def test_rules_are_learned_on_the_codes_of_the_model_and_never_for_a_private_one
     private = replace(plain.model, facts={**plain.model.facts, "privacy": {"epsilon": 8}})
     with pytest.raises(UsageError, match="private"):
         rules_for(private, parts.train)
+
+
+def test_who_the_rules_were_counted_from_is_known_to_the_judge() -> None:
+    """Rules of test patients, or of the whole, shape what is drawn: such a sample is not judged by test patients."""
+    whole = planted.simulate(patients=300, codes=60, seed=1)
+    train, valid, test = whole.split(seed=4)
+    generator = generator_for("marginal").fit(train, valid)
+    for cohort in (train, test, whole):
+        synthetic = generator.sample(50, seed=1, rules=rules_for(generator.model, cohort))
+        if cohort is train:
+            assert evaluate(train, test, synthetic, suites=["fidelity"], quick=True).values()
+        else:
+            with pytest.raises(InputError, match="test patients took part"):
+                evaluate(train, test, synthetic, suites=["fidelity"], quick=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from adapcla.metrics.rules import Rules
 from adapcla.networks.contract import DrawRule
 from adapcla.records import Attribute, Cohort
 from adapcla.records.offsets import since_first, starts_of
+from adapcla.records.origin import Group, Origin
 from adapcla.scaffold import Steering
 
 
@@ -92,7 +93,8 @@ def rules_for(model: Model, cohort: Cohort) -> Rules:
             "a private model: rules are counted from its patients outside of ε\nto do: leave out the rules"
         )
     known = model.vocabulary.positions(cohort.vocabulary.tokens) >= 0
-    return Rules.of(cohort.keep_codes(known).on(model.vocabulary))
+    rules = Rules.of(cohort.keep_codes(known).on(model.vocabulary))
+    return replace(rules, counted_from=Group("rules", cohort.fingerprint, cohort.origin))
 
 
 def breaks_rule(model: Model, rules: Rules, rolled: Rolled) -> NDArray[np.bool_]:
@@ -153,11 +155,18 @@ def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
     )
 
 
+def _origin(model: Model, rule: SampleRule) -> Origin:
+    """Where drawn patients come from: whom the model learned from, and whom the rules were counted from."""
+    source, known = None if rule.rules is None else rule.rules.counted_from, model.origin.learned_from
+    # Where nothing is known of the model, one group alone would look like all of them.
+    return model.origin if source is None or not known else replace(model.origin, learned_from=(*known, source))
+
+
 def sample_card(model: Model, n: int, seed: int, rule: SampleRule, steering: Steering | None) -> dict[str, Any]:
     """What a synthetic cohort says about itself."""
     card: dict[str, Any] = {
         "source": "synthetic",
-        **model.origin.as_card(),
+        **_origin(model, rule).as_card(),
         "method": model.method,
         "model": model.settings.fingerprint(),
         "seed": seed,

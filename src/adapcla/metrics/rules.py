@@ -16,6 +16,7 @@ from adapcla.metrics.contract import ALL, Comparison, Missing, Score
 from adapcla.metrics.intervals import ratio_scores
 from adapcla.records import Cohort
 from adapcla.records.offsets import ranges
+from adapcla.records.origin import Group
 from adapcla.records.vocabulary import Vocabulary
 
 Mask = NDArray[np.bool_]
@@ -44,6 +45,8 @@ class Rules:
     never: dict[str, dict[str, NDArray[np.int64]]]
     #: Rows of a complication and the disease that comes before it or with it.
     before: NDArray[np.int64]
+    #: The patients that the rules were counted from: whoever is drawn by them has learned from these too.
+    counted_from: Group | None = None
 
     @classmethod
     def of(cls, train: Cohort) -> Rules:
