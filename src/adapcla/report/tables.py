@@ -11,8 +11,6 @@ from adapcla import tables
 from adapcla.files import write_bytes
 from adapcla.metrics.contract import ARROWS
 from adapcla.metrics.references import Beside, Reference
-from adapcla.metrics.suites import ceiling_of
-from adapcla.metrics.table import metric_of
 from adapcla.report.layouts import ABLATED, ABLATION, Column, ScoreTable
 from adapcla.report.paper_numbers import paper_number
 from adapcla.report.study import Measured, Study
@@ -181,7 +179,7 @@ def _reference_cell(study: Study, reference: Beside, column: Column) -> Cell:
 
 def _real_value(study: Study, column: Column) -> float | None:
     """What real patients score: the number that a method should come near to; None where there is none."""
-    measured = study.measured(ceiling_of(metric_of(column.metric)), column.metric, column.stratum)
+    measured = study.real(column.metric, column.stratum)
     return None if measured is None else measured.value
 
 
