@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,11 +15,14 @@ from scipy import sparse
 from adapcla.errors import InputError
 from adapcla.records import invariants, store
 from adapcla.records.attribute import Attribute
-from adapcla.records.offsets import counted, jaccard, ranges, run_sums, since_first, starts_of
+from adapcla.records.digest import digest
+from adapcla.records.keeping import kept_entries
+from adapcla.records.offsets import counted, jaccard, ranges, since_first, starts_of
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
 from adapcla.records.strata import Strata
+from adapcla.records.values import values_on, without_units
 from adapcla.records.vocabulary import Code, Vocabulary
 
 
@@ -44,6 +46,8 @@ class Cohort:
     patient_starts: NDArray[np.int64]
     #: Days since the patient's first visit, one per visit, where the source has dates.
     days: NDArray[np.int32] | None = None
+    #: The number of each entry, NaN at codes without one; None where the vocabulary has no numbers.
+    values: NDArray[np.float32] | None = None
     #: Patient labels, one row per patient, one column per name.
     labels: NDArray[np.uint8] | None = None
     label_names: tuple[str, ...] = ()
@@ -52,6 +56,8 @@ class Cohort:
 
     def __post_init__(self) -> None:
         invariants.check_visits(self.codes, self.visit_starts, self.patient_starts, self.n_codes)
+        invariants.check_groups(self.codes, self.visit_starts, self.vocabulary.group_of_code)
+        invariants.check_values(self.values, self.codes, self.vocabulary.numbers)
         invariants.check_days(self.days, self.patient_starts)
         invariants.check_labels(self.labels, self.n_patients, len(self.label_names))
         invariants.check_attributes(self.attributes, self.n_patients)
@@ -243,17 +249,8 @@ class Cohort:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything but the card: equal for equal patients."""
-        digest = hashlib.sha256(self.vocabulary.fingerprint.encode())
-        for array in (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels):
-            # The length keeps a number from moving over the border between two arrays unseen.
-            digest.update(b"-" if array is None else str(array.shape).encode())
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        digest.update("\n".join(self.label_names).encode())
-        for name, attribute in sorted(self.attributes.items()):
-            digest.update("\n".join((name, *attribute.categories)).encode())
-            digest.update(np.ascontiguousarray(attribute.values).tobytes())
-        return digest.hexdigest()
+        arrays = (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels)
+        return digest(self.vocabulary.fingerprint, arrays, self.label_names, self.attributes, self.values)
 
     # ---- parts and other forms --------------------------------------------------------------------------
     def subset(self, positions: NDArray[np.int64] | Sequence[int]) -> Cohort:
@@ -295,13 +292,27 @@ class Cohort:
     def _arrays(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> dict[str, Any]:
         """The arrays of patients who have the visits from first[i] up to stop[i]."""
         visits = ranges(first, stop)
+        entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
         patient_starts = starts_of(np.asarray(stop - first))
         return {
-            "codes": np.asarray(self.codes[ranges(self.visit_starts[visits], self.visit_starts[visits + 1])]),
+            "codes": np.asarray(self.codes[entries]),
+            "values": None if self.values is None else np.asarray(self.values[entries]),
             "visit_starts": starts_of(self.codes_per_visit[visits]),
             "patient_starts": patient_starts,
             "days": None if self.days is None else since_first(self.days[visits], patient_starts),
         }
+
+    def without_values(self) -> Cohort:
+        """The same patients with numbers as plain codes: that something was measured, not what came out.
+
+        >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
+        >>> cohort = Cohort.of([[["LAB/glucose"]]], [lab], values=np.array([99], dtype=np.float32))
+        >>> cohort.without_values().values is None
+        True
+        """
+        if self.values is None:
+            return self
+        return replace(self, vocabulary=without_units(self.vocabulary), values=None)
 
     def followed_by(self, other: Cohort) -> Cohort:
         """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
@@ -322,6 +333,7 @@ class Cohort:
             visit_starts=np.concatenate([self.visit_starts, other.visit_starts[1:] + self.n_entries]),
             patient_starts=np.concatenate([self.patient_starts, other.patient_starts[1:] + self.n_visits]),
             days=np.concatenate([self.days, other.days]) if both_have_days else None,
+            values=None if self.values is None or other.values is None else np.append(self.values, other.values),
             labels=None,
             label_names=(),
             attributes=same,
@@ -360,7 +372,10 @@ class Cohort:
                 remedy="use Cohort.keep_codes first, which drops and counts them",
             )
         # Every vocabulary is in string order, so codes that were ascending inside a visit still are.
-        return replace(self, vocabulary=vocabulary, codes=positions.astype(np.int32)[self.codes])
+        codes = positions.astype(np.int32)[self.codes]
+        return replace(
+            self, vocabulary=vocabulary, codes=codes, values=values_on(vocabulary.numbers, self.values, len(codes))
+        )
 
     def keep_codes(self, keep: NDArray[np.bool_]) -> Cohort:
         """The patients with only these codes, on the smaller vocabulary; emptied visits and patients go, counted.
@@ -372,7 +387,9 @@ class Cohort:
         stay = np.asarray(keep, dtype=bool)
         part = self.keep_entries(stay[self.codes], "entries of codes left out")
         new_position = (np.cumsum(stay) - 1).astype(np.int32)
-        return replace(part, vocabulary=self.vocabulary.subset(stay), codes=new_position[part.codes])
+        vocabulary = self.vocabulary.subset(stay)
+        values = values_on(vocabulary.numbers, part.values, part.n_entries)
+        return replace(part, vocabulary=vocabulary, codes=new_position[part.codes], values=values)
 
     def keep_entries(self, keep: NDArray[np.bool_], reason: str = "entries left out") -> Cohort:
         """The patients with only these entries; emptied visits and patients go, counted in the card.
@@ -380,21 +397,4 @@ class Cohort:
         >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
         1
         """
-        sizes = run_sums(keep.astype(np.int64), self.visit_starts)
-        visit_stays = sizes > 0
-        visits = np.bincount(self.patient_of_visit[visit_stays], minlength=self.n_patients)
-        patient_stays = visits > 0
-        patient_starts = starts_of(visits[patient_stays])
-        stays = {reason: keep, "visits left empty": visit_stays, "patients left without visits": patient_stays}
-        dropped = dict(self.card.get("dropped", {}))
-        dropped |= {what: dropped.get(what, 0) + n for what, mask in stays.items() if (n := int((~mask).sum()))}
-        return replace(
-            self,
-            codes=np.asarray(self.codes)[keep],
-            visit_starts=starts_of(sizes[visit_stays]),
-            patient_starts=patient_starts,
-            days=None if self.days is None else since_first(self.days[visit_stays], patient_starts),
-            labels=None if self.labels is None else self.labels[patient_stays],
-            attributes={name: a.of_patients(patient_stays) for name, a in self.attributes.items()},
-            card={**self.card, "dropped": dropped},
-        )
+        return kept_entries(self, keep, reason)

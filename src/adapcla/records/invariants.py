@@ -91,3 +91,27 @@ def check_attributes(attributes: Mapping[str, tuple[NDArray[np.int16], tuple[str
         require(len(values) == n_patients, f"attribute {name} does not match the patients", "one value per patient")
         inside = n_patients == 0 or (int(values.min()) >= -1 and int(values.max()) < len(categories))
         require(inside, f"attribute {name} outside its categories", f"−1 (unknown) to {len(categories) - 1}")
+
+
+def check_groups(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], group_of_code: NDArray[np.int32]) -> None:
+    """Raise unless every visit holds at most one code of each choice group."""
+    if not len(group_of_code) or int(group_of_code.max()) < 0:
+        return
+    n_groups = int(group_of_code.max()) + 1
+    grouped = np.flatnonzero(group_of_code[codes] >= 0)
+    visit = np.searchsorted(visit_starts, grouped, side="right") - 1
+    choices = visit * n_groups + group_of_code[codes[grouped]]
+    require(len(np.unique(choices)) == len(choices), "two codes of one choice group in a visit", "at most one of them")
+
+
+def check_values(values: NDArray[np.float32] | None, codes: NDArray[np.int32], is_number: NDArray[np.bool_]) -> None:
+    """Raise unless entries of numbers carry a finite value each, and no other entry does."""
+    if values is None:
+        require(not is_number.any(), "a vocabulary with numbers, and no values", "one value for each entry")
+        return
+    require(bool(is_number.any()), "values, and a vocabulary without numbers", "no values")
+    require_form("values", values, np.float32)
+    require(len(values) == len(codes), "values do not match the codes", "one value for each entry, NaN for no number")
+    for part in pieces(len(codes)):
+        fits = np.isfinite(values[part]) == is_number[codes[part]]
+        require(bool(fits.all()), "a value at a code that is no number, or a number without one", "values for numbers")

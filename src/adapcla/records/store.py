@@ -23,7 +23,7 @@ from adapcla.files import (
     write_manifest,
 )
 from adapcla.records.attribute import Attribute
-from adapcla.records.vocabulary import Code
+from adapcla.records.vocabulary import N_PLAIN, Code
 
 CARD = "card.json"
 VOCABULARY = "vocabulary.parquet"
@@ -36,13 +36,14 @@ ARRAY_TYPES = {
     "patient_starts": np.int64,
     "days": np.int32,
     "labels": np.uint8,
+    "values": np.float32,
 }
 
 
 class FolderContent(NamedTuple):
     """What a cohort folder holds."""
 
-    #: By the names of `ARRAY_TYPES`; days and labels may be absent.
+    #: By the names of `ARRAY_TYPES`; days, labels and values may be absent.
     arrays: dict[str, NDArray[Any]]
     codes: tuple[Code, ...]
     label_names: tuple[str, ...]
@@ -82,19 +83,22 @@ def write_vocabulary(path: Path, codes: Sequence[Code]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {name: pa.array([code[i] for code in codes], pa.string()) for i, name in enumerate(Code._fields)}
+    n_fields = max((len(code.in_use) for code in codes), default=N_PLAIN)
+    names = Code._fields[:n_fields]
+    columns = {name: pa.array([code[i] for code in codes], pa.string()) for i, name in enumerate(names)}
     pq.write_table(pa.table(columns), path, compression="zstd")
 
 
 def read_vocabulary(path: Path) -> tuple[Code, ...]:
     """The codes of a vocabulary file."""
     table = guarded_parquet(path)
-    missing = [name for name in Code._fields if name not in table]
+    plain = Code._fields[:N_PLAIN]
+    missing = [name for name in plain if name not in table]
     if missing:
-        raise InputError(
-            f"no column {missing[0]!r}", path=path, expected=", ".join(Code._fields), remedy="make it again"
-        )
-    return tuple(Code(*row) for row in zip(*(table[name] for name in Code._fields), strict=True))
+        raise InputError(f"no column {missing[0]!r}", path=path, expected=", ".join(plain), remedy="make it again")
+    names = [name for name in Code._fields if name in table]
+    columns = zip(*(table[name] for name in names), strict=True)
+    return tuple(Code(**dict(zip(names, row, strict=True))) for row in columns)
 
 
 def guarded_parquet(path: Path) -> dict[str, list[str]]:

@@ -19,6 +19,9 @@ from adapcla.records.icd import REVISIONS
 #: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
 CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
 
+#: The number of fields that a code without a group and a unit has.
+N_PLAIN = 6
+
 
 class Code(NamedTuple):
     """One code: the token used everywhere, and what is known about it.
@@ -33,14 +36,36 @@ class Code(NamedTuple):
     code: str = ""
     description: str = ""
     domain: str = "diagnosis"
+    #: The choice group of the code, of which a visit holds at most one code; empty for a code of its own.
+    group: str = ""
+    #: The unit of a code whose entries carry a number (UCUM; "1" where it has none); empty for any other code.
+    unit: str = ""
 
     @classmethod
     def of(
-        cls, code: str, system: str = "", version: str = "", description: str = "", domain: str = "diagnosis"
+        cls,
+        code: str,
+        system: str = "",
+        version: str = "",
+        description: str = "",
+        domain: str = "diagnosis",
+        group: str = "",
+        unit: str = "",
     ) -> Code:
         """A code whose token is `system/code`, or the bare code where the system is unknown."""
         token = f"{system}/{code}" if system else code
-        return cls(token, system, version or REVISIONS.get(system, ""), code, description, domain)
+        return cls(token, system, version or REVISIONS.get(system, ""), code, description, domain, group, unit)
+
+    @property
+    def in_use(self) -> tuple[str, ...]:
+        """The fields up to the last that every code has, or all of them where the code has a group or a unit.
+
+        Files of plain codes are the same as those from before there were groups and units.
+
+        >>> len(Code.of("4019").in_use), len(Code.of("inpatient", "KIND", group="kind").in_use)
+        (6, 8)
+        """
+        return tuple(self) if self.group or self.unit else tuple(self[:N_PLAIN])
 
     @property
     def bare(self) -> str:
@@ -105,8 +130,40 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the code strings: equal for equal meaning of every index."""
-        return hashlib.sha256("\n".join(self.tokens).encode()).hexdigest()
+        """SHA-256 of the code strings, groups and units: equal for equal meaning of every index."""
+        lines = (
+            code.token if len(code.in_use) == N_PLAIN else "\t".join((code.token, code.group, code.unit))
+            for code in self.codes
+        )
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the choice groups, sorted.
+
+        >>> Vocabulary.of([Code.of("home", "END", group="end"), Code.of("died", "END", group="end"), "A"]).groups
+        ('end',)
+        """
+        return tuple(sorted({code.group for code in self.codes if code.group}))
+
+    @cached_property
+    def group_of_code(self) -> NDArray[np.int32]:
+        """The number of each code's choice group, −1 for a code of its own.
+
+        >>> Vocabulary.of(["A", Code.of("home", "END", group="end")]).group_of_code.tolist()
+        [-1, 0]
+        """
+        number = {name: position for position, name in enumerate(self.groups)}
+        return np.array([number.get(code.group, -1) for code in self.codes], dtype=np.int32)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.bool_]:
+        """True for the codes whose entries carry a number.
+
+        >>> Vocabulary.of(["A", Code.of("glucose", "LAB", domain="lab", unit="mg/dL")]).numbers.tolist()
+        [False, True]
+        """
+        return np.array([bool(code.unit) for code in self.codes], dtype=bool)
 
     def domain_mask(self, domain: str) -> NDArray[np.bool_]:
         """True for the codes of one domain.

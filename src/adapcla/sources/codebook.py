@@ -103,7 +103,7 @@ class Codebook:
         """Put the codebook into a folder."""
         content = {
             "format": FORMAT,
-            "vocabulary": [list(code) for code in self.vocabulary.codes],
+            "vocabulary": [list(code.in_use) for code in self.vocabulary.codes],
             "attributes": {name: list(values) for name, values in self.attributes.items()},
             "labels": list(self.labels),
             "days": self.has_days,
