@@ -16,4 +16,7 @@ def test_a_number_that_moves_to_the_next_array_changes_the_fingerprint() -> None
 def test_names_and_categories_count() -> None:
     sex = {"sex": Attribute(np.array([0], dtype=np.int16), ("F",))}
     male = {"sex": Attribute(np.array([0], dtype=np.int16), ("M",))}
-    assert len({digest("v", [], (), {}), digest("v", [], ("a",), {}), digest("v", [], (), sex), digest("v", [], (), male)}) == 4
+    assert (
+        len({digest("v", [], (), {}), digest("v", [], ("a",), {}), digest("v", [], (), sex), digest("v", [], (), male)})
+        == 4
+    )

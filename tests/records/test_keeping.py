@@ -13,7 +13,10 @@ LAB = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
 def test_values_and_days_follow_the_entries_that_stay() -> None:
     values = np.array([np.nan, 90, 110, np.nan], dtype=np.float32)
     cohort = Cohort.of(
-        [[["A", "LAB/glucose"], ["LAB/glucose"], ["A"]]], ["A", LAB], values=values, days=np.array([0, 3, 9], dtype=np.int32)
+        [[["A", "LAB/glucose"], ["LAB/glucose"], ["A"]]],
+        ["A", LAB],
+        values=values,
+        days=np.array([0, 3, 9], dtype=np.int32),
     )
     part = kept_entries(cohort, np.array([False, False, True, True]), "entries left out")
     assert part.values is not None and part.values[0] == 110 and np.isnan(part.values[1])
