@@ -66,3 +66,12 @@ def test_values_on_another_vocabulary() -> None:
     assert values_on(np.array([False]), None, 3) is None
     empty = values_on(np.array([False, True]), None, 3)
     assert empty is not None and np.isnan(empty).all() and len(empty) == 3
+
+
+def test_values_and_days_follow_the_entries_that_stay() -> None:
+    values = np.array([np.nan, 90, 110, np.nan], dtype=np.float32)
+    days = np.array([0, 3, 9], dtype=np.int32)
+    cohort = Cohort.of([[["A", "LAB/glucose"], ["LAB/glucose"], ["A"]]], ["A", LAB], values=values, days=days)
+    part = cohort.keep_entries(np.array([False, False, True, True]))
+    assert told(part) == [110] and part.days is not None and part.days.tolist() == [0, 6]
+    assert part.card["dropped"] == {"entries left out": 2, "visits left empty": 1}

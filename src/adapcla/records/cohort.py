@@ -16,8 +16,7 @@ from adapcla.errors import InputError
 from adapcla.records import invariants, store
 from adapcla.records.attribute import Attribute
 from adapcla.records.digest import digest
-from adapcla.records.keeping import kept_entries
-from adapcla.records.offsets import counted, jaccard, ranges, since_first, starts_of
+from adapcla.records.offsets import counted, jaccard, kept_runs, ranges, since_first, starts_of
 from adapcla.records.origin import Origin, Part
 from adapcla.records.prevalence import Prevalence
 from adapcla.records.split import SPLIT_SEED, ControlledSplit, Split, parts
@@ -155,11 +154,7 @@ class Cohort:
 
     @property
     def visit_of_entry(self) -> NDArray[np.int64]:
-        """The visit that each entry belongs to.
-
-        >>> Cohort.of([[["A", "B"], ["B"]]]).visit_of_entry.tolist()
-        [0, 0, 1]
-        """
+        """The visit that each entry belongs to."""
         return np.repeat(np.arange(self.n_visits, dtype=np.int64), self.codes_per_visit)
 
     def codes_of(self, visit: int) -> NDArray[np.int32]:
@@ -221,11 +216,7 @@ class Cohort:
         return out
 
     def jaccard(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the codes of visit first[i] and visit second[i] share, divided by what they hold together.
-
-        >>> Cohort.of([[["A", "B"], ["B"]]]).jaccard(np.array([0]), np.array([1])).tolist()
-        [0.5]
-        """
+        """What the codes of visit first[i] and visit second[i] share, divided by what they hold together."""
         return jaccard(self.codes, self.visit_starts, first, second)
 
     @cached_property
@@ -310,9 +301,8 @@ class Cohort:
         >>> cohort.without_values().values is None
         True
         """
-        if self.values is None:
-            return self
-        return replace(self, vocabulary=without_units(self.vocabulary), values=None)
+        plain = self.values is None
+        return self if plain else replace(self, vocabulary=without_units(self.vocabulary), values=None)
 
     def followed_by(self, other: Cohort) -> Cohort:
         """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
@@ -364,18 +354,19 @@ class Cohort:
         if vocabulary == self.vocabulary:
             return self
         positions = vocabulary.positions(self.vocabulary.tokens)
-        used = self.visit_counts > 0
-        if (positions[used] < 0).any():
+        n_lost = int((positions[self.visit_counts > 0] < 0).sum())
+        if n_lost:
             raise InputError(
-                f"{int((positions[used] < 0).sum())} codes of the cohort are not in the other vocabulary",
+                f"{n_lost} codes of the cohort are not in the other vocabulary",
                 expected="a vocabulary that holds every code of the cohort",
                 remedy="use Cohort.keep_codes first, which drops and counts them",
             )
         # Every vocabulary is in string order, so codes that were ascending inside a visit still are.
-        codes = positions.astype(np.int32)[self.codes]
-        return replace(
-            self, vocabulary=vocabulary, codes=codes, values=values_on(vocabulary.numbers, self.values, len(codes))
+        codes, values = (
+            positions.astype(np.int32)[self.codes],
+            values_on(vocabulary.numbers, self.values, self.n_entries),
         )
+        return replace(self, vocabulary=vocabulary, codes=codes, values=values)
 
     def keep_codes(self, keep: NDArray[np.bool_]) -> Cohort:
         """The patients with only these codes, on the smaller vocabulary; emptied visits and patients go, counted.
@@ -397,4 +388,18 @@ class Cohort:
         >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
         1
         """
-        return kept_entries(self, keep, reason)
+        kept = kept_runs(keep, self.visit_starts, self.patient_starts)
+        stays = {reason: keep, "visits left empty": kept.visits, "patients left without visits": kept.patients}
+        dropped = dict(self.card.get("dropped", {}))
+        dropped |= {what: dropped.get(what, 0) + n for what, mask in stays.items() if (n := int((~mask).sum()))}
+        return replace(
+            self,
+            codes=np.asarray(self.codes)[keep],
+            values=None if self.values is None else np.asarray(self.values)[keep],
+            visit_starts=kept.visit_starts,
+            patient_starts=kept.patient_starts,
+            days=None if self.days is None else since_first(self.days[kept.visits], kept.patient_starts),
+            labels=None if self.labels is None else self.labels[kept.patients],
+            attributes={name: a.of_patients(kept.patients) for name, a in self.attributes.items()},
+            card={**self.card, "dropped": dropped},
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,3 +95,24 @@ def jaccard(
     )
     shared = np.bincount(np.intersect1d(one, other, assume_unique=True) // width, minlength=len(first))
     return shared / (sizes[0] + sizes[1] - shared)
+
+
+class KeptRuns(NamedTuple):
+    """Which visits and patients are left when some entries go, and where those begin that are left."""
+
+    visits: NDArray[np.bool_]
+    patients: NDArray[np.bool_]
+    visit_starts: NDArray[np.int64]
+    patient_starts: NDArray[np.int64]
+
+
+def kept_runs(keep: NDArray[np.bool_], visit_starts: NDArray[np.int64], patient_starts: NDArray[np.int64]) -> KeptRuns:
+    """The runs of entries (visits) and of visits (patients) that are not empty once only the entries `keep` are left.
+
+    >>> kept = kept_runs(np.array([True, False, False]), np.array([0, 2, 3]), np.array([0, 1, 2]))
+    >>> kept.visits.tolist(), kept.patient_starts.tolist()
+    ([True, False], [0, 1])
+    """
+    sizes = run_sums(keep.astype(np.int64), visit_starts)
+    visits = run_sums((sizes > 0).astype(np.int64), patient_starts)
+    return KeptRuns(sizes > 0, visits > 0, starts_of(sizes[sizes > 0]), starts_of(visits[visits > 0]))
