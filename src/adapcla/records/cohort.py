@@ -145,11 +145,7 @@ class Cohort:
 
     @cached_property
     def visit_number(self) -> NDArray[np.int64]:
-        """The number of each visit in its patient's record, from 0.
-
-        >>> Cohort.of([[["A"], ["B"]], [["A"]]]).visit_number.tolist()
-        [0, 1, 0]
-        """
+        """The number of each visit in its patient's record, from 0."""
         return np.arange(self.n_visits, dtype=np.int64) - np.asarray(self.patient_starts)[self.patient_of_visit]
 
     @property
@@ -183,11 +179,7 @@ class Cohort:
 
     @property
     def visits_with_next(self) -> NDArray[np.int64]:
-        """The visits that another visit of the same patient comes after; that one is the next in the arrays.
-
-        >>> Cohort.of([[["A"], ["B"]], [["A"]], [["A"], ["C"]]]).visits_with_next.tolist()
-        [0, 3]
-        """
+        """The visits that another visit of the same patient comes after; that one is the next in the arrays."""
         has_next = np.ones(self.n_visits, dtype=bool)
         has_next[self.last_visits] = False
         return np.flatnonzero(has_next)
