@@ -24,6 +24,7 @@ SOURCES: dict[str, str] = {
     "meds": "adapcla.sources.meds",
     "fhir": "adapcla.sources.fhir",
     "table": "adapcla.sources.table",
+    "diabetes130": "adapcla.sources.diabetes130",
     "halo": "adapcla.sources.halo",
 }
 #: Domain as the command line names it → domain as a vocabulary names it.
@@ -86,7 +87,9 @@ class Options:
             if value not in allowed:
                 raise UsageError(f"--{name} {value!r}\nexpected: {', '.join(allowed)}\nto do: choose one of these")
         if not self.domains:
-            raise UsageError("--domains is empty\nexpected: one or more of dx, px, rx, lab, stay\nto do: leave it out for dx")
+            raise UsageError(
+                "--domains is empty\nexpected: one or more of dx, px, rx, lab, stay\nto do: leave it out for dx"
+            )
         if not self.lab_values or not self.labs:
             raise UsageError("--labs or --lab-values is empty\nto do: leave it out for the last of the 200 most used")
         if self.max_visits is not None and self.max_visits < 1:

@@ -120,7 +120,9 @@ def _load_diagnoses(bench: Workbench, table: Table) -> None:
 def _load_treatments(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
     """Add treatments, which are paths of words, to `entries`; the paths."""
     bench.load("treatments", table, {"unit": "patientunitstayid", "path": "treatmentstring"})
-    _add_entries(bench, "SELECT unit, path_token(path) AS code, 'TREATMENT' AS system, 'procedure' AS domain FROM treatments")
+    _add_entries(
+        bench, "SELECT unit, path_token(path) AS code, 'TREATMENT' AS system, 'procedure' AS domain FROM treatments"
+    )
     named = bench.query("SELECT path_token(path), min(path) FROM treatments GROUP BY 1")
     return {("TREATMENT", code): path for code, path in named}
 
@@ -132,7 +134,9 @@ def _load_drugs(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
     bench.load("drug_rows", table, columns | cancelled)
     if cancelled:
         taken_back = "lower(cancelled) = 'yes'"
-        bench.drop("orders of drugs that were cancelled", bench.number(f"SELECT count(*) FROM drug_rows WHERE {taken_back}"))
+        bench.drop(
+            "orders of drugs that were cancelled", bench.number(f"SELECT count(*) FROM drug_rows WHERE {taken_back}")
+        )
         bench.run(f"DELETE FROM drug_rows WHERE {taken_back}")
     coded = r"regexp_replace(hicl, '\.0+$', '')"
     bench.run(
@@ -158,7 +162,8 @@ def _load_labs(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
            path_token(r.name) AS code, 'LAB' AS system, 'lab' AS domain, r.value, r.unit,
            r.moment - coalesce(u.admitted, 0) AS moment FROM lab_rows r LEFT JOIN (
                SELECT unit, any_value(patient) AS patient, any_value(visit) AS visit,
-               any_value(try_cast(admit_offset AS DOUBLE)) AS admitted FROM stays GROUP BY unit) u ON u.unit = r.unit_stay"""
+               any_value(try_cast(admit_offset AS DOUBLE)) AS admitted FROM stays GROUP BY unit
+           ) u ON u.unit = r.unit_stay"""
     )
     named = bench.query("SELECT path_token(name), min(name) FROM lab_rows GROUP BY 1")
     return {("LAB", code): name for code, name in named}

@@ -12,6 +12,10 @@ _NOTHING = dict.fromkeys(("", "?", "unk", "unknown", "null", "none", "na", "n/a"
 _FACILITY = "facility"
 #: The names that a cohort has itself.
 OWN_KINDS, OWN_ENDS = {**_NOTHING, **{name: name for name in KINDS}}, {**_NOTHING, **{name: name for name in ENDS}}
+#: The same after a mark, for formats in which words of hospitals stand beside those of an export of this project.
+MARK = "own "
+MARKED_KINDS = {MARK + word: name for word, name in OWN_KINDS.items()}
+MARKED_ENDS = {MARK + word: name for word, name in OWN_ENDS.items()}
 MIMIC_KINDS = {
     **_NOTHING,
     "emergency": "emergency-inpatient",
@@ -38,7 +42,14 @@ MIMIC_ENDS = {
     **dict.fromkeys(("hospice", "hospice-home", "hospice-medical facility"), "hospice"),
     **dict.fromkeys(
         (
-            *("snf", "snf-medicaid only certif", "skilled nursing facility", "icf", "rehab", "rehab/distinct part hosp"),
+            *(
+                "snf",
+                "snf-medicaid only certif",
+                "skilled nursing facility",
+                "icf",
+                "rehab",
+                "rehab/distinct part hosp",
+            ),
             *("long term care hospital", "chronic/long term acute care", "acute hospital", "short term hospital"),
             *("psych facility", "disch-tran to psych hosp", "disc-tran cancer/chldrn h", "disc-tran to federal hc"),
             *("assisted living", "healthcare facility", "other facility"),
