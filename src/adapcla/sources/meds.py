@@ -174,7 +174,8 @@ def _shape_visits(bench: Workbench, table: Table) -> tuple[str, str]:
         rule = f"one value of {column}; ordered by its first event"
         stays = f"""SELECT patient, visit, max({_WORD}) FILTER ({begins}) AS kind,
             max({_WORD}) FILTER ({ends}) AS ending, false AS died, min(days_of(time)) AS begins,
-            max(days_of(time)) FILTER ({ends}) - min(days_of(time)) FILTER ({begins}) AS days FROM events WHERE visit <> '' GROUP BY patient, visit"""
+            max(days_of(time)) FILTER ({ends}) - min(days_of(time)) FILTER ({begins}) AS days
+            FROM events WHERE visit <> '' GROUP BY patient, visit"""
     elif bench.number(f"SELECT count(*) FROM events WHERE starts_with(code, '{_DISCHARGED}')"):
         _shape_windows(bench)
         rule = "from hospital admission to discharge; ordered by the admission"

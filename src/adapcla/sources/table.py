@@ -132,7 +132,9 @@ def _layout(table: Table, options: Options) -> _Layout:
     if not visit and not (date or day or sequence):
         table.column(*_VISIT)
     more = _more_columns(table, options)
-    codes = {domain: found for domain in options.domains if (found := _code_columns(table, domain, options))}
+    codes: dict[str, tuple[str, ...]] = {
+        domain: found for domain in options.domains if (found := _code_columns(table, domain, options))
+    }
     all_codes = [column for columns in codes.values() for column in columns]
     if len(set(all_codes)) < len(all_codes):
         raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
@@ -272,9 +274,9 @@ def _shape_results(bench: Workbench, layout: _Layout, system: str, own: bool) ->
     bench.run(
         f"""CREATE VIEW results AS SELECT patient, {_visit_key(layout)} AS visit,
             {code if own else f"path_token({code})"} AS code, {named} AS system,
-            '{"diagnosis" if own else "lab"}' AS domain, number_of({column["value"]}) AS value, {column["unit"]} AS unit,
-            coalesce(days_of({column["time"]}), number_of({column["time"]})) AS moment FROM raw
-            WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
+            '{"diagnosis" if own else "lab"}' AS domain, number_of({column["value"]}) AS value,
+            {column["unit"]} AS unit, coalesce(days_of({column["time"]}), number_of({column["time"]})) AS moment
+            FROM raw WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
     )
 
 
