@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.records.cohort import Cohort
 from adapcla.records.strata import BANDS, TAIL_CUTS, Strata
 from adapcla.seeds import random_stream
@@ -43,6 +44,8 @@ def describe(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
         "overlap": overlap(cohort, seed),
         "days": _days(cohort),
         "domains": _domains(cohort),
+        **_numbers(cohort),
+        **_groups(cohort),
         "attributes": _attributes(cohort),
         "labels": _labels(cohort),
         "dropped": dict(cohort.card.get("dropped") or {}),
@@ -153,6 +156,40 @@ def _domains(cohort: Cohort) -> dict[str, Any]:
         }
         for domain in cohort.vocabulary.domains
     }
+
+
+def _numbers(cohort: Cohort) -> dict[str, Any]:
+    """Of each number its unit, visits, patients and quartiles, the last only where enough patients have it."""
+    if cohort.values is None:
+        return {}
+    numbers = np.flatnonzero(cohort.vocabulary.numbers)
+    order = np.argsort(np.asarray(cohort.codes), kind="stable")
+    starts = np.searchsorted(np.asarray(cohort.codes)[order], [*numbers, cohort.n_codes])
+    ends = np.searchsorted(np.asarray(cohort.codes)[order], numbers, side="right")
+    out = {}
+    for number, start, end in zip(numbers, starts, ends, strict=False):
+        code = cohort.vocabulary.codes[number]
+        n = int(cohort.patient_counts[number])
+        values = np.asarray(cohort.values)[order[start:end]]
+        quartiles = [_rounded(q) for q in np.quantile(values, (0.25, 0.5, 0.75))] if n >= SMALLEST_COUNT else None
+        out[code.token] = {
+            "unit": code.unit,
+            "visits": int(end - start),
+            "patients": n,
+            "quartiles": quartiles,
+        }
+    return {"numbers": out}
+
+
+def _groups(cohort: Cohort) -> dict[str, Any]:
+    """Of each choice group the share of visits that hold each of its codes."""
+    if not cohort.vocabulary.groups:
+        return {}
+    shares: dict[str, dict[str, float | None]] = {name: {} for name in cohort.vocabulary.groups}
+    for code, n in zip(cohort.vocabulary.codes, cohort.visit_counts, strict=True):
+        if code.group:
+            shares[code.group][code.token] = _share(n, cohort.n_visits)
+    return {"groups": shares}
 
 
 def _attributes(cohort: Cohort) -> dict[str, dict[str, int]]:
