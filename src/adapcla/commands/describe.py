@@ -15,6 +15,7 @@ from adapcla.disclosure import SMALLEST_COUNT
 _FORMATS = (".png", ".svg")
 #: Categories of an attribute that the table shows; `--json` has them all.
 _MOST_CATEGORIES = 10
+_TOO_FEW = f"fewer than {SMALLEST_COUNT} patients have them"
 
 
 def register(app: typer.Typer) -> None:
@@ -113,13 +114,19 @@ def _lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "days between visits", f"median {description['days']['between_visits']['median']:,.0f}"
     for name, domain in description["domains"].items():
         yield f"domain {name}", f"{domain['codes']:,} codes, {_percent(domain['share_of_entries'])} of entries"
-    for name, choices in list(description.get("groups", {}).items())[:_MOST_CATEGORIES]:
-        yield f"choice {name}", ", ".join(f"{token} {_percent(share)}" for token, share in choices.items())
-    if numbers := description.get("numbers", {}):
-        yield "numbers", f"{len(numbers):,}, with quartiles where at least {SMALLEST_COUNT} patients have them"
-        most = sorted(numbers.items(), key=lambda item: (-item[1]["visits"], item[0]))[:_MOST_CATEGORIES]
-        for token, number in most:
-            yield token, f"{number['visits']:,} visits, {_quartiles(number)}"
+    groups = description.get("groups", {})
+    for name, choices in list(groups.items())[:_MOST_CATEGORIES]:
+        shares = ", ".join(f"{token} {_percent(share)}" for token, share in choices.items())
+        yield f"choice {name}", shares or _TOO_FEW
+    if len(groups) > _MOST_CATEGORIES:
+        yield "more choices", f"{len(groups) - _MOST_CATEGORIES}; --json has them all"
+    if numbers := description.get("numbers"):
+        yield "numbers", f"{numbers['codes']:,}; {numbers['of too few patients']:,} of them: {_TOO_FEW}"
+        told = sorted(numbers["told"].items(), key=lambda item: (-item[1]["visits"], item[0]))
+        for token, number in told[:_MOST_CATEGORIES]:
+            low, middle, high = number["quartiles"]
+            spread = f"median {middle:g} {number['unit']} (quartiles {low:g} to {high:g})"
+            yield token, f"{number['visits']:,} visits, {spread}"
     for name, categories in description["attributes"].items():
         shown = list(categories.items())[:_MOST_CATEGORIES]
         more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""
@@ -141,14 +148,6 @@ def _spread(values: dict[str, Any]) -> str:
     if values["mean"] is None:
         return "none"
     return f"mean {values['mean']:.2f}, median {values['median']:g}, most {values['max']:,}"
-
-
-def _quartiles(number: dict[str, Any]) -> str:
-    """The quartiles of a number with its unit."""
-    if number["quartiles"] is None:
-        return f"too few patients for quartiles ({number['unit']})"
-    low, middle, high = number["quartiles"]
-    return f"median {middle:g} {number['unit']} ({low:g} to {high:g})"
 
 
 def _percent(share: float | None) -> str:

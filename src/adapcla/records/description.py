@@ -159,35 +159,33 @@ def _domains(cohort: Cohort) -> dict[str, Any]:
 
 
 def _numbers(cohort: Cohort) -> dict[str, Any]:
-    """Of each number its unit, visits, patients and quartiles, the last only where enough patients have it."""
+    """Unit, visits and quartiles of each number that enough patients have, and how many others there are."""
     if cohort.values is None:
         return {}
     numbers = np.flatnonzero(cohort.vocabulary.numbers)
     order = np.argsort(np.asarray(cohort.codes), kind="stable")
-    starts = np.searchsorted(np.asarray(cohort.codes)[order], [*numbers, cohort.n_codes])
-    ends = np.searchsorted(np.asarray(cohort.codes)[order], numbers, side="right")
-    out = {}
-    for number, start, end in zip(numbers, starts, ends, strict=False):
-        code = cohort.vocabulary.codes[number]
-        n = int(cohort.patient_counts[number])
+    codes = np.asarray(cohort.codes)[order]
+    told = {}
+    for number in numbers[cohort.patient_counts[numbers] >= SMALLEST_COUNT]:
+        start, end = np.searchsorted(codes, (number, number + 1))
         values = np.asarray(cohort.values)[order[start:end]]
-        quartiles = [_rounded(q) for q in np.quantile(values, (0.25, 0.5, 0.75))] if n >= SMALLEST_COUNT else None
-        out[code.token] = {
+        code = cohort.vocabulary.codes[number]
+        told[code.token] = {
             "unit": code.unit,
             "visits": int(end - start),
-            "patients": n,
-            "quartiles": quartiles,
+            "quartiles": [_rounded(quartile) for quartile in np.quantile(values, (0.25, 0.5, 0.75))],
         }
-    return {"numbers": out}
+    return {"numbers": {"codes": len(numbers), "of too few patients": len(numbers) - len(told), "told": told}}
 
 
 def _groups(cohort: Cohort) -> dict[str, Any]:
-    """Of each choice group the share of visits that hold each of its codes."""
+    """Of each choice group the share of visits that hold each of its codes, of codes that enough patients have."""
     if not cohort.vocabulary.groups:
         return {}
     shares: dict[str, dict[str, float | None]] = {name: {} for name in cohort.vocabulary.groups}
-    for code, n in zip(cohort.vocabulary.codes, cohort.visit_counts, strict=True):
-        if code.group:
+    counts = zip(cohort.vocabulary.codes, cohort.visit_counts, cohort.patient_counts, strict=True)
+    for code, n, n_patients in counts:
+        if code.group and n_patients >= SMALLEST_COUNT:
             shares[code.group][code.token] = _share(n, cohort.n_visits)
     return {"groups": shares}
 
