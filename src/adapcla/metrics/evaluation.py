@@ -40,7 +40,7 @@ class _Bench:
     @cached_property
     def halves(self) -> Halves:
         """The test patients to compare with and those to stand for a perfect generator, in matched views."""
-        return halves(self.base.test)
+        return halves(self.base.whole.test)
 
     @cached_property
     def n_matched(self) -> int:
@@ -59,12 +59,12 @@ class _Bench:
 
     def _cohort(self, subject: Subject, view: str) -> Cohort:
         """The patients of a subject in a view, before thinning."""
-        base, n = self.base, self._n_patients(view)
+        whole, n, seed = self.base.whole, self._n_patients(view), self.base.seed
         if isinstance(subject, Reference):
             if subject is Reference.REAL_TEST and view == ALL:
-                return base.test
-            return subject.cohort(base.train, self.halves.ceiling, n, base.seed)
-        return some_patients(base.synthetic, n, base.seed)
+                return whole.test
+            return subject.cohort(whole.train, self.halves.ceiling, n, seed)
+        return some_patients(whole.synthetic, n, seed)
 
     def comparison(self, subject: Subject, view: View) -> Comparison:
         """The comparison of a view with a subject in the place of the synthetic cohort."""
@@ -84,9 +84,9 @@ class _Bench:
     def other_halves(self, subject: Subject, comparison: Comparison) -> Iterator[Comparison]:
         """The comparison with other halves of the test patients, which are also real patients in other halves."""
         for number in range(1, N_HALVES):
-            reference, ceiling = halves(self.base.test, number)
+            reference, ceiling = halves(self.base.whole.test, number)
             real = some_patients(ceiling, self.n_matched, self.base.seed)
-            synthetic = real if subject is Reference.REAL_TEST else comparison.synthetic
+            synthetic = real if subject is Reference.REAL_TEST else comparison.whole.synthetic
             yield comparison.instead(synthetic, reference).forgetful()
 
     def key(self, subject: Subject, view: View) -> str:
@@ -94,7 +94,7 @@ class _Bench:
         base = self.base
         recipe: list[object] = [subject, view, N_HALVES]
         if subject == SYNTHETIC or view == MATCHED_CODES:
-            recipe.append(base.synthetic.fingerprint)
+            recipe.append(base.whole.synthetic.fingerprint)
         if subject != Reference.REAL_TEST or view != ALL:
             recipe.append(self._n_patients(view))
         return content_key(base, *recipe)
@@ -315,7 +315,7 @@ def _all_rows(
 
 def _card(base: Comparison, bench: _Bench, metrics: Sequence[Metric]) -> dict[str, Any]:
     """What the scores rest on."""
-    cohorts = {"train": base.train, "test": base.test, "synthetic": base.synthetic, "control": base.control}
+    cohorts = {**base.whole._asdict(), "control": base.control}
     return {
         "suites": list(dict.fromkeys(metric.suite for metric in metrics)),
         "quick": base.quick,
