@@ -30,7 +30,9 @@ class Natural(NamedTuple):
         units = units_of(train, test, synthetic)
         vocabulary = Vocabulary(tuple(code._replace(unit=units.get(code.token, "")) for code in union.codes))
         cohorts = (train, test, synthetic)
-        return cls(*(cohort.on(vocabulary) for cohort in cohorts)) if all(has_values(c, units) for c in cohorts) else None
+        return (
+            cls(*(cohort.on(vocabulary) for cohort in cohorts)) if all(has_values(c, units) for c in cohorts) else None
+        )
 
     def instead(self, synthetic: Cohort, test: Cohort | None) -> Natural | None:
         """These patients with another synthetic (and perhaps test) cohort; None where one of them lacks its values."""

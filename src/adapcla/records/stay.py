@@ -54,3 +54,7 @@ def ending(name: str) -> Code:
 LENGTH = Code.of("days", "STAY", description="Length of stay", domain=DOMAIN, unit="d")
 #: After a visit with this code there is no other.
 DIED = ending("died")
+#: Where a source has no dates it may say itself that the patient came back within thirty days.
+READMITTED = Code.of("30-days", "READMITTED", description="Readmitted within 30 days", domain=DOMAIN)
+#: Kinds of visit that are stays in hospital.
+ADMISSIONS = ("inpatient", "emergency-inpatient", "elective", "observation")
