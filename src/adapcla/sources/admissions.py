@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from adapcla.sources.courses import NO_DAY, make_courses
 from adapcla.sources.tables import Table, find_table
+from adapcla.sources.words import MIMIC_ENDS, MIMIC_KINDS
 from adapcla.sources.workbench import Workbench
 
 #: A visit in these sources, for the card.
@@ -53,6 +55,40 @@ def load_drugs(bench: Workbench, table: Table) -> tuple[dict[str, int], dict[tup
     )[0]
     counts = {"rows by NDC": by_code, "rows by name, written as a code": by_name}
     return counts, {(system, code): name for system, code, name in named}
+
+
+def load_stays(bench: Workbench, table: Table) -> dict[str, int]:
+    """Make `courses` from the table of admissions: type, discharge, death and length; words that are not known."""
+    optional = ("dischtime", "deathtime", "admission_type", "discharge_location", "hospital_expire_flag")
+    there = {name: name for name in optional if table.has(name)}
+    bench.load("admitted", table, {"patient": "subject_id", "visit": "hadm_id", "date": "admittime", **there})
+    column = {name: name if name in there else "''" for name in optional}
+    ends = f"days_of({column['dischtime']})" if "dischtime" in there else NO_DAY
+    return make_courses(
+        bench,
+        f"""SELECT patient, visit, {column["admission_type"]} AS kind, {column["discharge_location"]} AS ending,
+            {column["deathtime"]} <> '' OR {column["hospital_expire_flag"]} = '1' AS died,
+            days_of(date) AS begins, {ends} - days_of(date) AS days FROM admitted""",
+        MIMIC_KINDS,
+        MIMIC_ENDS,
+    )
+
+
+def load_labs(bench: Workbench, table: Table, items: Table | None) -> dict[tuple[str, str], str]:
+    """Make `results` from the table of lab events, which may be longer than memory; the names of labs."""
+    columns = {"patient": "subject_id", "visit": "hadm_id", "code": "itemid"}
+    columns |= {"value": "valuenum", "unit": "valueuom", "date": "charttime"}
+    # Identifiers are whole numbers that some copies write as 12.0.
+    whole = r"regexp_replace({}, '\.0+$', '')"
+    select = f"""patient, {whole.format("visit")} AS visit, {whole.format("code")} AS code, number_of(value) AS value,
+        unit, days_of(date) AS moment"""
+    bench.load("lab_rows", table, columns, select=select)
+    bench.run("CREATE VIEW results AS SELECT *, 'LAB' AS system, 'lab' AS domain FROM lab_rows")
+    if items is None:
+        return {}
+    bench.load("lab_items", items, {"code": "itemid", "label": "label", "fluid": "fluid"})
+    named = bench.query("SELECT code, label || CASE fluid WHEN '' THEN '' ELSE ', ' || fluid END FROM lab_items")
+    return {("LAB", code): name for code, name in named}
 
 
 def load_people(bench: Workbench, patients: Table, columns: dict[str, str], age: str) -> tuple[str, ...]:

@@ -8,10 +8,13 @@ tables below, and calls `assemble`. All columns are text without surrounding bla
            number of days, `sequence` any order key; each may be empty throughout.
 `entries`  patient, visit, code, system, domain: one row per code. `domain` is a domain of a vocabulary.
 `people`   optional: patient, visit (empty where the row speaks of all visits), one column for each static attribute.
+`results`  optional: the rows of numbers, as `sources.numbers` describes them.
+`courses`  optional: kind, ending and length of visits, as `sources.courses` makes them.
 
 Policies: visits stand in the order of date, day, sequence (as number, then as text), visit id (likewise); a visit
 without a readable date is dropped if any visit of the table has one; a code is stripped of surrounding blanks and
-otherwise kept or dropped, never changed; patients stand in the order of their ids, which are then forgotten. So the
+otherwise kept or dropped, never changed; of two codes of a choice group in a visit the first in the order of codes is
+kept; visits after a death are dropped where a source tells stays; patients stand in the order of their ids, which are then forgotten. So the
 same rows in another order give the same cohort.
 """
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +31,10 @@ from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
 from adapcla.records.icd import ICD9, ICD10
 from adapcla.records.offsets import since_first, starts_of
+from adapcla.records.stay import DIED, END, ENDS, KIND, KINDS, LENGTH
+from adapcla.records.stay import DOMAIN as STAY
 from adapcla.records.vocabulary import CODE_PATTERN
+from adapcla.sources import numbers
 from adapcla.sources.contract import Options
 from adapcla.sources.workbench import Workbench
 
@@ -37,6 +43,12 @@ MAX_CODES = 2_000_000
 #: More values than this are not a static attribute.
 MAX_CATEGORIES = 200
 _IDENTIFIED = "(patient <> '' AND visit <> '')"
+#: What the codes of `courses` are called and which choice groups they are of, as any source's codes.
+_STAY_WORDS = {("KIND", name): text for name, text in KINDS.items()} | {
+    ("END", name): text for name, text in ENDS.items()
+}
+_STAY_WORDS |= {(LENGTH.system, LENGTH.code): LENGTH.description}
+_STAY_GROUPS = {(system, name): KIND if system == "KIND" else END for system, name in _STAY_WORDS if system != "STAY"}
 
 
 def assemble(
@@ -47,6 +59,9 @@ def assemble(
     options: Options,
     attributes: Sequence[str] = (),
     descriptions: Mapping[tuple[str, str], str] | None = None,
+    groups: Mapping[tuple[str, str], str] | None = None,
+    results: bool = False,
+    courses: bool = False,
     card: Mapping[str, Any] | None = None,
     path: Path | None = None,
     kind: Kind = Kind.REAL,
@@ -62,18 +77,26 @@ def assemble(
         options: What the user asked for.
         attributes: Columns of `people` that become static attributes of patients.
         descriptions: (system, code) → what the code means, where the source says so.
+        groups: (system, code) → the choice group that the code is of.
+        results: Whether there is a table `results`.
+        courses: Whether there is a table `courses`.
         card: More lines for the card.
         path: What to name in an error.
         kind: What the data say of themselves, where a format has a place for it.
     """
     _order_visits(bench, path)
-    vocabulary, n_usable = _vocabulary(bench, descriptions or {}, path)
-    keys = _keys(bench, len(vocabulary), n_usable)
+    _tell_courses(bench, results, courses)
+    known, card = {**(_STAY_WORDS if courses else {}), **(descriptions or {})}, dict(card or {})
+    read: list[numbers.Number] = []
+    if results or courses:
+        read, said = numbers.found(bench, options, known)
+        card |= said
+    vocabulary, n_usable = _vocabulary(bench, read, known, {**(_STAY_GROUPS if courses else {}), **(groups or {})}, path)
+    entries = _entries(bench, vocabulary, n_usable, read)
     visits = bench.arrays("SELECT person, moment FROM ordered ORDER BY position")
     person = visits["person"].astype(np.int64)
-    visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
-    del keys
-    kept = _kept_visits(bench, person, visit_of, options.max_visits)
+    late = _after_death(bench, vocabulary, entries, person) if courses else None
+    kept = _kept_visits(bench, person, entries.visit, late, options.max_visits)
     if not kept.any():
         raise InputError(
             "no patient is left" + _reasons(bench.dropped),
@@ -81,14 +104,11 @@ def assemble(
             expected="at least one visit with a code",
             remedy="check the column names, --domains and the code column",
         )
-    entry_kept = kept[visit_of]
-    sizes = np.bincount(visit_of[entry_kept], minlength=len(kept))[kept]
     visits_of = np.bincount(person[kept], minlength=int(person[-1]) + 1)
     cohort = Cohort(
         vocabulary,
-        code_of[entry_kept].astype(np.int32),
-        starts_of(sizes.astype(np.int64)),
-        starts_of(visits_of[visits_of > 0].astype(np.int64)),
+        **entries.of(kept),
+        patient_starts=starts_of(visits_of[visits_of > 0].astype(np.int64)),
         days=_days(visits["moment"], kept, visits_of[visits_of > 0]),
         attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
         card={
@@ -96,11 +116,63 @@ def assemble(
             **Origin(kind).as_card(),
             "visit_rule": visit_rule,
             "options": options.for_card(),
-            **(card or {}),
+            **card,
             "dropped": dict(bench.dropped),
         },
     )
     return _finished(cohort, options)
+
+
+class _Entries(NamedTuple):
+    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
+
+    visit: NDArray[np.int64]
+    code: NDArray[np.int64]
+    values: NDArray[np.float32] | None
+
+    def where(self, keep: NDArray[np.bool_]) -> _Entries:
+        """These entries alone."""
+        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
+
+    def of(self, kept: NDArray[np.bool_]) -> dict[str, Any]:
+        """The arrays of a cohort that has these visits alone."""
+        there = self.where(kept[self.visit])
+        sizes = np.bincount(there.visit, minlength=len(kept))[kept]
+        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_of(sizes.astype(np.int64))}
+        return arrays | {"values": there.values}
+
+
+def _tell_courses(bench: Workbench, results: bool, courses: bool) -> None:
+    """Make the views `told` of all codes and `measured` of all numbers: those of the source, and those of stays."""
+    told = ["SELECT patient, visit, code, system, domain FROM entries"]
+    measured = ["SELECT patient, visit, code, system, domain, value, unit, moment FROM results"] if results else []
+    if courses:
+        for system, column in (("KIND", "kind"), ("END", "ending")):
+            told.append(f"SELECT patient, visit, {column}, '{system}', '{STAY}' FROM courses WHERE {column} <> ''")
+        measured.append(
+            f"""SELECT patient, visit, '{LENGTH.code}' AS code, '{LENGTH.system}' AS system, '{STAY}' AS domain,
+                CAST(days AS FLOAT) AS value, '{LENGTH.unit}' AS unit, CAST(NULL AS DOUBLE) AS moment FROM courses
+                WHERE days IS NOT NULL"""
+        )
+    bench.run("CREATE VIEW told AS " + " UNION ALL ".join(told))
+    if measured:
+        bench.run("CREATE VIEW measured AS " + " UNION ALL ".join(measured))
+
+
+def _after_death(
+    bench: Workbench, vocabulary: Vocabulary, entries: _Entries, person: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which visits come after the patient's death, by a visit that ended with it or by its date."""
+    died = np.zeros(len(person), dtype=bool)
+    if DIED.token in vocabulary.index:
+        died[entries.visit[entries.code == vocabulary.index[DIED.token]]] = True
+    before = np.cumsum(died) - died
+    late: NDArray[np.bool_] = before > before[np.searchsorted(person, person, side="left")]
+    rows = bench.arrays(
+        "SELECT o.position FROM courses c JOIN ordered o ON o.patient = c.patient AND o.visit = c.visit WHERE c.late"
+    )
+    late[np.asarray(rows["position"], dtype=np.int64)] = True
+    return late
 
 
 def _order_visits(bench: Workbench, path: Path | None) -> None:
@@ -142,14 +214,18 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
 
 
 def _vocabulary(
-    bench: Workbench, descriptions: Mapping[tuple[str, str], str], path: Path | None
+    bench: Workbench,
+    read: Sequence[numbers.Number],
+    descriptions: Mapping[tuple[str, str], str],
+    groups: Mapping[tuple[str, str], str],
+    path: Path | None,
 ) -> tuple[Vocabulary, int]:
     """The codes that have an allowed form, and how many entries they have; `positions` is made of their positions."""
     import pyarrow as pa
 
     rows = bench.query(
         f"""SELECT system, code, min(domain), count(*) FILTER ({_IDENTIFIED}), count(*) FILTER (NOT {_IDENTIFIED})
-            FROM entries GROUP BY system, code ORDER BY system, code LIMIT {MAX_CODES + 1}"""
+            FROM told GROUP BY system, code ORDER BY system, code LIMIT {MAX_CODES + 1}"""
     )
     if len(rows) > MAX_CODES:
         raise InputError(
@@ -160,7 +236,8 @@ def _vocabulary(
         )
     kept, empty, bad, n_usable = [], 0, 0, 0
     for system, code, domain, n, _ in rows:
-        full = Code.of(code, system, description=descriptions.get((system, code), ""), domain=domain)
+        text, choice = descriptions.get((system, code), ""), groups.get((system, code), "")
+        full = Code.of(code, system, description=text, domain=domain, group=choice)
         if n and CODE_PATTERN.fullmatch(code) and CODE_PATTERN.fullmatch(full.token):
             kept.append(full)
             n_usable += n
@@ -169,7 +246,7 @@ def _vocabulary(
     bench.drop("codes without a patient or visit id", sum(row[4] for row in rows))
     bench.drop("empty code cells", empty)
     bench.drop("codes of a form that is not allowed", bad)
-    vocabulary = Vocabulary.of(kept)
+    vocabulary = Vocabulary.of([*(code for number in read for code in number.kept.values()), *kept])
     index = vocabulary.index
     columns = {
         "system": [code.system for code in kept],
@@ -180,11 +257,42 @@ def _vocabulary(
     return vocabulary, n_usable
 
 
+def _entries(
+    bench: Workbench, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number]
+) -> _Entries:
+    """Every entry once; one code of a choice group in a visit, and numbers with their values."""
+    keys = _keys(bench, len(vocabulary), n_usable)
+    values = None
+    if read:
+        measured, found = numbers.entries(bench, list(read), vocabulary)
+        keys = np.concatenate([measured, keys])
+        values = np.concatenate([found, np.full(len(keys) - len(found), np.nan, dtype=np.float32)])
+        # The first of equal keys is the one with a number.
+        keys, first = np.unique(keys, return_index=True)
+        values = values[first]
+    entries = _Entries(*np.divmod(keys, max(len(vocabulary), 1)), values)
+    if values is not None:
+        empty = np.isnan(values) & vocabulary.numbers[entries.code]
+        bench.drop("codes of a number without one", int(empty.sum()))
+        entries = entries.where(~empty) if empty.any() else entries
+    group = vocabulary.group_of_code[entries.code] if vocabulary.groups else np.zeros(0, np.int32)
+    grouped = np.flatnonzero(group >= 0)
+    if len(grouped):
+        choice = entries.visit[grouped] * len(vocabulary.groups) + group[grouped]
+        second = np.ones(len(grouped), dtype=bool)
+        second[np.unique(choice, return_index=True)[1]] = False
+        bench.drop("second choices of a group in a visit", int(second.sum()))
+        keep = np.ones(len(group), dtype=bool)
+        keep[grouped[second]] = False
+        entries = entries.where(keep)
+    return entries
+
+
 def _keys(bench: Workbench, n_codes: int, n_usable: int) -> NDArray[np.int64]:
-    """Visit number × size of the vocabulary + code number of every entry, ascending, each once."""
+    """Visit number × size of the vocabulary + code number of every code, ascending, each once."""
     found = bench.arrays(
         f"""SELECT o.position * {n_codes} + CAST(p.place AS BIGINT) AS key
-            FROM entries e JOIN positions p ON p.code = e.code AND p.system = e.system
+            FROM told e JOIN positions p ON p.code = e.code AND p.system = e.system
             JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit"""
     )
     keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
@@ -197,12 +305,19 @@ def _keys(bench: Workbench, n_codes: int, n_usable: int) -> NDArray[np.int64]:
 
 
 def _kept_visits(
-    bench: Workbench, person: NDArray[np.int64], visit_of: NDArray[np.int64], max_visits: int | None
+    bench: Workbench,
+    person: NDArray[np.int64],
+    visit_of: NDArray[np.int64],
+    after_death: NDArray[np.bool_] | None,
+    max_visits: int | None,
 ) -> NDArray[np.bool_]:
-    """Which visits stay: those with a code, and of each patient the first `max_visits`."""
+    """Which visits stay: those with a code that begin before a death, and of each patient the first `max_visits`."""
     kept = np.zeros(len(person), dtype=bool)
     kept[visit_of] = True
     bench.drop("visits without a code", int((~kept).sum()))
+    if after_death is not None:
+        bench.drop("visits after a death", int((kept & after_death).sum()))
+        kept &= ~after_death
     if max_visits is not None:
         before = np.cumsum(kept) - kept
         first_of_person = np.searchsorted(person, person, side="left")

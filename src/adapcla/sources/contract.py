@@ -10,7 +10,8 @@ from typing import Any, Literal, Protocol, cast, get_args
 from adapcla.errors import UsageError, nearest
 from adapcla.records import Cohort
 
-DomainName = Literal["dx", "px", "rx"]
+DomainName = Literal["dx", "px", "rx", "lab", "stay"]
+LabValue = Literal["last", "first", "lowest", "highest"]
 Level = Literal["full", "category", "ccs"]
 IcdPolicy = Literal["apart", "map9", "map10"]
 
@@ -26,7 +27,13 @@ SOURCES: dict[str, str] = {
     "halo": "adapcla.sources.halo",
 }
 #: Domain as the command line names it → domain as a vocabulary names it.
-DOMAIN_OF: dict[str, str] = {"dx": "diagnosis", "px": "procedure", "rx": "drug"}
+DOMAIN_OF: dict[str, str] = {
+    "dx": "diagnosis",
+    "px": "procedure",
+    "rx": "drug",
+    "lab": "lab",
+    "stay": "stay",
+}
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,31 @@ class Options:
     labels: str | None = None
     #: Visits of a patient beyond this number are dropped and counted; None keeps all.
     max_visits: int | None = None
+    #: Which labs to read: a number (so many of the most used), `all`, items with commas, or a file with one a line.
+    labs: str = "200"
+    #: Which of several values of a lab in one visit are kept.
+    lab_values: tuple[LabValue, ...] = ("last",)
+    #: Columns of a table for numbers (value, unit, time of the value) and stays (kind, days, ending).
+    value: str | None = None
+    unit: str | None = None
+    time: str | None = None
+    kind: str | None = None
+    length: str | None = None
+    ending: str | None = None
 
     def __post_init__(self) -> None:
         for value, allowed, name in (
             *((domain, get_args(DomainName), "domains") for domain in self.domains),
+            *((name, get_args(LabValue), "lab-values") for name in self.lab_values),
             (self.level, get_args(Level), "level"),
             (self.icd, get_args(IcdPolicy), "icd"),
         ):
             if value not in allowed:
                 raise UsageError(f"--{name} {value!r}\nexpected: {', '.join(allowed)}\nto do: choose one of these")
         if not self.domains:
-            raise UsageError("--domains is empty\nexpected: one or more of dx, px, rx\nto do: leave it out for dx")
+            raise UsageError("--domains is empty\nexpected: one or more of dx, px, rx, lab, stay\nto do: leave it out for dx")
+        if not self.lab_values or not self.labs:
+            raise UsageError("--labs or --lab-values is empty\nto do: leave it out for the last of the 200 most used")
         if self.max_visits is not None and self.max_visits < 1:
             raise UsageError(f"--max-visits {self.max_visits}\nexpected: 1 or more\nto do: leave it out to keep all")
 
@@ -86,6 +107,8 @@ class Options:
         for name in ("system", "max_visits"):
             if getattr(self, name):
                 content[name] = getattr(self, name)
+        if "lab" in self.domains:
+            content |= {"labs": self.labs, "lab_values": list(self.lab_values)}
         return content
 
 

@@ -1,4 +1,4 @@
-"""MIMIC-III: hospital admissions with ICD-9 diagnoses, procedures and prescriptions."""
+"""MIMIC-III: hospital admissions with ICD-9 diagnoses, procedures, prescriptions, labs and how stays ended."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.records import Cohort
-from adapcla.sources.admissions import VISIT_RULE, load_codes, load_drugs, load_people, load_visits, titles
+from adapcla.sources.admissions import (
+    VISIT_RULE,
+    load_codes,
+    load_drugs,
+    load_labs,
+    load_people,
+    load_stays,
+    load_visits,
+    titles,
+)
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import Options
-from adapcla.sources.tables import need_table
+from adapcla.sources.tables import find_table, need_table
 from adapcla.sources.workbench import Workbench
 
 #: Age from the date of birth; patients over 89 have one 300 years before their first admission.
@@ -32,6 +41,10 @@ def read(root: Path, options: Options) -> Cohort:
         if "rx" in options.domains:
             card["drugs"], names = load_drugs(bench, need_table(root, "prescriptions"))
             descriptions |= names
+        if "lab" in options.domains:
+            descriptions |= load_labs(bench, need_table(root, "labevents"), find_table(root, "d_labitems"))
+        if "stay" in options.domains:
+            card["stays"] = load_stays(bench, need_table(root, "admissions"))
         return assemble(
             bench,
             source="mimic3",
@@ -39,6 +52,8 @@ def read(root: Path, options: Options) -> Cohort:
             options=options,
             attributes=attributes,
             descriptions=descriptions,
+            results="lab" in options.domains,
+            courses="stay" in options.domains,
             card=card,
             path=root,
         )

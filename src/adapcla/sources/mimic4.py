@@ -1,4 +1,4 @@
-"""MIMIC-IV: hospital admissions with ICD-9 and ICD-10 codes side by side."""
+"""MIMIC-IV: hospital admissions with ICD-9 and ICD-10 codes side by side, drugs, labs and how stays ended."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.records import Cohort
-from adapcla.sources.admissions import VISIT_RULE, load_codes, load_drugs, load_people, load_visits
+from adapcla.sources.admissions import (
+    VISIT_RULE,
+    load_codes,
+    load_drugs,
+    load_labs,
+    load_people,
+    load_stays,
+    load_visits,
+)
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import Options
-from adapcla.sources.tables import Table, need_table
+from adapcla.sources.tables import Table, find_table, need_table
 from adapcla.sources.workbench import Workbench
 
 #: Age from the anchor: the age in the anchor year, moved by the years to the first admission.
@@ -40,6 +48,11 @@ def read(root: Path, options: Options) -> Cohort:
         if "rx" in options.domains:
             card["drugs"], names = load_drugs(bench, _table(root, "prescriptions"))
             descriptions |= names
+        if "lab" in options.domains:
+            items = find_table(root, "hosp/d_labitems", "d_labitems")
+            descriptions |= load_labs(bench, _table(root, "labevents"), items)
+        if "stay" in options.domains:
+            card["stays"] = load_stays(bench, _table(root, "admissions"))
         return assemble(
             bench,
             source="mimic4",
@@ -47,6 +60,8 @@ def read(root: Path, options: Options) -> Cohort:
             options=options,
             attributes=attributes,
             descriptions=descriptions,
+            results="lab" in options.domains,
+            courses="stay" in options.domains,
             card=card,
             path=root,
         )

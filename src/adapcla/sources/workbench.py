@@ -1,8 +1,9 @@
 """An out-of-core database for joining and sorting text tables, bounded in memory.
 
-Every text is stripped of surrounding blanks as it comes in. SQL may use three macros:
-`days_of(text)` (a date as days since 1970, or NULL), `age_band(years)` (a ten-year band; ages over 89 are one) and
-`name_token(text)` (a name in the form of a code; a text that has the form already stays as it is).
+Every text is stripped of surrounding blanks as it comes in. SQL may use five macros:
+`days_of(text)` (a date as days since 1970, or NULL), `age_band(years)` (a ten-year band; ages over 89 are one),
+`name_token(text)` (a name in the form of a code; a text that has the form already stays as it is), `path_token(text)`
+(the same for names so long that they must be cut: they stay apart) and `number_of(text)` (a finite number, or NULL).
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ _MACROS = (
              || CAST(CAST(floor(years / 10) AS INTEGER) * 10 + 9 AS VARCHAR) END""",
     r"""CREATE MACRO name_token(t) AS CASE WHEN regexp_full_match(t, '[A-Za-z0-9][A-Za-z0-9._-]{0,47}') THEN t
         ELSE left(trim(regexp_replace(lower(t), '[^a-z0-9.-]+', '_', 'g'), '_.-'), 48) END""",
+    """CREATE MACRO path_token(t) AS CASE WHEN length(t) <= 48 THEN name_token(t)
+        ELSE left(name_token(t), 41) || '-' || left(md5(t), 6) END""",
+    r"""CREATE MACRO number_of(t) AS CASE WHEN regexp_full_match(t, '[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?')
+        AND isfinite(try_cast(t AS FLOAT)) THEN try_cast(t AS FLOAT) END""",
 )
 
 
@@ -76,12 +81,22 @@ class Workbench:
         self._database.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def load(self, name: str, table: Table, columns: Mapping[str, str], where: str = "") -> None:
-        """Make table `name` of these columns (new name → column of the table); `where` filters rows while reading."""
-        self.add(name, table.batches(columns), list(columns), where)
+    def load(
+        self, name: str, table: Table, columns: Mapping[str, str], where: str = "", select: str = "*"
+    ) -> None:
+        """Make table `name` of these columns (new name → column of the table).
+
+        `where` filters rows while reading; `select` is SQL for what is kept of each, so that long tables stay narrow.
+        """
+        self.add(name, table.batches(columns), list(columns), where, select)
 
     def add(
-        self, name: str, batches: Iterable[pa.RecordBatch], columns: Sequence[str] | None = None, where: str = ""
+        self,
+        name: str,
+        batches: Iterable[pa.RecordBatch],
+        columns: Sequence[str] | None = None,
+        where: str = "",
+        select: str = "*",
     ) -> None:
         """Make table `name` of record batches of text columns; `columns` is needed where there may be no batch."""
         import duckdb
@@ -97,7 +112,7 @@ class Workbench:
         filtered = f"WHERE {where}" if where else ""
         self._database.register("incoming", reader)
         try:
-            self._database.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming {filtered}")
+            self._database.execute(f"CREATE TABLE {name} AS SELECT {select} FROM incoming {filtered}")
         except duckdb.Error as error:
             raise (failures[0] if failures else _database_error(error)) from (None if failures else error)
         finally:
