@@ -2,13 +2,14 @@
 
 An example is a record up to and with the visit that is asked about. Codes that tell the answer are taken out of that
 visit; a code in their place says that it is asked about. Death is asked of a record's last visit, since none follows
-it; readmission of every stay in hospital of which the answer is known. Numbers are read as codes: that something was
-measured, not what came out.
+it; readmission of every stay in hospital of which the answer is known. Numbers are read as bands, cut at the fifths of
+the training values, so that what came out counts, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,12 @@ from adapcla.metrics.protocols import FEWEST, VALID_SHARE, Tasks, apart, recent,
 from adapcla.metrics.stays import Stays, synthetic_stays
 from adapcla.metrics.utility import QUICK_PATIENTS, Judgement, mean_score, settings_of
 from adapcla.records import Cohort, Vocabulary
-from adapcla.records.stay import DIED, READMITTED
+from adapcla.records.bands import Bands
+from adapcla.records.stay import DIED, LENGTH, READMITTED
 from adapcla.seeds import random_stream
 
+#: Bands of a number that classifiers read.
+N_BANDS = 5
 #: For each visit 1 or 0 where the outcome is asked about, −1 where it is not.
 Truth = NDArray[np.int8]
 
@@ -49,8 +53,35 @@ def came_back(stays: Stays) -> Truth:
     return stays.readmitted
 
 
-MORTALITY = Outcome("death", died_at_last, (DIED.system, READMITTED.system))
+MORTALITY = Outcome("death", died_at_last, (DIED.system, LENGTH.system, READMITTED.system))
 READMISSION = Outcome("readmission", came_back, (READMITTED.system,))
+
+
+def bands_of(train: Cohort) -> Bands:
+    """The bands that classifiers read numbers in."""
+    return Bands.of(train, n_bands=N_BANDS)
+
+
+def readable(cohort: Cohort, bands: Bands) -> Cohort:
+    """The cohort with a band in the place of each number that has bands; other numbers stay as plain codes.
+
+    >>> from adapcla.records.vocabulary import Code
+    >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
+    >>> train = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=np.arange(80, 124, dtype=np.float32))
+    >>> list(readable(train.subset([0]), Bands.of(train, n_bands=2)).patients())
+    [[['LAB/glucose/b00']]]
+    """
+    if cohort.values is None:
+        return cohort
+    plain, new = cohort.without_values(), [code for number in bands.numbers for code in number.codes()]
+    wide = Vocabulary.of([*plain.vocabulary.codes, *new])
+    codes = np.asarray(plain.on(wide).codes).copy()
+    for number in bands.numbers:
+        mine = np.flatnonzero(codes == wide.index[number.code.token])
+        of_band = wide.positions([code.token for code in number.codes()])
+        codes[mine] = of_band[number.band(np.asarray(cohort.values)[mine])]
+    order = np.lexsort((codes, cohort.visit_of_entry))
+    return replace(plain, vocabulary=wide, codes=codes[order])
 
 
 class Examples(NamedTuple):
@@ -89,14 +120,16 @@ def _judgement(comparison: Comparison, outcome: Outcome) -> Judgement | Missing:
 
     Where synthetic patients cannot teach an outcome that test patients can judge, it is answered "no" for everybody.
     """
-    test = comparison.of_cohort(Stays.of, comparison.whole.test)
-    asked = examples_of(comparison.test, outcome.truth(test), outcome, MOST_JUDGED, comparison.seed)
+    whole = comparison.whole
+    bands = comparison.of_cohort(bands_of, whole.train)
+    known = outcome.truth(comparison.of_cohort(Stays.of, whole.test))
+    asked = examples_of(readable(whole.test, bands), known, outcome, MOST_JUDGED, comparison.seed)
     few = _too_few(asked.truth, f"test visits with {outcome.name}")
     if few:
         return few
     most = min(EXAMPLES, QUICK_PATIENTS) if comparison.quick else EXAMPLES
     truth = outcome.truth(comparison.once(synthetic_stays))
-    learned = examples_of(comparison.synthetic, truth, outcome, most, comparison.seed)
+    learned = examples_of(readable(whole.synthetic, bands), truth, outcome, most, comparison.seed)
     few = _too_few(learned.truth, f"synthetic visits with {outcome.name}")
     if few:
         return Judgement(0, asked.patient, asked.truth, np.zeros(len(asked.truth)), few.reason)

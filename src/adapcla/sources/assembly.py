@@ -91,7 +91,9 @@ def assemble(
     if results or courses:
         read, said = numbers.found(bench, options, known)
         card |= said
-    vocabulary, n_usable = _vocabulary(bench, read, known, {**(_STAY_GROUPS if courses else {}), **(groups or {})}, path)
+    vocabulary, n_usable = _vocabulary(
+        bench, read, known, {**(_STAY_GROUPS if courses else {}), **(groups or {})}, path
+    )
     entries = _entries(bench, vocabulary, n_usable, read)
     visits = bench.arrays("SELECT person, moment FROM ordered ORDER BY position")
     person = visits["person"].astype(np.int64)
@@ -257,9 +259,7 @@ def _vocabulary(
     return vocabulary, n_usable
 
 
-def _entries(
-    bench: Workbench, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number]
-) -> _Entries:
+def _entries(bench: Workbench, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number]) -> _Entries:
     """Every entry once; one code of a choice group in a visit, and numbers with their values."""
     keys = _keys(bench, len(vocabulary), n_usable)
     values = None

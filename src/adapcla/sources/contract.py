@@ -86,7 +86,9 @@ class Options:
             if value not in allowed:
                 raise UsageError(f"--{name} {value!r}\nexpected: {', '.join(allowed)}\nto do: choose one of these")
         if not self.domains:
-            raise UsageError("--domains is empty\nexpected: one or more of dx, px, rx, lab, stay\nto do: leave it out for dx")
+            raise UsageError(
+                "--domains is empty\nexpected: one or more of dx, px, rx, lab, stay\nto do: leave it out for dx"
+            )
         if not self.lab_values or not self.labs:
             raise UsageError("--labs or --lab-values is empty\nto do: leave it out for the last of the 200 most used")
         if self.max_visits is not None and self.max_visits < 1:

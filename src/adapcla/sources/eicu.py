@@ -120,7 +120,9 @@ def _load_diagnoses(bench: Workbench, table: Table) -> None:
 def _load_treatments(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
     """Add treatments, which are paths of words, to `entries`; the paths."""
     bench.load("treatments", table, {"unit": "patientunitstayid", "path": "treatmentstring"})
-    _add_entries(bench, "SELECT unit, path_token(path) AS code, 'TREATMENT' AS system, 'procedure' AS domain FROM treatments")
+    _add_entries(
+        bench, "SELECT unit, path_token(path) AS code, 'TREATMENT' AS system, 'procedure' AS domain FROM treatments"
+    )
     named = bench.query("SELECT path_token(path), min(path) FROM treatments GROUP BY 1")
     return {("TREATMENT", code): path for code, path in named}
 
@@ -132,7 +134,9 @@ def _load_drugs(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
     bench.load("drug_rows", table, columns | cancelled)
     if cancelled:
         taken_back = "lower(cancelled) = 'yes'"
-        bench.drop("orders of drugs that were cancelled", bench.number(f"SELECT count(*) FROM drug_rows WHERE {taken_back}"))
+        bench.drop(
+            "orders of drugs that were cancelled", bench.number(f"SELECT count(*) FROM drug_rows WHERE {taken_back}")
+        )
         bench.run(f"DELETE FROM drug_rows WHERE {taken_back}")
     coded = r"regexp_replace(hicl, '\.0+$', '')"
     bench.run(

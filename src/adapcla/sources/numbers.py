@@ -101,9 +101,7 @@ def _card(numbers: list[Number], options: Options) -> dict[str, Any]:
     return {"labs": {"items": labs, "values of a visit": list(options.lab_values)}} if labs else {}
 
 
-def _asked(
-    of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], labs: str
-) -> set[tuple[str, str]]:
+def _asked(of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], labs: str) -> set[tuple[str, str]]:
     """The items that `--labs` asks for; what is no lab is never left out."""
     others = {item for item, rows in of_item.items() if rows[0][3] != "lab"}
     listed = [item for item in of_item if item not in others]

@@ -38,7 +38,14 @@ MIMIC_ENDS = {
     **dict.fromkeys(("hospice", "hospice-home", "hospice-medical facility"), "hospice"),
     **dict.fromkeys(
         (
-            *("snf", "snf-medicaid only certif", "skilled nursing facility", "icf", "rehab", "rehab/distinct part hosp"),
+            *(
+                "snf",
+                "snf-medicaid only certif",
+                "skilled nursing facility",
+                "icf",
+                "rehab",
+                "rehab/distinct part hosp",
+            ),
             *("long term care hospital", "chronic/long term acute care", "acute hospital", "short term hospital"),
             *("psych facility", "disch-tran to psych hosp", "disc-tran cancer/chldrn h", "disc-tran to federal hc"),
             *("assisted living", "healthcare facility", "other facility"),

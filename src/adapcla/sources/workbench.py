@@ -81,9 +81,7 @@ class Workbench:
         self._database.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def load(
-        self, name: str, table: Table, columns: Mapping[str, str], where: str = "", select: str = "*"
-    ) -> None:
+    def load(self, name: str, table: Table, columns: Mapping[str, str], where: str = "", select: str = "*") -> None:
         """Make table `name` of these columns (new name → column of the table).
 
         `where` filters rows while reading; `select` is SQL for what is kept of each, so that long tables stay narrow.
