@@ -50,6 +50,11 @@ class Batch:
         """Number of visits in the batch."""
         return int(self.offsets.shape[0])
 
+    def lacks(self, code: int) -> Tensor:
+        """(visits,) 1.0 where the visit does not hold this code."""
+        held = self.visit_of_entry[self.codes == code]
+        return torch.ones(self.n_visits).index_fill(0, held, 0.0)
+
     @property
     def groups(self) -> tuple[LengthGroup, ...]:
         """Patients by their exact number of visits, for readers that cannot pass over padding; the shortest first."""

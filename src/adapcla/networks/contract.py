@@ -59,6 +59,9 @@ class DrawRule:
 class Network(nn.Module, ABC):
     """A network that can be trained on packed batches and rolled out visit by visit."""
 
+    #: The code, by position in the vocabulary, after which a record never goes on: death.
+    last_code: int | None = None
+
     @abstractmethod
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed training loss; `bias` (codes,) is added to the code logits."""
@@ -73,6 +76,10 @@ class Network(nn.Module, ABC):
 
     def next_logits(self, batch: Batch) -> Tensor | None:
         """Logits (patients, codes) of the visit after each patient's last one; None where they come one by one."""
+        return None
+
+    def next_chances(self, batch: Batch, bias: Tensor | None = None) -> Tensor | None:
+        """The chances (patients, codes) of that visit's codes; None where they come one by one."""
         return None
 
     # ---- rolling out ------------------------------------------------------------------------------------

@@ -9,20 +9,45 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.errors import AdapclaError
+from adapcla.errors import AdapclaError, UsageError
 from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.groups import Groups, group_noise
 
 #: Draws of a visit before its number of codes is given up; one in 2.5 standard deviations has the number.
 _ATTEMPTS = 2000
 
 
-def independent_codes(logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise) -> Drawn:
+def independent_codes(
+    logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise, groups: Groups | None = None
+) -> Drawn:
     """(patient, code) pairs of independent draws; with counts in the rule, each visit holds exactly one of them."""
+    if groups is not None:
+        return _codes_and_choices(logits, row_of_patient, rule, noise, groups)
     if rule.counts is None:
         return bernoulli_codes(logits, row_of_patient, noise, channel=8)
     number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
     return codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
+
+
+def _codes_and_choices(
+    logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise, groups: Groups
+) -> Drawn:
+    """(patient, code) pairs of codes of their own and one choice of each group, all independent."""
+    if rule.counts is not None:
+        raise UsageError(
+            "codes_per_visit='match' counts codes that are drawn one by one, and this vocabulary has choice groups\n"
+            "to do: sample with codes_per_visit='natural'"
+        )
+    alone = torch.cat([torch.arange(stretch.start, stretch.stop) for stretch in groups.plain()] or [torch.zeros(0)])
+    parts = []
+    if len(alone):
+        who, which = bernoulli_codes(logits[:, alone.long()], row_of_patient, noise, channel=8)
+        parts.append((who, alone.long().numpy()[which]))
+    parts.append(groups.draw(logits, group_noise(groups, noise), row_of_patient))
+    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((codes, who))
+    return who[order], codes[order]
 
 
 def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) -> Drawn:

@@ -50,6 +50,11 @@ class Architecture(BaseModel):
         return False
 
     @property
+    def chooses(self) -> bool:
+        """Whether codes of a choice group are drawn as one category, so that a visit holds at most one of them."""
+        return False
+
+    @property
     def exact_steps(self) -> bool:
         """Whether the likelihood of a visit's codes after its history is the very law by which they are drawn."""
         return True

@@ -20,6 +20,8 @@ from adapcla.networks.contract import Drawn, DrawRule
 from adapcla.networks.counting import Counting
 from adapcla.networks.counts import independent_codes
 from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.group_pushes import group_pushes
+from adapcla.networks.groups import Groups, group_noise
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
 from adapcla.networks.kernels.blocks import BlockParts, SharedFirst, block_bce, block_nll, shared_first
 from adapcla.networks.kernels.spoken import Added, Spoken
@@ -71,7 +73,13 @@ class Head(Protocol):
 
 @torch.no_grad()
 def sparse_nll(
-    states: Tensor, weight: Tensor, bias: Tensor, visit_rows: Tensor, visit_of_entry: Tensor, codes: Tensor
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    visit_rows: Tensor,
+    visit_of_entry: Tensor,
+    codes: Tensor,
+    groups: Groups | None = None,
 ) -> Tensor:
     """The negative log-likelihood of each visit (visits,), in nats; `codes` and `visit_of_entry` list its entries."""
     used, row_of_visit = torch.unique(visit_rows, return_inverse=True)
@@ -79,18 +87,19 @@ def sparse_nll(
     base = torch.empty(len(used), dtype=torch.float64)
     for low in range(0, len(used), tall):
         logits = torch.addmm(bias, asked[low : low + tall], weight.t())
-        base[low : low + tall] = F.softplus(logits).sum(1).double()
+        sums = F.softplus(logits) if groups is None else groups.normalisers(logits)
+        base[low : low + tall] = sums.sum(1).double()
     out = base[row_of_visit]
     entry_logits = (states[visit_rows[visit_of_entry]] * weight[codes]).sum(1) + bias[codes]
     return out.index_add_(0, visit_of_entry, -entry_logits.double())
 
 
 class IndependentHead(nn.Module):
-    """The paper's: one Bernoulli per code, all at once."""
+    """The paper's: one Bernoulli per code, all at once; one category per choice group."""
 
-    def __init__(self, table: CodeTable, initial_logits: Tensor) -> None:
+    def __init__(self, table: CodeTable, initial_logits: Tensor, groups: Groups | None = None) -> None:
         super().__init__()
-        self.table = table
+        self.table, self.groups = table, groups
         self.bias = nn.Parameter(initial_logits.clone())
 
     def _bias(self, extra: Tensor | None) -> Tensor:
@@ -108,18 +117,34 @@ class IndependentHead(nn.Module):
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
         targets = sparse_targets(
-            visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0]
+            visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0], self.groups
         )
         total = sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
         if push is not None:
+            if self.groups is not None:
+                of_groups, push = self._of_groups(states, visits, bias, push, positive_weight)
+                total = total + of_groups.sum()
             total = total + push.change(self._at(states, visits, bias, push), positive_weight).sum()
         return total
+
+    def _of_groups(
+        self, states: Tensor, visits: Visits, bias: Bias, push: Pushes, positive_weight: float = 1.0
+    ) -> tuple[Tensor, Pushes]:
+        """By how much pushes of choices change the loss of each visit (visits,), and the other pushes."""
+        assert self.groups is not None
+        members, of_codes = group_pushes(self.groups, push, visits.visit_of_entry, visits.codes)
+        logits = self._at(states, visits, bias, members.lines)
+        return members.change(logits, len(visits.row_before), positive_weight), of_codes
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        out = sparse_nll(states, self.table(), self._bias(bias), visits.row_before, visits.visit_of_entry, visits.codes)
+        entries = (visits.row_before, visits.visit_of_entry, visits.codes)
+        out = sparse_nll(states, self.table(), self._bias(bias), *entries, self.groups)
         if push is not None:
+            if self.groups is not None:
+                of_groups, push = self._of_groups(states, visits, bias, push)
+                out += of_groups.double()
             out.index_add_(0, push.rows, push.change(self._at(states, visits, bias, push)).double())
         return out
 
@@ -128,7 +153,7 @@ class IndependentHead(nn.Module):
         """(patient, code) pairs of one drawn visit for each patient."""
         logits = self.logits(states)
         logits = rule.applied(logits if push is None else push.added_to(logits))
-        return independent_codes(logits, row_of_patient, rule, noise)
+        return independent_codes(logits, row_of_patient, rule, noise, self.groups)
 
 
 def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
@@ -171,9 +196,11 @@ class BlockwiseHead(Remembering):
         dropout: float = 0.0,
         company: Company | None = None,
         counting: Counting | None = None,
+        groups: Groups | None = None,
     ) -> None:
         super().__init__()
         self.table, self.within, self.company, self.counting = table, within, company, counting
+        self.groups = groups
         self.bias = nn.Parameter(initial_logits.clone())
         self.sizes = sizes
         self.from_history = nn.Linear(width, hidden)
@@ -184,6 +211,11 @@ class BlockwiseHead(Remembering):
         number = torch.repeat_interleave(blocks, torch.tensor(sizes), output_size=len(initial_logits))
         self.block_of_code: Tensor
         self.register_buffer("block_of_code", number, persistent=False)
+        # Company is among codes of their own: see `_spoken`.
+        self.alone: Tensor
+        self.register_buffer("alone", torch.ones(len(initial_logits), dtype=torch.bool), persistent=False)
+        for run in () if groups is None else groups.runs:
+            self.alone[run.columns] = False
 
     def _inner(self, history: Tensor, row_of_visit: Tensor, targets: SparseTargets) -> Tensor:
         """What each block of each visit adds to the history: u (visits, blocks, hidden), teacher-forced.
@@ -221,7 +253,8 @@ class BlockwiseHead(Remembering):
         """The order in which visits are computed, what their logits are made of, and their codes."""
         order = shared_first(visits.row_before)
         history = states[order.rows]
-        targets = SparseTargets(order.place[visits.visit_of_entry], visits.codes, torch.ones(len(order.place)))
+        rows = order.place[visits.visit_of_entry]
+        targets = SparseTargets(rows, visits.codes, torch.ones(len(order.place)), self.groups)
         inner = self._inner(history, order.row_of_place, targets)
         if self.counting is not None:
             lifted = torch.cat([lifted, torch.ones(len(lifted), 1)], dim=1)
@@ -229,10 +262,22 @@ class BlockwiseHead(Remembering):
         return order, BlockParts(history, inner, self.table(), lifted, whole), targets
 
     def _spoken(self, targets: SparseTargets, patients: Tensor | None) -> Spoken | None:
-        """What codes of earlier blocks say of later ones that they met, if anybody listens."""
+        """What codes of earlier blocks say of later ones that they met, if anybody listens.
+
+        Codes of choice groups neither speak nor listen. They are few and each of many patients, so that the state of
+        the visit learns whom they stand with, and lists of whom every band of every number met would be long.
+        """
         if self.company is None or self.company.silent:
             return None
-        return self.company.spoken(targets.rows, targets.codes, self.block_of_code, len(targets.multiplicity), patients)
+        rows, codes = targets.rows, targets.codes
+        if self.groups is not None:
+            speaks = self.alone[codes]
+            rows, codes = rows[speaks], codes[speaks]
+        spoken = self.company.spoken(rows, codes, self.block_of_code, len(targets.multiplicity), patients)
+        if self.groups is None:
+            return spoken
+        listens = torch.zeros(len(self.sizes)).index_fill(0, self.block_of_code[self.alone], 1.0)
+        return spoken._replace(strength=spoken.strength * listens)
 
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients."""
@@ -267,21 +312,26 @@ class BlockwiseHead(Remembering):
             listener = Listener(self.company, len(history), len(self.bias))
         patients, codes, begin = [], [], 0
         number = torch.zeros(len(history), dtype=torch.int64)
+        choosing = None if self.groups is None else group_noise(self.groups, noise)
         for k, size in enumerate(self.sizes):
             here = slice(begin, begin + size)
             inside = running + self.block[k]
             if self.counting is not None:
                 inside = inside + self.counting.states(number)
             logits = torch.addmm(base[:, here], F.gelu(inside), lifted[here].t())
-            if listener is not None:
+            if listener is not None and self.alone[begin]:
                 logits = logits + listener.heard(here)
             if self.counting is not None:
                 logits = logits + self.counting.shifts(number, torch.tensor(k))[:, None]
             logits = rule.applied(logits, here)
-            who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
+            groups = None if self.groups is None else self.groups.inside(here)
+            if groups is None or choosing is None:
+                who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
+            else:
+                who, which = groups.draw(logits, choosing)
             which = which + begin
             running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])
-            if listener is not None:
+            if listener is not None and groups is None:
                 listener.listen(who, which)
             number += torch.from_numpy(np.bincount(who, minlength=len(history)))
             patients.append(who)

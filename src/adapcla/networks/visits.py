@@ -92,6 +92,9 @@ class VisitNetwork(Network):
         """Count pairs of codes where the head listens to them."""
         if not isinstance(self.head, BlockwiseHead) or self.head.company is None:
             return 0
+        if self.head.groups is not None:
+            alone = self.head.alone[self.rank_of_code].numpy()
+            records = replace(records, cohort=records.cohort.keep_entries(alone[records.cohort.codes]))
         self.head.company.observe(records, self.rank_of_code, self.head.block_of_code)
         return self.head.company.n_pairs
 
@@ -102,9 +105,10 @@ class VisitNetwork(Network):
         return logits
 
     def _going_on_nll(self, states: Tensor, batch: Batch) -> Tensor:
-        """(visits,) of whether the record goes on after each visit."""
+        """(visits,) of whether the record goes on after each visit; 0 after death, which leaves no question."""
         logits = self.going_on(states[batch.n_starts :])[:, 0]
-        return F.binary_cross_entropy_with_logits(logits, batch.continues, reduction="none")
+        nll = F.binary_cross_entropy_with_logits(logits, batch.continues, reduction="none")
+        return nll if self.last_code is None else nll * batch.lacks(int(self.rank_of_code[self.last_code]))
 
     def _gap_nll(self, states: Tensor, batch: Batch) -> Tensor:
         """(visits,) of the days before each visit, 0 for first visits."""
@@ -124,6 +128,16 @@ class VisitNetwork(Network):
         record = torch.zeros(batch.n_patients, dtype=torch.float64)
         record.index_add_(0, batch.patient_of_visit, codes + rest)
         return Likelihood(codes, record)
+
+    @torch.no_grad()
+    def next_chances(self, batch: Batch, bias: Tensor | None = None) -> Tensor | None:
+        """Chances (patients, codes), in vocabulary order, of the visit after each patient's last one, or None."""
+        if not isinstance(self.head, IndependentHead):
+            return None
+        logits = self.logits_after(self._ranked(batch))
+        logits = (logits if bias is None else logits + bias[self.code_of_rank]).double()
+        groups = self.head.groups
+        return (torch.sigmoid(logits) if groups is None else groups.chances(logits))[:, self.rank_of_code]
 
     @torch.no_grad()
     def next_logits(self, batch: Batch) -> Tensor | None:

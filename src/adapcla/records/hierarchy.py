@@ -35,11 +35,20 @@ class Hierarchy:
         """The tree of an ICD-like vocabulary, or None where the codes show no such form."""
         bare = icd.system_of([code.bare for code in vocabulary.codes if not code.system])
         names = [_family(code.bare, code.system or bare) for code in vocabulary.codes]
+        asked = len(vocabulary)
+        if vocabulary.groups:
+            # What a visit was and what was measured are no diagnoses; the codes of a choice are a family.
+            diagnoses = (vocabulary.group_of_code < 0) & vocabulary.domain_mask("diagnosis")
+            names = [name if plain else None for name, plain in zip(names, diagnoses, strict=True)]
+            asked = int(diagnoses.sum())
         known = sum(name is not None for name in names)
-        if len(vocabulary) == 0 or known < _ENOUGH * len(vocabulary):
+        if asked == 0 or known < _ENOUGH * asked:
             return None
         # A code outside the form is its own family, so that nothing is borrowed wrongly.
-        filled = [name or (code.token, code.domain) for name, code in zip(names, vocabulary.codes, strict=True)]
+        filled = [
+            name or (f"choice {code.group}" if code.group else code.token, code.domain)
+            for name, code in zip(names, vocabulary.codes, strict=True)
+        ]
         categories, category = np.unique([name[0] for name in filled], return_inverse=True)
         chapters, chapter = np.unique([name[1] for name in filled], return_inverse=True)
         return cls(

@@ -56,6 +56,26 @@ class Prevalence:
         """Codes with a value."""
         return ~np.isnan(self.share)
 
+    def rest(self, among: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """The share of visits without each code; for a code of a choice group, without any code of the group.
+
+        Where only some codes are meant (`among`), the others of a group count as visits without any. Unknown shares
+        count as 0.
+
+        >>> from adapcla.records.vocabulary import Code
+        >>> codes = Vocabulary.of([Code.of("home", "END", group="end"), Code.of("died", "END", group="end"), "A"])
+        >>> Prevalence(codes, np.array([0.25, 0.125, 0.5])).rest().tolist()
+        [0.75, 0.375, 0.375]
+        """
+        share = np.nan_to_num(self.share)
+        rest, group = 1 - share, self.vocabulary.group_of_code
+        grouped = np.flatnonzero(group >= 0)
+        if len(grouped):
+            counted = share[grouped] if among is None else np.where(among, share, 0.0)[grouped]
+            sums = np.bincount(group[grouped], counted)
+            rest[grouped] = np.maximum(1 - sums[group[grouped]], 0.0)
+        return rest
+
     def on(self, vocabulary: Vocabulary) -> Prevalence:
         """The same prevalences on another vocabulary, by code string; the only way from one vocabulary to another."""
         if vocabulary == self.vocabulary:

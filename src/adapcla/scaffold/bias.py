@@ -29,9 +29,12 @@ class Scaffold:
 
     @property
     def bias(self) -> NDArray[np.float64]:
-        """The paper's b_stat: log((1 − π̂ + ε)/(π̂ + ε)), tempered; 0 for codes never seen in training."""
+        """The paper's b_stat: log((1 − π̂ + ε)/(π̂ + ε)), tempered; 0 for codes never seen in training.
+
+        For codes of a choice group 1 − π̂ is the share of visits without any of them.
+        """
         share = np.nan_to_num(self.prevalence.share)
-        bias = np.log((1 - share + self.epsilon) / (share + self.epsilon))
+        bias = np.log((self.prevalence.rest() + self.epsilon) / (share + self.epsilon))
         return self.tempering * np.where(share > 0, bias, 0.0)
 
     @property
@@ -43,4 +46,4 @@ class Scaffold:
         [0.0, 0.0]
         """
         share = np.nan_to_num(self.prevalence.share)
-        return np.log((share + self.epsilon) / (1 - share + self.epsilon))
+        return np.log((share + self.epsilon) / (self.prevalence.rest() + self.epsilon))

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from adapcla.networks.groups import Groups, Run
+
 #: A function of some tensors that gives a loss.
 Loss = Callable[..., Tensor]
 
@@ -29,3 +31,16 @@ def agree() -> Callable[[Loss, Loss, list[Tensor]], None]:
                 torch.testing.assert_close(mine, theirs, rtol=close, atol=close)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def some_groups() -> Callable[[int], Groups | None]:
+    """Choice groups before and behind most of the columns, where there are enough; a tile of 64 would cut one."""
+
+    def made(n_columns: int) -> Groups | None:
+        if n_columns < 8:
+            return None
+        behind = (Run(58, 3, 4, 1), Run(n_columns - 6, 2, 3, 4)) if n_columns >= 100 else (Run(n_columns - 4, 2, 2, 1),)
+        return Groups((Run(0, 1, 3, 0), *behind), n_columns)
+
+    return made

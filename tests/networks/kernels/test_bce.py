@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapcla.networks.groups import Groups, Run
 from adapcla.networks.kernels import bce
 
 
@@ -20,17 +21,19 @@ from adapcla.networks.kernels import bce
     density=st.sampled_from([0.0, 0.3]),
     tile=st.sampled_from([(64, 2), (640, 3), (1 << 18, 2048)]),
     weight=st.sampled_from([1.0, 1.5]),
+    choosing=st.booleans(),
 )
 def test_by_hand_and_plain_agree(
-    agree: Callable[..., None],
-    seed: int, n_visits: int, n_codes: int, density: float, tile: tuple[int, int], weight: float,
+    agree: Callable[..., None], some_groups: Callable[[int], Groups | None],
+    seed: int, n_visits: int, n_codes: int, density: float, tile: tuple[int, int], weight: float, choosing: bool,
 ) -> None:  # fmt: skip
     """Tiles of 2 or 3 rows, or one of everything; some rows predict no visit, some several; visits may be empty."""
     torch.manual_seed(seed)
     n_rows = 5
     visit_rows = torch.randint(0, n_rows, (n_visits,))
     visit, code = (torch.rand(n_visits, n_codes) < density).nonzero(as_tuple=True)
-    targets = bce.sparse_targets(visit_rows[visit], code, visit_rows, n_rows)
+    groups = some_groups(n_codes) if choosing else None
+    targets = bce.sparse_targets(visit_rows[visit], code, visit_rows, n_rows, groups)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bce, "TILE_ELEMENTS", tile[0])
         patch.setattr(bce, "TILE_ROWS", tile[1])
@@ -44,11 +47,15 @@ def test_by_hand_and_plain_agree(
 
 
 @pytest.mark.parametrize("positive_weight", [1.0, 1.5])
-def test_the_gradient_is_that_of_small_steps(positive_weight: float) -> None:
+@pytest.mark.parametrize("choosing", [False, True])
+def test_the_gradient_is_that_of_small_steps(
+    some_groups: Callable[[int], Groups | None], positive_weight: float, choosing: bool
+) -> None:
     torch.manual_seed(1)
     leaves = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 2), (9, 2), (9,))]
     times = torch.tensor([1.0, 0.0, 2.0], dtype=torch.float64)
-    targets = bce.SparseTargets(torch.tensor([0, 2, 2]), torch.tensor([8, 0, 3]), times)
+    groups = some_groups(9) if choosing else None
+    targets = bce.SparseTargets(torch.tensor([0, 2, 2]), torch.tensor([8, 0, 3]), times, groups)
     assert torch.autograd.gradcheck(lambda *parts: bce.sparse_bce(*parts, targets, positive_weight), leaves)
 
 
@@ -65,6 +72,21 @@ def test_the_plain_form_is_torchs_loss_of_a_dense_target(positive_weight: float)
     targets = bce.sparse_targets(visit_rows[visit], code, visit_rows, 2)
     plain = bce.sparse_bce_plain(states, weight, bias, targets, positive_weight)
     assert float(plain) == pytest.approx(float(dense), rel=1e-5)
+
+
+def test_the_plain_form_of_a_choice_is_torchs_cross_entropy() -> None:
+    """One visit of codes 1 and 4: a choice of three beside none, a code of its own, a choice of two of which none."""
+    torch.manual_seed(1)
+    logits = torch.randn(1, 7)
+    groups = Groups((Run(0, 1, 3, 0), Run(5, 1, 2, 1)), 7)
+    targets = bce.SparseTargets(torch.tensor([0, 0]), torch.tensor([1, 4]), torch.ones(1), groups)
+    three, two = (F.pad(part, (0, 1)) for part in (logits[:, :3], logits[:, 5:]))
+    apart = F.cross_entropy(three, torch.tensor([1])) + F.cross_entropy(two, torch.tensor([2]))
+    apart = apart + F.binary_cross_entropy_with_logits(logits[0, 3:5], torch.tensor([0.0, 1.0]), reduction="sum")
+    assert float(bce.bce_of_logits(logits, targets)) == pytest.approx(float(apart), rel=1e-6)
+    # A present code weighs more, and with it the whole choice.
+    extra = 0.5 * (F.cross_entropy(three, torch.tensor([1])) + F.softplus(-logits[0, 4]))
+    assert float(bce.bce_of_logits(logits, targets, 1.5)) == pytest.approx(float(apart + extra), rel=1e-6)
 
 
 @pytest.mark.parametrize("largest", [-3.0, 3.99, 4.01, 60.0])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from adapcla.networks.groups import Groups
 from adapcla.networks.kernels import bce
 from adapcla.networks.kernels.bce import SparseTargets
 from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
@@ -111,17 +112,20 @@ def company(
     density=st.sampled_from([0.0, 0.3]),
     tile=st.sampled_from([(1 << 18, 2048), (64, 2)]),
     seed=st.integers(0, 30),
+    choosing=st.booleans(),
 )
 def test_what_is_added_and_what_is_spoken_agree_too(
-    agree: Callable[..., None], n_visits: int, sizes: list[int], density: float, tile: tuple[int, int], seed: int
-) -> None:
+    agree: Callable[..., None], some_groups: Callable[[int], Groups | None],
+    n_visits: int, sizes: list[int], density: float, tile: tuple[int, int], seed: int, choosing: bool,
+) -> None:  # fmt: skip
     torch.manual_seed(seed)
     visit, code = (torch.rand(n_visits, sum(sizes)) < density).nonzero(as_tuple=True)
     numbers, of = company(visit, code, sizes, n_visits)
+    groups = some_groups(sum(sizes)) if choosing else None
 
     def of_parts(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def value(*tensors: Tensor) -> Tensor:
-            targets = SparseTargets(visit, code, torch.ones(n_visits, dtype=tensors[0].dtype))
+            targets = SparseTargets(visit, code, torch.ones(n_visits, dtype=tensors[0].dtype), groups)
             return loss(BlockParts(*tensors[:5]), sizes, targets, 1.5, *of(*tensors[5:]))
 
         return value
@@ -131,7 +135,7 @@ def test_what_is_added_and_what_is_spoken_agree_too(
         patch.setattr(bce, "TILE_ROWS", tile[1])
         tensors = [*some_parts(n_visits, n_visits, sizes), *numbers]
         agree(of_parts(block_bce), of_parts(block_bce_plain), tensors)
-        targets = SparseTargets(visit, code, torch.ones(n_visits))
+        targets = SparseTargets(visit, code, torch.ones(n_visits), groups)
         whole = block_bce_plain(BlockParts(*tensors[:5]), sizes, targets, 1.0, *of(*numbers))
         each = block_nll(BlockParts(*tensors[:5]), sizes, targets, *of(*numbers))
         torch.testing.assert_close(each.sum().float(), whole, rtol=1e-4, atol=1e-4)

@@ -2,7 +2,8 @@
 
 A record is START, codes, SEP, codes, SEP, …, END. After START a code must come; after SEP a code or END; after a code a
 code or SEP. A code comes once a visit: with a fixed order (by frequency) only later codes can follow, with a shuffled
-one every code that has not come yet. What is impossible has probability zero in training and in drawing alike.
+one every code that has not come yet. After a code of a choice group no other of the group can follow, and after a visit
+that ends with death nothing can. What is impossible has probability zero in training and in drawing alike.
 
 Its context is as many tokens as the `context` visits hold, so that it sees the same history as the other networks.
 """
@@ -24,12 +25,14 @@ from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network, Shap
 from adapcla.networks.draws import Noise, bernoulli, categorical
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
+from adapcla.networks.groups import Groups
 from adapcla.networks.kernels.softmax import Choices, masked_cross_entropy, masked_nll
 from adapcla.networks.layers import CodeTable, VisitEmbedding, gap_bucket
 from adapcla.networks.objective import ScaffoldedLikelihood
 from adapcla.networks.ranks import ranked
 from adapcla.networks.tokens import Stream, TokenCache, TokenTrunk, stream_of
 from adapcla.records import Prevalence
+from adapcla.records.stay import DIED
 
 #: Places inside a visit that are told apart; later codes share the last.
 _PLACES = 64
@@ -54,6 +57,11 @@ class GptArchitecture(Architecture):
     def attention_heads(self) -> int:
         """Heads of the attention."""
         return self.heads
+
+    @property
+    def chooses(self) -> bool:
+        """In a fixed order the codes behind a choice group follow upon any of its codes."""
+        return self.order == "fixed"
 
     @property
     def exact_steps(self) -> bool:
@@ -101,6 +109,14 @@ class GptNetwork(Network):
         ends = torch.stack([share.new_ones(()), share.sum() * 0.5])
         self.bias = nn.Parameter(torch.log(torch.cat([share, ends])))
         self.gap_head = nn.Linear(width, N_BUCKETS) if shape.with_days else None
+        self.last_code = prevalence.vocabulary.index.get(DIED.token)
+        groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
+        # The first code that may follow upon each token of a visit; after a separator none may.
+        follows = torch.arange(1, self.n_codes + 2)
+        if groups is not None:
+            follows[:-1] = groups.stops()
+        self.follows: Tensor
+        self.register_buffer("follows", follows, persistent=False)
         self.code_of_rank: Tensor
         self.rank_of_code: Tensor
         self.register_buffer("code_of_rank", code_of_rank)
@@ -127,12 +143,18 @@ class GptNetwork(Network):
         states: Tensor = self.trunk(torch.cat(parts), stream)
         return states
 
-    def _questions(self, stream: Stream) -> tuple[Tensor, Tensor, Choices]:
-        """Rows, targets and what was possible: every token, then the end of every patient."""
-        n, n_tokens, n_ends = self.n_codes, len(stream.tokens), len(stream.last_row)
+    def _ends(self, batch: Batch) -> Tensor:
+        """The patients of whom it is asked whether their record ends: not those who died in their last visit."""
+        if self.last_code is None:
+            return torch.arange(batch.n_patients)
+        return batch.lacks(self.last_code)[batch.continues == 0].nonzero()[:, 0]
+
+    def _questions(self, stream: Stream, ends: Tensor) -> tuple[Tensor, Tensor, Choices]:
+        """Rows, targets and what was possible: every token, then the end of some patients."""
+        n, n_tokens, n_ends = self.n_codes, len(stream.tokens), len(ends)
         opens = stream.place == 0
         before = torch.cat([torch.zeros(1, dtype=torch.int64), stream.tokens[:-1]])
-        floor = torch.zeros_like(before) if self.shuffled else torch.where(opens, 0, before + 1)
+        floor = torch.zeros_like(before) if self.shuffled else torch.where(opens, 0, self.follows[before])
         starts_record = stream.row_before < stream.n_starts
         pairs = self._gone(stream) if self.shuffled else (_NONE, _NONE)
         choices = Choices(
@@ -141,7 +163,7 @@ class GptNetwork(Network):
             torch.cat([opens & ~starts_record, torch.ones(n_ends, dtype=torch.bool)]),
             *pairs,
         )
-        rows = torch.cat([stream.row_before, stream.last_row])
+        rows = torch.cat([stream.row_before, stream.last_row[ends]])
         targets = torch.cat([stream.tokens, torch.full((n_ends,), n + 1)])
         assert len(rows) == n_tokens + n_ends
         return rows, targets, choices
@@ -163,7 +185,7 @@ class GptNetwork(Network):
         """The summed loss of all tokens, and of the day gaps where the cohort has them."""
         stream = self._stream(batch)
         states = self._states(batch, stream)
-        rows, targets, choices = self._questions(stream)
+        rows, targets, choices = self._questions(stream, self._ends(batch))
         total = masked_cross_entropy(states[rows], self.output(), self._bias(bias), choices, targets)
         if self.gap_head is not None:
             total = total + self._gaps(states, stream, batch).sum()
@@ -179,7 +201,8 @@ class GptNetwork(Network):
         """How probable the records are; with a shuffled order, how probable in one order, which is a bound."""
         stream = self._stream(batch)
         states = self._states(batch, stream)
-        rows, targets, choices = self._questions(stream)
+        ends = self._ends(batch)
+        rows, targets, choices = self._questions(stream, ends)
         nll, end = masked_nll(states[rows], self.output(), self._bias(bias), choices, targets)
         n_tokens = len(stream.tokens)
         going_on = -torch.log1p(-torch.exp(end[:n_tokens])).nan_to_num(0.0)
@@ -188,7 +211,7 @@ class GptNetwork(Network):
         rest = torch.zeros(batch.n_visits, dtype=torch.float64).index_add_(0, stream.visit, going_on)
         if self.gap_head is not None:
             rest += self._gaps(states, stream, batch)
-        record = nll[n_tokens:].clone()
+        record = torch.zeros(batch.n_patients, dtype=torch.float64).index_copy_(0, ends, nll[n_tokens:])
         return Likelihood(codes, record.index_add_(0, batch.patient_of_visit, codes + rest))
 
     # ---- rolling out ------------------------------------------------------------------------------------
@@ -259,7 +282,7 @@ class GptNetwork(Network):
             some = token < self.n_codes
             gone[some.nonzero()[:, 0], token[some]] = True
         else:
-            gone |= torch.arange(self.n_codes) <= token[:, None]
+            gone |= torch.arange(self.n_codes) < self.follows[token.clamp(max=self.n_codes)][:, None]
 
     def _rows(self, tokens: Tensor, n_seen: int, place: Tensor, gap: Tensor | None = None) -> Tensor:
         """Input rows (patients, new, width) of tokens of the same visit number."""

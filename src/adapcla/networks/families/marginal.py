@@ -13,12 +13,15 @@ from torch import Tensor
 from adapcla.errors import UsageError
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network, Shape
-from adapcla.networks.draws import Noise, bernoulli, bernoulli_codes
+from adapcla.networks.counts import independent_codes
+from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
+from adapcla.networks.groups import Groups, arranged
 from adapcla.networks.layers import gap_bucket
 from adapcla.records import Prevalence
 from adapcla.records.expectation import expected_prevalence
+from adapcla.records.stay import DIED
 from adapcla.scaffold import Scaffold
 
 
@@ -26,6 +29,11 @@ class MarginalArchitecture(Architecture):
     """Independent draws by the expected prevalence: counted, not trained."""
 
     family: Literal["marginal"] = "marginal"
+
+    @property
+    def chooses(self) -> bool:
+        """Choices are drawn by their prevalence, too."""
+        return True
 
 
 class Place(NamedTuple):
@@ -36,7 +44,7 @@ class Place(NamedTuple):
 
 
 class MarginalNetwork(Network):
-    """One log-odds per code, one chance to go on per visit number, one law of gaps; all counted by `count`."""
+    """One log-odds per code (against none, for codes of a choice group), one chance to go on per visit number, one law of gaps; all counted by `count`."""
 
     def __init__(self, shape: Shape, prevalence: Prevalence) -> None:
         super().__init__()
@@ -47,6 +55,11 @@ class MarginalNetwork(Network):
         self.register_buffer("going_on", torch.zeros(shape.context))
         self.register_buffer("gaps", torch.zeros(N_BUCKETS))
         self.with_days = shape.with_days
+        vocabulary = prevalence.vocabulary
+        self.last_code = vocabulary.index.get(DIED.token)
+        # Vocabulary order, but for choice groups, whose codes must stand side by side.
+        self.order = arranged(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
+        self.groups = Groups.of(vocabulary.group_of_code[self.order])
 
     def count(self, records: Records) -> None:
         """Take prevalences, chances to go on and gaps from these patients, with half a patient added to each side.
@@ -56,11 +69,16 @@ class MarginalNetwork(Network):
         expected = Scaffold(expected_prevalence(records.cohort)).initial_logits
         self.logits.copy_(torch.from_numpy(expected).float())
         batch = records.batch(np.arange(records.cohort.n_patients))
-        places = torch.bincount(batch.position, minlength=len(self.going_on))
-        stayed = torch.bincount(batch.position[batch.continues > 0], minlength=len(self.going_on))
+        asked = self._asked(batch) > 0
+        places = torch.bincount(batch.position[asked], minlength=len(self.going_on))
+        stayed = torch.bincount(batch.position[asked & (batch.continues > 0)], minlength=len(self.going_on))
         self.going_on.copy_(torch.log((stayed + 0.5) / (places - stayed + 0.5)))
         later = batch.gap[batch.position > 0]
         self.gaps.copy_(torch.log(torch.bincount(gap_bucket(later), minlength=N_BUCKETS) + 0.5))
+
+    def _asked(self, batch: Batch) -> Tensor:
+        """(visits,) 1.0 after visits that may have another after them."""
+        return torch.ones(batch.n_visits) if self.last_code is None else batch.lacks(self.last_code)
 
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """Refused: there is nothing to train."""
@@ -70,9 +88,11 @@ class MarginalNetwork(Network):
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are."""
         logits = (self.logits if bias is None else self.logits + bias).double()
-        codes = F.softplus(logits).sum().repeat(batch.n_visits)
+        sums = F.softplus(logits) if self.groups is None else self.groups.normalisers(logits[None, self.order])
+        codes = sums.sum().repeat(batch.n_visits)
         codes = codes.index_add_(0, batch.visit_of_entry, -logits[batch.codes])
         rest = F.binary_cross_entropy_with_logits(self.going_on[batch.position], batch.continues, reduction="none")
+        rest = rest * self._asked(batch)
         if self.with_days:
             rest = rest + gap_nll(self.gaps.expand(int((batch.position > 0).sum()), -1), batch)
         record = torch.zeros(batch.n_patients, dtype=torch.float64)
@@ -97,8 +117,12 @@ class MarginalNetwork(Network):
         """The codes of the next visit."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' is for networks; marginal draws codes as they are")
-        logits = rule.applied(self.logits[None])
-        return bernoulli_codes(logits, torch.zeros(state.n, dtype=torch.int64), noise, channel=8)
+        logits = rule.applied(self.logits[None])[:, self.order]
+        rows = torch.zeros(state.n, dtype=torch.int64)
+        who, places = independent_codes(logits, rows, DrawRule(), noise, self.groups)
+        codes = self.order[places]
+        order = np.lexsort((codes, who))
+        return who[order], codes[order]
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:
         """The state after one more visit; its codes are forgotten."""

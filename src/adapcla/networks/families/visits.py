@@ -18,6 +18,7 @@ from adapcla.networks.contract import Shape
 from adapcla.networks.counting import Counting
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.halo import HaloHead
+from adapcla.networks.groups import Groups
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
 from adapcla.networks.kinship import MOST_FAMILIES, Kinship
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
@@ -26,6 +27,7 @@ from adapcla.networks.ranks import ranked
 from adapcla.networks.recall import N_FACTS, Recall
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Hierarchy, Prevalence
+from adapcla.records.stay import DIED
 from adapcla.scaffold import Scaffold
 
 
@@ -71,6 +73,11 @@ class VisitArchitecture(Architecture):
         """Only independent codes have one logit each."""
         return self.head == "independent"
 
+    @property
+    def chooses(self) -> bool:
+        """HALO's head draws code by code."""
+        return self.head != "halo"
+
     def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
         """Roughly, the multiplications and additions that one visit takes in one direction."""
         within_visit = 4.0 if self.head == "halo" else 1.0
@@ -114,23 +121,26 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
     Weights come from torch's global stream: seed it first.
     """
     code_of_rank, initial = ranked(prevalence)
-    sizes, order = _blocks(architecture, _visits(prevalence)[code_of_rank.numpy()])
+    groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
+    sizes, order = _all_blocks(architecture, _visits(prevalence)[code_of_rank.numpy()], groups)
     code_of_rank, initial = code_of_rank[order], initial[order]
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
     belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
     width = architecture.width
     table = CodeTable(shape.n_codes, width, families, credibility=belief)
     embedding = VisitEmbedding(width, architecture.context, shape.attributes, shape.with_days)
-    return VisitNetwork(
+    network = VisitNetwork(
         table,
         embedding,
         _trunk(architecture),
-        _head(architecture, shape, initial, families, belief, prevalence, code_of_rank, sizes),
+        _head(architecture, shape, initial, families, belief, prevalence, code_of_rank, sizes, groups),
         code_of_rank,
         width,
         # Made last: trunk and head begin as those of a network without it.
         _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
     )
+    network.last_code = prevalence.vocabulary.index.get(DIED.token)
+    return network
 
 
 def _visits(prevalence: Prevalence) -> NDArray[np.float64]:
@@ -157,6 +167,27 @@ def _blocks(architecture: VisitArchitecture, visits: NDArray[np.float64]) -> tup
     others = n_codes - n_rare
     mixed = np.concatenate([order[others:][::-1], order[:others]])
     return [*first, *block_sizes(others, n_blocks - n_first, smallest)], torch.from_numpy(mixed)
+
+
+def _all_blocks(
+    architecture: VisitArchitecture, visits: NDArray[np.float64], groups: Groups | None
+) -> tuple[list[int], Tensor]:
+    """Sizes of all blocks and the order of all codes: blocks of choice groups stand before and behind the others.
+
+    The first groups and the last are blocks of their own. Those between share half as many blocks as there are for
+    other codes, if they are more: what is measured in a visit then knows of most that was measured before.
+    """
+    if groups is None:
+        return _blocks(architecture, visits)
+    stretch = next(groups.plain(), slice(0, 0))
+    before = [run.size for run in groups.runs if run.start < stretch.start for _ in range(run.n_groups)]
+    behind = [run.size for run in groups.runs if run.start >= stretch.stop for _ in range(run.n_groups)]
+    sizes, order = _blocks(architecture, visits[stretch]) if stretch.stop else ([], torch.zeros(0, dtype=torch.int64))
+    n_shared = max(1, architecture.blocks // 2)
+    measured, last = behind[:-1], behind[-1:]
+    shared = [int(part.sum()) for part in np.array_split(np.array(measured, dtype=np.int64), n_shared) if len(part)]
+    front, end = torch.arange(stretch.start), torch.arange(stretch.stop, len(visits))
+    return [*before, *sizes, *shared, *last], torch.cat([front, stretch.start + order, end])
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
@@ -218,6 +249,7 @@ def _head(
     prevalence: Prevalence,
     code_of_rank: Tensor,
     sizes: list[int],
+    groups: Groups | None,
 ) -> Head:
     output = CodeTable(shape.n_codes, architecture.width, families, credibility=belief)
     if architecture.head == "blockwise":
@@ -230,10 +262,10 @@ def _head(
             company = Company(shape.n_pairs, architecture.company, band, prevalence.n_visits or 1, kinship)
         counting = Counting(len(sizes), architecture.hidden) if architecture.counting else None
         width, hidden, dropout = architecture.width, architecture.hidden, architecture.dropout
-        return BlockwiseHead(output, within, initial, width, hidden, sizes, dropout, company, counting)
+        return BlockwiseHead(output, within, initial, width, hidden, sizes, dropout, company, counting, groups)
     if architecture.head == "halo":
         return HaloHead(shape.n_codes, architecture.width, initial)
-    return IndependentHead(output, initial)
+    return IndependentHead(output, initial, groups)
 
 
 _PAPER = "AdaPCLA (Cui et al.)"

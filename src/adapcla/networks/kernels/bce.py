@@ -13,11 +13,14 @@ plain form (`python benchmarks/speed.py --share`, medians of three runs of each)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from adapcla.networks.groups import Groups, choices_
 
 #: Logits held at once; bounds the memory of a chunk at 64 MB.
 CHUNK_ELEMENTS = 1 << 24
@@ -37,18 +40,22 @@ class SparseTargets(NamedTuple):
     rows: Tensor  # (entries,)
     codes: Tensor  # (entries,)
     multiplicity: Tensor  # (rows,) number of visits that a row predicts
+    #: Codes of which a visit holds at most one, if there are any.
+    groups: Groups | None = None
 
 
-def sparse_targets(rows: Tensor, codes: Tensor, visit_rows: Tensor, n_rows: int) -> SparseTargets:
+def sparse_targets(
+    rows: Tensor, codes: Tensor, visit_rows: Tensor, n_rows: int, groups: Groups | None = None
+) -> SparseTargets:
     """Targets from pairs and the row that predicts each visit."""
-    return SparseTargets(rows, codes, torch.bincount(visit_rows, minlength=n_rows).to(torch.float32))
+    return SparseTargets(rows, codes, torch.bincount(visit_rows, minlength=n_rows).to(torch.float32), groups)
 
 
 def asked(states: Tensor, targets: SparseTargets) -> tuple[Tensor, SparseTargets]:
     """The rows that predict a visit, and their targets: the last visit of a record predicts none.
 
     >>> states, targets = torch.eye(3), SparseTargets(torch.tensor([2]), torch.tensor([7]), torch.tensor([0, 0, 1.0]))
-    >>> [x.tolist() for x in (asked(states, targets)[0], *asked(states, targets)[1])]
+    >>> [x.tolist() for x in (asked(states, targets)[0], *asked(states, targets)[1][:3])]
     [[[0.0, 0.0, 1.0]], [0], [7], [1.0]]
     """
     used = targets.multiplicity.nonzero()[:, 0]
@@ -57,7 +64,8 @@ def asked(states: Tensor, targets: SparseTargets) -> tuple[Tensor, SparseTargets
     place = torch.zeros(len(states), dtype=torch.int64)
     place[used] = torch.arange(len(used))
     # `embedding` takes rows as an index would, and adds their gradients up faster.
-    return F.embedding(used, states), SparseTargets(place[targets.rows], targets.codes, targets.multiplicity[used])
+    kept = targets._replace(rows=place[targets.rows], multiplicity=targets.multiplicity[used])
+    return F.embedding(used, states), kept
 
 
 def softplus_sums_(logits: Tensor) -> Tensor:
@@ -91,6 +99,10 @@ def bce_of_logits(logits: Tensor, targets: SparseTargets, positive_weight: float
     0.693...
     """
     positives = logits[targets.rows, targets.codes]
+    if targets.groups is not None:
+        sums = targets.groups.normalisers(logits)
+        own = sums[targets.rows, targets.groups.unit_of_column()[targets.codes]] - positives
+        return sums.sum(1) @ targets.multiplicity - positives.sum() + (positive_weight - 1.0) * own.sum()
     total = F.softplus(logits).sum(1) @ targets.multiplicity - positives.sum()
     return total + (positive_weight - 1.0) * F.softplus(-positives).sum()
 
@@ -109,35 +121,46 @@ class Tile(NamedTuple):
     rows: slice
     codes: slice
     present: Present
+    groups: Groups | None = None
 
 
 def tiles(targets: SparseTargets, n_rows: int, n_codes: int) -> Iterator[Tile]:
-    """Tiles that cover everything, row band by row band."""
+    """Tiles that cover everything, row band by row band, and cut no choice group."""
     tall = max(1, min(n_rows, TILE_ROWS))
     wide = min(n_codes, max(64, TILE_ELEMENTS // tall))
     if n_rows <= tall and wide == n_codes:
-        yield Tile(slice(0, n_rows), slice(0, n_codes), (targets.rows, targets.codes))
+        yield Tile(slice(0, n_rows), slice(0, n_codes), (targets.rows, targets.codes), targets.groups)
         return
-    a_band = -(-n_codes // wide)
-    number = (targets.rows // tall) * a_band + targets.codes // wide
+    cuts = list(range(0, n_codes, wide))
+    column = targets.codes // wide
+    if targets.groups is not None:
+        cuts = sorted({targets.groups.uncut(cut) for cut in cuts})
+        column = torch.searchsorted(torch.tensor(cuts), targets.codes, right=True) - 1
+    a_band = len(cuts)
+    number = (targets.rows // tall) * a_band + column
     order = torch.argsort(number, stable=True)
     n_tiles = max(1, -(-n_rows // tall)) * a_band
     edges = torch.searchsorted(number[order], torch.arange(n_tiles + 1)).tolist()
     rows, codes = targets.rows[order], targets.codes[order]
+    ends = list(pairwise([*cuts, n_codes]))
     for tile in range(n_tiles):
-        low, left = tile // a_band * tall, tile % a_band * wide
+        low, (left, right) = tile // a_band * tall, ends[tile % a_band]
         mine = slice(edges[tile], edges[tile + 1])
         yield Tile(
-            slice(low, min(low + tall, n_rows)), slice(left, min(left + wide, n_codes)),
-            (rows[mine] - low, codes[mine] - left),
+            slice(low, min(low + tall, n_rows)), slice(left, right), (rows[mine] - low, codes[mine] - left),
+            None if targets.groups is None else targets.groups.inside(slice(left, right)),
         )  # fmt: skip
 
 
-def slopes_(logits: Tensor, present: Present, times: Tensor, positive_weight: float) -> Tensor:
+def slopes_(
+    logits: Tensor, present: Present, times: Tensor, positive_weight: float, groups: Groups | None = None
+) -> Tensor:
     """The summed loss of logits, in double precision; they become the derivatives by them in place.
 
     `times` (rows,) is how often each row counts.
     """
+    if groups is not None:
+        return _slopes_of_groups_(logits, present, times, positive_weight, groups)
     positives = logits[present]
     total = (softplus_sums_(logits) @ times).double() - positives.sum().double()
     residual = logits.mul_(times[:, None])
@@ -146,6 +169,38 @@ def slopes_(logits: Tensor, present: Present, times: Tensor, positive_weight: fl
         total += (positive_weight - 1.0) * F.softplus(-positives).sum().double()
         pull -= (positive_weight - 1.0) * torch.sigmoid(-positives)
     residual.index_put_(present, pull, accumulate=True)
+    return total
+
+
+def _slopes_of_groups_(
+    logits: Tensor, present: Present, times: Tensor, positive_weight: float, groups: Groups
+) -> Tensor:
+    """The same where some codes are choices.
+
+    A group of which a code is present counts `positive_weight` times as a whole: its loss is that code's own.
+    """
+    extra, positives = positive_weight - 1.0, logits[present]
+    alone = torch.ones(groups.n_columns, dtype=torch.bool)
+    pull = torch.full_like(positives, -positive_weight)
+    for run in groups.runs:
+        alone[run.columns] = False
+    is_code = alone[present[1]]
+    pull[is_code] = -1.0 - extra * torch.sigmoid(-positives[is_code])
+    total = extra * F.softplus(-positives[is_code]).sum().double()
+    total = total - positives[is_code].sum().double() - positive_weight * positives[~is_code].sum().double()
+    for stretch in groups.plain():
+        total += (softplus_sums_(logits[:, stretch]) @ times).double()
+        logits[:, stretch].mul_(times[:, None])
+    for run in groups.runs:
+        view = run.of(logits)
+        weight = times[:, None].expand(-1, run.n_groups)
+        if extra:
+            here = ((present[1] >= run.start) & (present[1] < run.stop)).nonzero()[:, 0]
+            cell = present[0][here], (present[1][here] - run.start) // run.size
+            weight = weight.index_put(cell, weight.new_full((len(here),), extra), accumulate=True)
+        total += (choices_(view) * weight).sum().double()
+        view.mul_(weight[:, :, None])
+    logits.index_put_(present, pull, accumulate=True)
     return total
 
 
@@ -173,7 +228,7 @@ def _value_and_slopes(
         part, table = states[tile.rows], weight[tile.codes]
         residual = scratch.of(len(part), len(table))
         torch.addmm(bias[tile.codes], part, table.t(), out=residual)
-        total += slopes_(residual, tile.present, targets.multiplicity[tile.rows], positive_weight)
+        total += slopes_(residual, tile.present, targets.multiplicity[tile.rows], positive_weight, tile.groups)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
         d_states[tile.rows].addmm_(residual, table, beta=float(tile.codes.start > 0))
         d_weight[tile.codes].addmm_(residual.t(), part, beta=float(tile.rows.start > 0))

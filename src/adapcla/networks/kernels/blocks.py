@@ -189,7 +189,8 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
     for tile, residual, segments, added, company in tiled:
         codes, first, table = tile.codes, not tile.rows.start, weight[tile.codes]
         cut, own = tiled.rows_of(tile)
-        total += slopes_(residual, tile.present, tiled.targets.multiplicity[tile.rows], positive_weight)
+        times = tiled.targets.multiplicity[tile.rows]
+        total += slopes_(residual, tile.present, times, positive_weight, tile.groups)
         slopes.added[added.lines] = residual[added.at]
         for block, here, there, goes_on in segments:
             by_parts.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
@@ -287,6 +288,7 @@ def block_nll(
     added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
     nll = torch.zeros(len(parts.inner), dtype=torch.float64)
     for tile, logits, *_ in _Tiles(parts, sizes, targets, added, spoken):
-        nll[tile.rows] += F.softplus(logits).sum(1).double()
+        sums = F.softplus(logits) if tile.groups is None else tile.groups.normalisers(logits)
+        nll[tile.rows] += sums.sum(1).double()
         nll.index_add_(0, tile.present[0] + tile.rows.start, -logits[tile.present].double())
     return nll
