@@ -14,8 +14,8 @@ tables below, and calls `assemble`. All columns are text without surrounding bla
 Policies: visits stand in the order of date, day, sequence (as number, then as text), visit id (likewise); a visit
 without a readable date is dropped if any visit of the table has one; a code is stripped of surrounding blanks and
 otherwise kept or dropped, never changed; of two codes of a choice group in a visit the first in the order of codes is
-kept; visits after a death are dropped where a source tells stays; patients stand in the order of their ids, which are then forgotten. So the
-same rows in another order give the same cohort.
+kept; visits after a death are dropped where a source tells stays; patients stand in the order of their ids, which are
+then forgotten. So the same rows in another order give the same cohort.
 """
 
 from __future__ import annotations

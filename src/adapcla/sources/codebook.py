@@ -18,6 +18,7 @@ from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
 from adapcla.records import Attribute, Code, Cohort, Kind, Origin, Vocabulary
 from adapcla.records.icd import ICD9, ICD10
+from adapcla.records.values import without_units
 from adapcla.sources import codes
 from adapcla.sources.assembly import assemble
 from adapcla.sources.contract import Options
@@ -73,8 +74,12 @@ class Codebook:
         file = folder / LONG if path.is_dir() else path
         if file.name not in (LONG, WIDE) or not (folder / PATIENTS).is_file() or not (folder / FILE).is_file():
             return None, path, options
-        plain = replace(options, domains=("dx",), attributes=(), separator=" " if file.name == WIDE else "")
-        return cls.read(folder / FILE), file, plain
+        book, plain = cls.read(folder / FILE), replace(options, domains=("dx",), attributes=())
+        if file.name == LONG:
+            return book, file, replace(plain, separator="")
+        # A table of one row per visit has no place for numbers.
+        coded = replace(book, vocabulary=without_units(book.vocabulary))
+        return coded, file, replace(plain, separator=" ", value=None)
 
     @classmethod
     def read(cls, file: Path) -> Codebook:
@@ -213,4 +218,8 @@ def assembled(bench: Workbench, book: Codebook | None, *, options: Options, **re
         return assemble(bench, options=options, **rest)
     # Codes get their systems and domains from the book, so grouping and mapping have to wait for it.
     plain = replace(options, level="full", icd="apart")
-    return book.restored(assemble(bench, options=plain, **{**rest, "attributes": book.columns}), options)
+    numbers = bool(book.vocabulary.numbers.any())
+    return book.restored(
+        assemble(bench, options=plain, **{**rest, "attributes": book.columns, "results": numbers, "courses": False}),
+        options,
+    )

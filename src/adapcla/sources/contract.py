@@ -24,6 +24,7 @@ SOURCES: dict[str, str] = {
     "meds": "adapcla.sources.meds",
     "fhir": "adapcla.sources.fhir",
     "table": "adapcla.sources.table",
+    "diabetes130": "adapcla.sources.diabetes130",
     "halo": "adapcla.sources.halo",
 }
 #: Domain as the command line names it → domain as a vocabulary names it.

@@ -162,7 +162,8 @@ def _load_labs(bench: Workbench, table: Table) -> dict[tuple[str, str], str]:
            path_token(r.name) AS code, 'LAB' AS system, 'lab' AS domain, r.value, r.unit,
            r.moment - coalesce(u.admitted, 0) AS moment FROM lab_rows r LEFT JOIN (
                SELECT unit, any_value(patient) AS patient, any_value(visit) AS visit,
-               any_value(try_cast(admit_offset AS DOUBLE)) AS admitted FROM stays GROUP BY unit) u ON u.unit = r.unit_stay"""
+               any_value(try_cast(admit_offset AS DOUBLE)) AS admitted FROM stays GROUP BY unit
+           ) u ON u.unit = r.unit_stay"""
     )
     named = bench.query("SELECT path_token(name), min(name) FROM lab_rows GROUP BY 1")
     return {("LAB", code): name for code, name in named}

@@ -1,25 +1,23 @@
-"""FHIR bulk data: newline-delimited JSON of Patient, Encounter, Condition, Procedure and MedicationRequest (R4, R5)."""
+"""FHIR bulk data (R4, R5): lines of Patient, Encounter, Condition, Procedure, MedicationRequest and Observation."""
 
 from __future__ import annotations
 
-import io
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort, Kind
+from adapcla.records.stay import LENGTH
 from adapcla.sources.codebook import Codebook, assembled
 from adapcla.sources.contract import Options
+from adapcla.sources.courses import make_courses
+from adapcla.sources.ndjson import batches, codings, files_of, identity, inside, resources, text, time_of
 from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
-from adapcla.sources.streams import CheckedStream
+from adapcla.sources.words import FHIR_ENDS, FHIR_KINDS, MARK, MARKED_ENDS, MARKED_KINDS
 from adapcla.sources.workbench import Workbench
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Name of a code system in a vocabulary → its address in FHIR.
 SYSTEMS = {
@@ -52,15 +50,15 @@ RESOURCES = {
     "diagnosis": ("Condition", ("code",), ("recordedDate", "onsetDateTime", "onsetPeriod", "assertedDate")),
     "procedure": ("Procedure", ("code",), ("performedDateTime", "performedPeriod", "occurrenceDateTime")),
     "drug": ("MedicationRequest", ("medicationCodeableConcept", "medication"), ("authoredOn",)),
-    "other": ("Observation", ("code",), ("effectiveDateTime",)),
+    "lab": ("Observation", ("code",), ("effectiveDateTime", "effectivePeriod", "effectiveInstant")),
 }
+#: The address of units, and the parts of a day that a duration may be given in.
+UCUM = "http://unitsofmeasure.org"
+_PARTS_OF_DAY = {"d": 1, "h": 24, "min": 1440, "s": 86400}
 _NAME_OF = {address: name for name, address in SYSTEMS.items()}
 _WITHDRAWN = ("entered-in-error", "cancelled", "refuted", "not-done", "planned")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?")
-_ENDINGS = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
-_LONGEST_LINE = 1 << 26
-_BATCH = 1 << 15
-_CODED = ("patient", "visit", "date", "code", "system", "domain")
+_CODED = ("patient", "visit", "date", "code", "system", "domain", "value", "unit")
+_STAYS = ("patient", "visit", "date", "ends", "length", "kind", "ending")
 
 
 def read(root: Path, options: Options) -> Cohort:
@@ -69,20 +67,24 @@ def read(root: Path, options: Options) -> Cohort:
         raise InputError("no such folder", path=root, expected="a folder of NDJSON files", remedy="check the path")
     book = Codebook.beside(root)
     descriptions: dict[tuple[str, str], str] = {}
+    card: dict[str, Any] = {}
+    told = book is None and "stay" in options.domains
+    kinds: set[Kind] = set()
+
+    def person(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+        kinds.add(_kind(found))
+        return _person(found)
+
     with Workbench() as bench:
-        for domain in options.record_domains if book is None else RESOURCES:
+        domains = [domain for domain in RESOURCES if book is not None or domain in options.record_domains]
+        for domain in domains:
             _load_codes(bench, root, domain, options.system if book is None else TOKEN, descriptions)
-        parts = [f"SELECT * FROM codes_{name}" for name in (options.record_domains if book is None else RESOURCES)]
-        bench.run("CREATE VIEW named AS " + " UNION ALL ".join(parts))
-        _load(bench, root, "Encounter", "stays", ("patient", "visit", "date"), _stay, needed=False)
-        shape_visits(bench)
-        kinds: set[Kind] = set()
-
-        def person(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-            kinds.add(_kind(found))
-            return _person(found)
-
-        _load(bench, root, "Patient", "persons", ("patient", "sex", "born", "key"), person, needed=False)
+        _load(bench, root, "Encounter", "stay_rows", _STAYS, _stay, needed=False)
+        _name_codes(bench, domains, book is not None)
+        shape_visits(bench, results=True)
+        _load(bench, root, "Patient", "persons", ("patient", "sex", "born", "died", "key"), person, needed=False)
+        if told:
+            card["stays"] = _make_courses(bench)
         _shape_people(bench, book)
         return assembled(
             bench,
@@ -92,11 +94,46 @@ def read(root: Path, options: Options) -> Cohort:
             options=options,
             attributes=("sex", "age_band"),
             descriptions={} if book is not None else descriptions,
-            card={"codes without an encounter, by day": n_by_day(bench)},
+            results="lab" in options.domains,
+            courses=told,
+            card={**card, "codes without an encounter, by day": n_by_day(bench)},
             path=root,
             # One patient without the tag is a real one among the others.
             kind=kinds.pop() if len(kinds) == 1 else Kind.REAL,
         )
+
+
+def _name_codes(bench: Workbench, domains: Sequence[str], own: bool) -> None:
+    """Make `stays` and `named`; in an export of this project numbers are told by having one, and stays are codes."""
+    measured = "value <> ''" if own else "domain = 'lab'"
+    select = (
+        f"SELECT patient, visit, date, code, system, domain, {measured} AS measured, number_of(value) AS value, unit"
+    )
+    parts = [f"{select} FROM codes_{domain}" for domain in domains]
+    if own:
+        told = "SELECT patient, visit, date, {}, '', 'diagnosis', {}, {}, '' FROM stay_rows WHERE {}"
+        skip = len(MARK) + 1
+        parts += [
+            told.format(f"'{system}/' || substr({column}, {skip})", "false", "NULL", f"starts_with({column}, '{MARK}')")
+            for system, column in (("KIND", "kind"), ("END", "ending"))
+        ]
+        parts.append(told.format(f"'{LENGTH.token}'", "true", "number_of(length)", "length <> ''"))
+    none = "SELECT '' AS patient, '' AS visit, '' AS date, '' AS code, '' AS system, '' AS domain, false AS measured, "
+    none += "CAST(NULL AS FLOAT) AS value, '' AS unit WHERE false"
+    bench.run("CREATE VIEW named AS " + " UNION ALL ".join(parts or [none]))
+    bench.run("CREATE VIEW stays AS SELECT patient, visit, date FROM stay_rows")
+
+
+def _make_courses(bench: Workbench) -> dict[str, int]:
+    """Make `courses` of encounters and of the dates of deaths; words that are not known."""
+    return make_courses(
+        bench,
+        """SELECT patient, visit, kind, ending, false AS died, days_of(date) AS begins,
+           coalesce(number_of(length), days_of(ends) - days_of(date)) AS days FROM stay_rows""",
+        FHIR_KINDS | MARKED_KINDS,
+        FHIR_ENDS | MARKED_ENDS,
+        "SELECT patient, days_of(died) AS day FROM persons WHERE days_of(died) IS NOT NULL",
+    )
 
 
 # ---- from lines to rows -----------------------------------------------------------------------------------
@@ -110,7 +147,7 @@ def _load(
     needed: bool = True,
 ) -> None:
     """Make table `name` of the rows that `rows_of` finds in each resource; withdrawn resources are counted."""
-    files = _files(root, resource)
+    files = files_of(root, resource)
     if needed and not files:
         raise InputError(
             f"no file of {resource} resources",
@@ -122,72 +159,19 @@ def _load(
 
     def rows() -> Iterator[tuple[str, ...]]:
         for file in files:
-            for content in _resources(file, resource):
+            for content in resources(file, resource):
                 if _is_withdrawn(content):
                     withdrawn[0] += 1
                 else:
                     yield from rows_of(content)
 
-    bench.add(name, _batches(rows(), columns), columns)
+    bench.add(name, batches(rows(), columns), columns)
     bench.drop(f"{resource} resources withdrawn, planned or not done", withdrawn[0])
-
-
-def _files(root: Path, resource: str) -> list[Path]:
-    """The files whose name holds the resource as a word of its own."""
-    word = re.compile(rf"(?:^|[^A-Za-z]){resource}(?:[^A-Za-z]|$)", re.IGNORECASE)
-    there = (path for path in root.rglob("*") if path.is_file() and path.name.lower().endswith(_ENDINGS))
-    return sorted(path for path in there if word.search(str(path.relative_to(root))))
-
-
-def _resources(path: Path, resource: str) -> Iterator[dict[str, Any]]:
-    """The resources of a file, line by line; a line that is none is an error with its row."""
-    with io.BufferedReader(CheckedStream(path), 1 << 20) as stream:
-        row = 0
-        while line := stream.readline(_LONGEST_LINE):
-            row += 1
-            if not line.strip():
-                continue
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                raise InputError(
-                    "a line that is not JSON",
-                    path=path,
-                    row=row,
-                    expected=f"one {resource} resource per line, at most {_LONGEST_LINE:,} bytes",
-                    remedy="repair or remove the line, or copy the file again",
-                ) from None
-            if not isinstance(content, dict) or content.get("resourceType") != resource:
-                raise InputError(
-                    "a line that is another resource",
-                    path=path,
-                    row=row,
-                    column="resourceType",
-                    expected=resource,
-                    remedy="keep each kind of resource in files of its own",
-                )
-            yield content
-
-
-def _batches(rows: Iterator[tuple[str, ...]], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Rows of text as record batches."""
-    import pyarrow as pa
-
-    held: list[tuple[str, ...]] = []
-    for row in rows:
-        held.append(row)
-        if len(held) == _BATCH:
-            yield pa.record_batch(
-                [pa.array(list(c), pa.string()) for c in zip(*held, strict=True)], names=list(columns)
-            )
-            held = []
-    if held:
-        yield pa.record_batch([pa.array(list(c), pa.string()) for c in zip(*held, strict=True)], names=list(columns))
 
 
 def _is_withdrawn(content: dict[str, Any]) -> bool:
     """Whether a resource says of itself that it does not hold."""
-    statuses = [content.get("status"), *(coding.get("code") for coding in _codings(content.get("verificationStatus")))]
+    statuses = [content.get("status"), *(coding.get("code") for coding in codings(content.get("verificationStatus")))]
     return any(isinstance(status, str) and status in _WITHDRAWN for status in statuses)
 
 
@@ -197,54 +181,12 @@ def _kind(found: dict[str, Any]) -> Kind:
     >>> _kind({"meta": {"tag": [TEST_DATA]}}).value, _kind({"meta": {}}).value
     ('synthetic', 'real')
     """
-    listed = _inside(found, "meta", "tag")
+    listed = inside(found, "meta", "tag")
     tags = [tag for tag in listed if isinstance(tag, dict)] if isinstance(listed, list) else []
     for kind, mark in ((Kind.SYNTHETIC, TEST_DATA), (Kind.UNKNOWN, UNKNOWN_ORIGIN)):
         if any(tag.get("system") == mark["system"] and tag.get("code") == mark["code"] for tag in tags):
             return kind
     return Kind.REAL
-
-
-def _text(value: Any) -> str:
-    """Text from a field; whatever could not be written as text becomes a mark that no code may hold."""
-    if not isinstance(value, str):
-        return ""
-    return (
-        value.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd") if not value.isprintable() else value
-    )
-
-
-def _inside(content: Any, *path: str) -> Any:
-    """The value at a path of keys, or None."""
-    for key in path:
-        content = content.get(key) if isinstance(content, dict) else None
-    return content
-
-
-def _codings(concept: Any) -> list[dict[str, Any]]:
-    """The codings of a concept, whatever else it holds."""
-    codings = _inside(concept, "coding")
-    return [coding for coding in codings if isinstance(coding, dict)] if isinstance(codings, list) else []
-
-
-def _identity(reference: Any) -> str:
-    """The id that a reference ends with: `Patient/7` and `urn:uuid:7` both point to 7.
-
-    >>> _identity("Patient/7"), _identity("urn:uuid:7"), _identity(None)
-    ('7', '7', '')
-    """
-    return _text(reference).split("/_history/")[0].rsplit("/", 1)[-1].rsplit(":", 1)[-1]
-
-
-def _time(value: Any) -> str:
-    """A date or local time without its zone; what has another form stays, to be counted as unreadable.
-
-    >>> _time("2020-01-31T10:00:00.5-05:00"), _time({"start": "2020-01-31"}), _time("2020")
-    ('2020-01-31T10:00:00', '2020-01-31', '2020')
-    """
-    text = _text(value.get("start") if isinstance(value, dict) else value)
-    time = _TIME.match(text)
-    return time[0] if time else text
 
 
 @lru_cache(maxsize=4096)
@@ -268,38 +210,90 @@ def _load_codes(
 
     def rows(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         concept = next((content[name] for name in concepts if name in content), None)
-        concept = _inside(concept, "concept") or concept
-        named = [(system_name(_text(c.get("system"))), c) for c in _codings(concept) if c.get("code")]
+        concept = inside(concept, "concept") or concept
+        named = [(system_name(text(c.get("system"))), c) for c in codings(concept) if c.get("code")]
         named = [pair for pair in named if preferred in (pair[0], pair[1].get("system"))] or named
         system, coding = named[0] if named else ("", {})
-        code = _text(coding.get("code"))
+        code = text(coding.get("code"))
         if coding.get("system") == TOKEN:
             system = ""
-        if display := _text(coding.get("display")):
+        if display := text(coding.get("display")):
             descriptions.setdefault((system, code), display)
         date = next((content[name] for name in dates if name in content), "")
-        patient = _identity(_inside(content, "subject", "reference"))
-        visit = _identity(_inside(content, "encounter", "reference"))
-        yield patient, visit, _time(date), code, system, domain
+        patient = identity(inside(content, "subject", "reference"))
+        visit = identity(inside(content, "encounter", "reference"))
+        yield patient, visit, time_of(date), code, system, domain, *_quantity(content.get("valueQuantity"))
+        # A panel such as the blood pressure holds its values in parts of the same shape.
+        parts = content.get("component") if domain == "lab" else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                yield from rows({**content, "component": None, "valueQuantity": None, **part})
 
     _load(bench, root, resource, f"codes_{domain}", _CODED, rows)
 
 
+def _quantity(quantity: Any) -> tuple[str, str]:
+    """The number of a quantity and its unit, as text; nothing where there is none.
+
+    >>> _quantity({"value": 5.4, "unit": "mmol per l", "system": UCUM, "code": "mmol/L"}), _quantity(None)
+    (('5.4', 'mmol/L'), ('', ''))
+    """
+    value = inside(quantity, "value")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "", ""
+    coded = text(inside(quantity, "code")) if inside(quantity, "system") == UCUM else ""
+    return str(value), coded or text(inside(quantity, "unit"))
+
+
 def _stay(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """The row of an encounter."""
-    start = _inside(content, "period", "start") or _inside(content, "actualPeriod", "start")
-    yield _identity(_inside(content, "subject", "reference")), _text(content.get("id")), _time(start)
+    period = inside(content, "period") or inside(content, "actualPeriod")
+    kinds = content.get("class")
+    # One coding in R4, a list of concepts in R5.
+    classes = [kinds] if isinstance(kinds, dict) else kinds if isinstance(kinds, list) else []
+    named = [found for kind in classes for found in ([kind, *codings(kind)] if isinstance(kind, dict) else ())]
+    types = content.get("type")
+    own = [found for kind in (types if isinstance(types, list) else ()) for found in codings(kind)]
+    left = inside(content, "hospitalization") or inside(content, "admission")
+    leaving = codings(inside(left, "dischargeDisposition"))
+    length, unit = _quantity(content.get("length"))
+    parts = _PARTS_OF_DAY.get(unit, 0)
+    yield (
+        identity(inside(content, "subject", "reference")),
+        text(content.get("id")),
+        time_of(inside(period, "start")),
+        time_of(inside(period, "end")),
+        length if parts == 1 else str(float(length) / parts) if parts else "",
+        _word(own, "KIND/") or _word(named),
+        _word(leaving, "END/") or _word(leaving),
+    )
+
+
+def _word(listed: Sequence[dict[str, Any]], own: str = "") -> str:
+    """The first code of some codings; with `own`, the first of this project that begins so, after a mark.
+
+    >>> _word([{"code": "IMP"}]), _word([{"system": TOKEN, "code": "END/home"}], "END/"), _word([], "END/")
+    ('IMP', 'own home', '')
+    """
+    for coding in listed:
+        code = text(coding.get("code"))
+        if own and coding.get("system") == TOKEN and code.startswith(own):
+            return MARK + code.removeprefix(own)
+        if code and not own:
+            return code
+    return ""
 
 
 def _person(content: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """The row of a patient, and one for each fact that an export of this project wrote down."""
-    sex = _text(content.get("gender"))[:1].upper()
-    who = _text(content.get("id"))
-    yield who, sex if sex in ("F", "M") else "", _text(content.get("birthDate"))[:4], ""
+    sex = text(content.get("gender"))[:1].upper()
+    who = text(content.get("id"))
+    died = time_of(content.get("deceasedDateTime"))
+    yield who, sex if sex in ("F", "M") else "", text(content.get("birthDate"))[:4], died, ""
     extensions = content.get("extension")
     for extension in extensions if isinstance(extensions, list) else ():
-        if _inside(extension, "url") == FACT:
-            yield who, "", "", _text(extension.get("valueString"))
+        if inside(extension, "url") == FACT:
+            yield who, "", "", "", text(extension.get("valueString"))
 
 
 def _shape_people(bench: Workbench, book: Codebook | None) -> None:

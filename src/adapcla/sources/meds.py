@@ -13,45 +13,63 @@ from adapcla.files import read_json
 from adapcla.records import Cohort, Kind
 from adapcla.sources.codebook import Codebook, assembled, kind_named
 from adapcla.sources.contract import Options
+from adapcla.sources.courses import NO_DAY, make_courses
 from adapcla.sources.tables import Table, open_table
+from adapcla.sources.words import MARK, MARKED_ENDS, MARKED_KINDS, MIMIC_ENDS, MIMIC_KINDS
 from adapcla.sources.workbench import Workbench
 
 _VISIT_COLUMNS = ("visit_id", "hadm_id", "encounter_id", "visit_occurrence_id")
-#: Code systems of the form SYSTEM/CODE and what they code; others (laboratory, race, …) are not read.
+#: Code systems of the form SYSTEM/CODE and what they code; others (race, insurance, …) are not read.
 SYSTEM_DOMAINS = {
     "diagnosis": ("ICD9CM", "ICD10CM", "ICD9", "ICD10", "ICD10GM", "SNOMED", "CCS", "CCSR", "ICDO3", "READ"),
     "procedure": ("ICD9PROC", "ICD10PCS", "CPT4", "CPT", "HCPCS", "OPCS4", "OPS"),
     "drug": ("RXNORM", "NDC", "ATC", "DRUG", "RX", "CVX"),
+    "lab": ("LAB", "LOINC", "VITAL"),
+    "stay": (),
 }
 #: Events that an export of this project adds to the codes of a cohort.
 ADMISSION, DISCHARGE, BIRTH, DEATH = "ADMISSION", "DISCHARGE", "MEDS_BIRTH", "MEDS_DEATH"
 EVENTS = (ADMISSION, DISCHARGE, BIRTH, DEATH)
+#: Before a word of a cohort's own: ADMISSION//inpatient, DISCHARGE//home.
+WORD = "//"
 _ADMITTED, _DISCHARGED = "HOSPITAL_ADMISSION", "HOSPITAL_DISCHARGE"
 # Both grammars met in the wild, as SQL over `code`: KIND//ICD//9//CODE and SYSTEM/CODE.
 _SYSTEM = """CASE
     WHEN code LIKE 'DIAGNOSIS//ICD//9//%' THEN 'ICD9CM' WHEN code LIKE 'DIAGNOSIS//ICD//10//%' THEN 'ICD10CM'
     WHEN code LIKE 'PROCEDURE//ICD//9//%' THEN 'ICD9PROC' WHEN code LIKE 'PROCEDURE//ICD//10//%' THEN 'ICD10PCS'
     WHEN code LIKE 'MEDICATION//START//%' OR code LIKE 'MEDICATION//%//Administered' THEN 'DRUG'
+    WHEN code LIKE 'LAB//%' THEN 'LAB'
     WHEN regexp_full_match(code, '[A-Za-z0-9]+/[^/].*') THEN split_part(code, '/', 1) ELSE '' END"""
 _CODE = """CASE
     WHEN code LIKE 'DIAGNOSIS//ICD//%' OR code LIKE 'PROCEDURE//ICD//%' THEN split_part(code, '//', 4)
     WHEN code LIKE 'MEDICATION//START//%' THEN name_token(split_part(code, '//', 3))
     WHEN code LIKE 'MEDICATION//%' THEN name_token(split_part(code, '//', 2))
+    WHEN code LIKE 'LAB//%' THEN name_token(split_part(code, '//', 2))
     ELSE substr(code, strpos(code, '/') + 1) END"""
+# What an admission or discharge says; own words carry a mark.
+_WORD = f"""CASE WHEN starts_with(code, '{ADMISSION}{WORD}') OR starts_with(code, '{DISCHARGE}{WORD}')
+    THEN '{MARK}' ELSE '' END || split_part(code, '{WORD}', 2)"""
 
 
 def read(root: Path, options: Options) -> Cohort:
     """The cohort in a MEDS dataset (a folder with `data/`) or in a single file of events."""
     table = _events_table(root)
     book = Codebook.beside(root)
+    told = book is None and "stay" in options.domains
+    card = {}
     with Workbench() as bench:
         if book is not None:
             _load_own(bench, table, book)
             rule = "one visit_id"
         else:
             _load_events(bench, table, options)
-            rule = _shape_visits(bench, table)
+            rule, stays = _shape_visits(bench, table)
             _shape_people(bench)
+            if told:
+                deaths = f"SELECT patient, days_of(time) AS day FROM events WHERE starts_with(code, '{DEATH}')"
+                card = {
+                    "stays": make_courses(bench, stays, MIMIC_KINDS | MARKED_KINDS, MIMIC_ENDS | MARKED_ENDS, deaths)
+                }
         return assembled(
             bench,
             book,
@@ -59,6 +77,9 @@ def read(root: Path, options: Options) -> Cohort:
             visit_rule=rule,
             options=options,
             attributes=("sex", "age_band"),
+            results="lab" in options.domains,
+            courses=told,
+            card=card,
             path=root,
             kind=_kind(root),
         )
@@ -92,60 +113,89 @@ def _columns(table: Table) -> dict[str, str]:
 
 def _load_own(bench: Workbench, table: Table, book: Codebook) -> None:
     """Load an export of this project: every code of a visit is an entry, every event without a time a fact."""
-    bench.load("events", table, {**_columns(table), "visit": table.column("visit_id")})
+    value = {"value": "numeric_value"} if table.has("numeric_value") else {}
+    bench.load("events", table, {**_columns(table), "visit": table.column("visit_id"), **value})
     bench.run(
         """CREATE VIEW visits AS SELECT patient, visit, time AS date, '' AS day, '' AS sequence FROM events
            WHERE visit <> ''"""
     )
+    kinds, ends = f"{ADMISSION}{WORD}", f"{DISCHARGE}{WORD}"
     bench.run(
-        f"""CREATE VIEW entries AS SELECT patient, visit, code, '' AS system, 'diagnosis' AS domain FROM events
-            WHERE time <> '' AND code NOT IN {EVENTS}"""
+        f"""CREATE VIEW coded AS SELECT patient, visit, '' AS system, 'diagnosis' AS domain,
+            CASE WHEN starts_with(code, '{kinds}') THEN 'KIND/' || substr(code, {len(kinds) + 1})
+                 WHEN starts_with(code, '{ends}') THEN 'END/' || substr(code, {len(ends) + 1}) ELSE code END AS code,
+            {"number_of(value)" if value else "CAST(NULL AS FLOAT)"} AS value, '' AS unit,
+            CAST(NULL AS DOUBLE) AS moment FROM events WHERE time <> '' AND code NOT IN {EVENTS}"""
     )
+    bench.run("CREATE VIEW entries AS SELECT patient, visit, code, system, domain FROM coded WHERE value IS NULL")
+    bench.run("CREATE VIEW results AS SELECT * FROM coded WHERE value IS NOT NULL")
     book.make_people(bench, "SELECT patient, code AS key FROM events WHERE time = ''")
 
 
 def _load_events(bench: Workbench, table: Table, options: Options) -> None:
     """Make `events` (everything of use) and `coded` (the codes asked for, in their systems)."""
-    systems = [name for domain in options.record_domains for name in SYSTEM_DOMAINS[domain]]
+    systems = [name for domain in options.record_domains for name in SYSTEM_DOMAINS[domain]] or ["none"]
     listed = ", ".join(f"'{name}'" for name in systems)
     useful = f"""upper({_SYSTEM}) IN ({listed}) OR starts_with(code, '{_ADMITTED}')
         OR starts_with(code, '{_DISCHARGED}')
         OR starts_with(upper(code), 'GENDER') OR starts_with(code, 'MEDS_BIRTH')"""
-    bench.load("events", table, _columns(table), where=useful)
+    if "stay" in options.domains:
+        useful += "".join(f" OR starts_with(code, '{name}')" for name in (ADMISSION, DISCHARGE, DEATH))
+    value, unit = table.first_of("numeric_value", "value"), table.first_of("unit", "units")
+    more = {"value": value, "unit": unit} if "lab" in options.domains else {}
+    loaded = {**_columns(table), **{name: column for name, column in more.items() if column}}
+    bench.load("events", table, loaded, where=useful)
     domain = " ".join(
         f"WHEN upper({_SYSTEM}) IN ({', '.join(repr(name) for name in names)}) THEN '{kind}'"
         for kind, names in SYSTEM_DOMAINS.items()
+        if names
     )
     visit = "visit" if table.first_of(*_VISIT_COLUMNS) else "''"
+    named = "CASE WHEN code LIKE 'LAB//%' THEN split_part(code, '//', 3) ELSE '' END"
+    unit_of = f"CASE WHEN unit <> '' THEN unit ELSE {named} END" if "unit" in loaded else named
     bench.run(
         f"""CREATE TABLE coded AS SELECT patient, time, {visit} AS visit, {_CODE} AS code, {_SYSTEM} AS system,
-            CASE {domain} END AS domain FROM events WHERE upper({_SYSTEM}) IN ({listed})"""
+            CASE {domain} END AS domain, {"number_of(value)" if "value" in loaded else "CAST(NULL AS FLOAT)"} AS value,
+            {unit_of} AS unit FROM events WHERE upper({_SYSTEM}) IN ({listed})"""
     )
 
 
-def _shape_visits(bench: Workbench, table: Table) -> str:
-    """Make `visits` and `entries` by the first rule that the data allow; the rule in words."""
+def _shape_visits(bench: Workbench, table: Table) -> tuple[str, str]:
+    """Make `visits`, `entries` and `results` by the first rule that the data allow; the rule in words, its stays."""
     column = table.first_of(*_VISIT_COLUMNS)
-    if column is not None and bench.number("SELECT count(*) FROM coded WHERE visit <> ''"):
+    told = "coded" if bench.number("SELECT count(*) FROM coded") else "events"
+    if column is not None and bench.number(f"SELECT count(*) FROM {told} WHERE visit <> ''"):
         bench.run(
             """CREATE VIEW visits AS SELECT patient, visit, time AS date, '' AS day, '' AS sequence FROM events
                WHERE visit <> ''"""
         )
-        bench.run("CREATE VIEW entries AS SELECT patient, visit, code, system, domain FROM coded")
-        return f"one value of {column}; ordered by its first event"
-    if bench.number(f"SELECT count(*) FROM events WHERE starts_with(code, '{_DISCHARGED}')"):
+        bench.run("CREATE VIEW placed AS SELECT * FROM coded")
+        begins, ends = (f"regexp_matches(code, '^(HOSPITAL_)?{name}')" for name in (ADMISSION, DISCHARGE))
+        rule = f"one value of {column}; ordered by its first event"
+        stays = f"""SELECT patient, visit, max({_WORD}) FILTER ({begins}) AS kind,
+            max({_WORD}) FILTER ({ends}) AS ending, false AS died, min(days_of(time)) AS begins,
+            max(days_of(time)) FILTER ({ends}) - min(days_of(time)) FILTER ({begins}) AS days FROM events WHERE visit <> '' GROUP BY patient, visit"""
+    elif bench.number(f"SELECT count(*) FROM events WHERE starts_with(code, '{_DISCHARGED}')"):
         _shape_windows(bench)
-        return "from hospital admission to discharge; ordered by the admission"
-    bench.run("""CREATE VIEW entries AS SELECT patient, left(time, 10) AS visit, code, system, domain FROM coded""")
-    bench.run(
-        """CREATE VIEW visits AS SELECT DISTINCT patient, left(time, 10) AS visit, left(time, 10) AS date, '' AS day,
-           '' AS sequence FROM coded WHERE time <> ''"""
-    )
-    return "one calendar day; there is neither a visit id nor an admission"
+        rule = "from hospital admission to discharge; ordered by the admission"
+        stays = """SELECT patient, nth::VARCHAR AS visit, kind, ending, false AS died,
+            epoch(begins) / 86400.0 AS begins, (epoch(ends) - epoch(begins)) / 86400.0 AS days FROM windows"""
+    else:
+        bench.run("CREATE VIEW placed AS SELECT * REPLACE (left(time, 10) AS visit) FROM coded")
+        bench.run(
+            """CREATE VIEW visits AS SELECT DISTINCT patient, left(time, 10) AS visit, left(time, 10) AS date,
+               '' AS day, '' AS sequence FROM coded WHERE time <> ''"""
+        )
+        rule = "one calendar day; there is neither a visit id nor an admission"
+        stays = f"""SELECT patient, visit, '' AS kind, '' AS ending, false AS died, days_of(date) AS begins,
+            {NO_DAY} AS days FROM visits"""
+    bench.run("CREATE VIEW entries AS SELECT patient, visit, code, system, domain FROM placed WHERE domain <> 'lab'")
+    bench.run("CREATE VIEW results AS SELECT *, days_of(time) AS moment FROM placed WHERE domain = 'lab'")
+    return rule, stays
 
 
 def _shape_windows(bench: Workbench) -> None:
-    """Make `visits` of admission–discharge pairs, and `entries` of the codes inside them.
+    """Make `visits` of admission–discharge pairs, and `placed` of the codes inside them.
 
     A patient's n-th admission belongs to the n-th discharge; where the numbers differ, a discharge ends the latest
     admission before it. A code belongs to the window that ends first at or after its time, because diagnoses carry
@@ -153,17 +203,17 @@ def _shape_windows(bench: Workbench) -> None:
     """
     for name, prefix in (("admitted", _ADMITTED), ("discharged", _DISCHARGED)):
         bench.run(
-            f"""CREATE TABLE {name} AS SELECT patient, try_cast(time AS TIMESTAMP) AS at,
+            f"""CREATE TABLE {name} AS SELECT patient, try_cast(time AS TIMESTAMP) AS at, {_WORD} AS word,
                 row_number() OVER (PARTITION BY patient ORDER BY try_cast(time AS TIMESTAMP)) AS nth,
                 count(*) OVER (PARTITION BY patient) AS n
                 FROM events WHERE starts_with(code, '{prefix}') AND try_cast(time AS TIMESTAMP) IS NOT NULL"""
         )
     bench.run(
         """CREATE TABLE windows AS
-           SELECT d.patient, a.at AS begins, d.at AS ends, d.nth FROM discharged d
+           SELECT d.patient, a.at AS begins, d.at AS ends, d.nth, a.word AS kind, d.word AS ending FROM discharged d
            JOIN admitted a ON a.patient = d.patient AND a.nth = d.nth AND a.n = d.n
            UNION ALL
-           SELECT d.patient, a.at, d.at, d.nth FROM (
+           SELECT d.patient, a.at, d.at, d.nth, a.word, d.word FROM (
                SELECT * FROM discharged d WHERE NOT EXISTS (
                    SELECT 1 FROM admitted x WHERE x.patient = d.patient AND x.n = d.n)
            ) d ASOF JOIN admitted a ON a.patient = d.patient AND a.at <= d.at"""
@@ -173,13 +223,14 @@ def _shape_windows(bench: Workbench) -> None:
            '' AS sequence FROM windows"""
     )
     bench.run(
-        """CREATE TABLE entries AS SELECT c.patient, w.nth::VARCHAR AS visit, c.code, c.system, c.domain
+        """CREATE TABLE placed AS SELECT c.* REPLACE (w.nth::VARCHAR AS visit)
            FROM (SELECT *, try_cast(time AS TIMESTAMP) AS at FROM coded) c
            ASOF JOIN windows w ON w.patient = c.patient AND c.at <= w.ends
            WHERE c.at >= date_trunc('day', w.begins)"""
     )
-    outside = bench.number("SELECT count(*) FROM coded") - bench.number("SELECT count(*) FROM entries")
-    bench.drop("codes outside every admission", outside)
+    for what, where in (("codes", "domain <> 'lab'"), ("values", "domain = 'lab'")):
+        n, inside = (bench.number(f"SELECT count(*) FROM {name} WHERE {where}") for name in ("coded", "placed"))
+        bench.drop(f"{what} outside every admission", n - inside)
 
 
 def _shape_people(bench: Workbench) -> None:

@@ -1,8 +1,8 @@
 """From rows of measurements to one number for each visit and lab: which labs, which unit, which of several values.
 
-`results` of a source, and the view `measured` of it and of the lengths of stays, hold patient, visit, code, system, domain, value (a number, or NULL where none could be read), unit, and
-moment (when, as a number; NULL where the source does not say). It may be longer than memory: everything but the last
-answer is computed in the workbench.
+`results` of a source, and the view `measured` of it and of the lengths of stays, hold patient, visit, code, system,
+domain, value (a number, or NULL where none could be read), unit, and moment (when, as a number; NULL where the source
+does not say). They may be longer than memory: everything but the last answer is computed in the workbench.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from adapcla.errors import UsageError
 from adapcla.records import Code, Vocabulary
 from adapcla.records.vocabulary import CODE_PATTERN
-from adapcla.sources.contract import Options
+from adapcla.sources.contract import LabValue, Options
 from adapcla.sources.workbench import Workbench
 
 #: The unit of what has none.
@@ -42,7 +42,7 @@ class Number:
     system: str
     code: str
     unit: str
-    kept: dict[str, Code]
+    kept: Mapping[LabValue, Code]
     #: How many rows have it, in this unit.
     n_rows: int
 
@@ -67,7 +67,7 @@ def found(
     numbers, others = [], 0
     for (system, code), rows in sorted(of_item.items()):
         n_rows, unit, spelling, domain = max(rows, key=lambda row: (row[0], row[1]))
-        which = options.lab_values if domain == "lab" else ("last",)
+        which: tuple[LabValue, ...] = options.lab_values if domain == "lab" else ("last",)
         if (system, code) not in asked:
             others += sum(row[0] for row in rows)
             continue

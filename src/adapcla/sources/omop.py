@@ -1,4 +1,4 @@
-"""OMOP common data model (5.4, and what is older and alike): visits with conditions, procedures and drug exposures."""
+"""OMOP common data model (5.4, and what is older and alike): visits with codes, measurements and stays."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 from adapcla.records import Cohort, Kind
 from adapcla.sources.codebook import Codebook, assembled, kind_named
 from adapcla.sources.contract import Options
+from adapcla.sources.courses import make_courses
 from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
 from adapcla.sources.tables import Table, find_table, need_table
+from adapcla.sources.words import OMOP_ENDS, OMOP_KINDS
 from adapcla.sources.workbench import Workbench
 
 #: Domain → table, stem of its columns, its date columns, domain of a vocabulary.
@@ -18,11 +20,11 @@ _TABLES = {
     "dx": ("condition_occurrence", "condition", ("condition_start_date", "condition_start_datetime"), "diagnosis"),
     "px": ("procedure_occurrence", "procedure", ("procedure_date", "procedure_datetime"), "procedure"),
     "rx": ("drug_exposure", "drug", ("drug_exposure_start_date", "drug_exposure_start_datetime"), "drug"),
+    "lab": ("measurement", "measurement", ("measurement_datetime", "measurement_date"), "lab"),
 }
 #: The tables that an export of this project may hold beside those.
 _MORE = (
     ("observation", "observation", ("observation_date",), "other"),
-    ("measurement", "measurement", ("measurement_date",), "other"),
     ("device_exposure", "device", ("device_exposure_start_date",), "other"),
 )
 # Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
@@ -35,14 +37,19 @@ def read(root: Path, options: Options) -> Cohort:
     with Workbench() as bench:
         bench.run(
             """CREATE TABLE coded (patient VARCHAR, visit VARCHAR, date VARCHAR, concept VARCHAR, value VARCHAR,
-               domain VARCHAR)"""
+               domain VARCHAR, number FLOAT, unit VARCHAR, unit_concept VARCHAR)"""
         )
-        tables = [_TABLES[domain] for domain in (options.domains if book is None else _TABLES)]
-        for table in tables if book is None else [*tables, *_MORE]:
+        asked = [domain for domain in _TABLES if book is not None or domain in options.domains]
+        for table in [_TABLES[domain] for domain in asked] + list(_MORE if book is not None else ()):
             _load_codes(bench, need_table(root, table[0]), *table[1:])
-        card, descriptions = _name_codes(bench, root, options) if book is None else _own_codes(bench, book)
+        card, descriptions = _name_codes(bench, root, options) if book is None else ({}, {})
         _load_stays(bench, need_table(root, "visit_occurrence"))
-        shape_visits(bench)
+        if book is not None:
+            _own_codes(bench, book)
+        shape_visits(bench, results=book is not None or "lab" in options.domains)
+        told = book is None and "stay" in options.domains
+        if told:
+            card["stays"] = _load_courses(bench, find_table(root, "death"))
         attributes = _shape_people(bench, need_table(root, "person")) if book is None else ()
         return assembled(
             bench,
@@ -52,6 +59,8 @@ def read(root: Path, options: Options) -> Cohort:
             options=options,
             attributes=attributes,
             descriptions=descriptions,
+            results="lab" in options.domains,
+            courses=told,
             card={**card, "codes without a visit, by day": n_by_day(bench)},
             path=root,
             kind=_kind(bench, find_table(root, "cdm_source")),
@@ -89,14 +98,19 @@ def _load_codes(bench: Workbench, table: Table, stem: str, dates: tuple[str, ...
             "value": (f"{stem}_source_value",),
             "visit": ("visit_occurrence_id",),
             "date": dates,
+            "number": ("value_as_number",),
+            "unit": ("unit_source_value",),
+            "unit_concept": ("unit_concept_id",),
         },
     )
     own, standard, visit = _ID.format("own"), _ID.format("standard"), _ID.format("visit")
     bench.run(
         f"""INSERT INTO coded SELECT {_ID.format("patient")}, CASE WHEN {visit} = '0' THEN '' ELSE {visit} END, date,
             CASE WHEN {own} NOT IN ('', '0') THEN {own} WHEN {standard} <> '0' THEN {standard} ELSE '' END,
-            value, '{domain}' FROM rows_{stem}"""
+            value, '{domain}', number_of(number), unit, {_ID.format("unit_concept")} FROM rows_{stem}"""
     )
+    bench.run(f"DROP VIEW rows_{stem}")
+    bench.run(f"DROP TABLE rows_{stem}_file")
 
 
 def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
@@ -106,7 +120,8 @@ def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[st
     if table is None:
         bench.run("CREATE TABLE concepts (id VARCHAR, system VARCHAR, code VARCHAR, name VARCHAR)")
     else:
-        needed = _ID.format("id") + " IN (SELECT DISTINCT concept FROM coded)"
+        used = "SELECT concept FROM coded UNION SELECT unit_concept FROM coded"
+        needed = f"{_ID.format('id')} IN ({used})"
         bench.load("concept_rows", table, columns, where=needed)
         bench.run(
             f"""CREATE TABLE concepts AS SELECT {_ID.format("id")} AS id, code, min(name) AS name,
@@ -119,7 +134,9 @@ def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[st
                  WHEN c.concept <> '' THEN 'number' ELSE 'nothing' END AS how,
             CASE how WHEN 'concept' THEN k.code WHEN 'value' THEN c.value ELSE c.concept END AS code,
             CASE how WHEN 'concept' THEN k.system WHEN 'value' THEN '{system}' WHEN 'number' THEN 'OMOP' ELSE ''
-            END AS system FROM coded c LEFT JOIN concepts k ON k.id = c.concept"""
+            END AS system, c.domain = 'lab' AS measured, c.number AS value,
+            CASE WHEN c.unit <> '' THEN c.unit ELSE coalesce(u.code, '') END AS unit
+            FROM coded c LEFT JOIN concepts k ON k.id = c.concept LEFT JOIN concepts u ON u.id = c.unit_concept"""
     )
     words = {
         "concept": "rows by vocabulary_id and concept_code",
@@ -132,25 +149,53 @@ def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[st
     return card, {(system, code): name for system, code, name in names}
 
 
-def _own_codes(bench: Workbench, book: Codebook) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
+def _own_codes(bench: Workbench, book: Codebook) -> None:
     """Make `named` and `people` from an export of this project, whose source values are the codes themselves."""
     bench.run(
-        """CREATE VIEW named AS SELECT patient, visit, date, 'diagnosis' AS domain, value AS code, '' AS system
-           FROM coded WHERE visit <> ''"""
+        """CREATE VIEW named AS SELECT patient, visit, date, 'diagnosis' AS domain, value AS code, '' AS system,
+           number IS NOT NULL AS measured, number AS value, '' AS unit FROM coded WHERE visit <> ''
+           UNION ALL SELECT patient, visit, date, 'diagnosis', kind_word, '', false, NULL, '' FROM stays
+           WHERE starts_with(kind_word, 'KIND/')
+           UNION ALL SELECT patient, visit, date, 'diagnosis', end_word, '', false, NULL, '' FROM stays
+           WHERE starts_with(end_word, 'END/')"""
     )
     book.make_people(bench, "SELECT patient, value AS key FROM coded WHERE visit = ''")
-    return {}, {}
 
 
 def _load_stays(bench: Workbench, table: Table) -> None:
-    """Make `stays`: each visit with its start, by time where the table has one, else by date."""
+    """Make `stays`: each visit with its start and end, by time where the table has one, else by date."""
     table.column("visit_start_date", "visit_start_datetime")
     needed = {"person": "person_id", "id": "visit_occurrence_id"}
-    _load(bench, "stay_rows", table, needed, {"start": ("visit_start_datetime",), "day": ("visit_start_date",)})
+    optional = {
+        "start": ("visit_start_datetime",),
+        "day": ("visit_start_date",),
+        "end_time": ("visit_end_datetime",),
+        "end_day": ("visit_end_date",),
+        "kind": ("visit_concept_id",),
+        "kind_word": ("visit_source_value",),
+        "ending": ("discharged_to_concept_id", "discharge_to_concept_id"),
+        "end_word": ("discharged_to_source_value", "discharge_to_source_value"),
+    }
+    _load(bench, "stay_rows", table, needed, optional)
     bench.run(
         f"""CREATE TABLE stays AS SELECT {_ID.format("person")} AS patient, {_ID.format("id")} AS visit,
-            CASE WHEN start <> '' THEN start ELSE day END AS date FROM stay_rows"""
+            CASE WHEN start <> '' THEN start ELSE day END AS date, {_ID.format("kind")} AS kind, kind_word,
+            {_ID.format("ending")} AS ending, end_word,
+            CASE WHEN start <> '' AND end_time <> '' THEN days_of(end_time) - days_of(start)
+                ELSE days_of(end_day) - floor(days_of(CASE WHEN day <> '' THEN day ELSE start END)) END AS days
+            FROM stay_rows"""
     )
+
+
+def _load_courses(bench: Workbench, table: Table | None) -> dict[str, int]:
+    """Make `courses` of the visits and the table of deaths, if there is one; words that are not known."""
+    deaths = None
+    if table is not None:
+        _load(bench, "dead", table, {"person": "person_id"}, {"time": ("death_datetime",), "day": ("death_date",)})
+        deaths = f"""SELECT {_ID.format("person")} AS patient,
+            days_of(CASE WHEN time <> '' THEN time ELSE day END) AS day FROM dead"""
+    rows = "SELECT patient, visit, kind, ending, false AS died, days_of(date) AS begins, days FROM stays"
+    return make_courses(bench, rows, OMOP_KINDS, OMOP_ENDS, deaths)
 
 
 def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from adapcla.console import say
 from adapcla.errors import InputError, UsageError
 from adapcla.records import Cohort
 from adapcla.records.icd import PROCEDURES_OF
 from adapcla.records.vocabulary import CODE_PATTERN
-from adapcla.sources.codebook import PATIENTS, Codebook, assembled
+from adapcla.sources.codebook import LONG, PATIENTS, Codebook, assembled
 from adapcla.sources.contract import DOMAIN_OF, Options
+from adapcla.sources.courses import NO_DAY, make_courses
 from adapcla.sources.tables import Table, open_table
+from adapcla.sources.words import TABLE_ENDS, TABLE_KINDS
 from adapcla.sources.workbench import Workbench
 
 _PATIENT = ("patient_id", "patient", "subject_id", "person_id", "uniquepid", "desynpuf_id", "patient_nbr", "pid")
@@ -27,13 +30,24 @@ _CODES = {
     "dx": ("dx", "codes", "code", "diagnoses", "diagnosis", "icd_code", "icd9_code", "icd10_code", "icd"),
     "px": ("px", "procedures", "procedure", "procedure_code"),
     "rx": ("rx", "drugs", "drug", "medication", "ndc", "atc"),
+    "lab": ("lab", "labs", "item", "itemid", "labname", "loinc"),
+}
+#: Columns of numbers and of stays, looked for where these domains are asked for.
+_NUMBERS = {
+    "value": ("value", "valuenum", "numeric_value", "result"),
+    "unit": ("unit", "units", "valueuom"),
+    "time": ("time", "charttime", "value_time"),
+}
+_STAYS = {
+    "kind": ("kind", "visit_type", "admission_type", "encounter_class"),
+    "length": ("length_of_stay", "los_days", "los"),
+    "ending": ("ending", "discharge_location", "discharge_disposition", "disposition"),
 }
 #: What may separate codes in a cell; none of it can be part of a code.
 _SEPARATORS = (" ", ";", "|", ",")
 _SAMPLE_ROWS = 5_000
 #: System of procedures and drugs in a table that names none, so that they are never taken for diagnoses.
-_OTHER_SYSTEMS = {"px": "PX", "rx": "RX"}
-#: System of the procedures in a row whose diagnoses are of this system.
+_OTHER_SYSTEMS = {"px": "PX", "rx": "RX", "lab": "LAB"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,13 @@ class _Layout:
     system: str
     codes: dict[str, tuple[str, ...]]
     separator: str
+    #: The columns of numbers and stays, by part.
+    more: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lab(self) -> str:
+        """The column that names a number; that of the codes where there is no other."""
+        return self.codes.get("lab", ("",))[0] or next(iter(self.codes.values()))[0]
 
     def sentence(self) -> str:
         """What was understood, in one line."""
@@ -55,6 +76,7 @@ class _Layout:
         said += [f"{part}={name}" for part, name in (("date", self.date), ("day", self.day)) if name]
         said += [f"order={self.sequence}"] if self.sequence else []
         said += [f"{domain}={'+'.join(names)}" for domain, names in self.codes.items()]
+        said += [f"{part}={name}" for part, name in self.more.items()]
         said += [f"system={self.system}"] if self.system else []
         return ", ".join(said) + (f"; codes separated by {self.separator!r}" if self.separator else "; one code a cell")
 
@@ -65,12 +87,21 @@ def read(root: Path, options: Options) -> Cohort:
         raise InputError("no such file", path=root, remedy="check the path")
     book, root, options = Codebook.of_table(root, options)
     table = open_table(root)
+    if book is not None and root.name == LONG and table.has("value"):
+        options = replace(options, value="value")
     layout = _layout(table, options)
     say(f"reading {root.name}: {layout.sentence()}")
     attributes = _attribute_names(table, options.attributes)
+    card: dict[str, Any]
     with Workbench() as bench:
         _load(bench, table, layout, attributes)
         _shape(bench, layout, options.system, list(attributes))
+        card = {"columns": layout.sentence(), **_renamed_drugs(bench, layout)}
+        if "value" in layout.more:
+            _shape_results(bench, layout, options.system, own=book is not None)
+        told = book is None and "stay" in options.domains
+        if told:
+            card["stays"] = _shape_courses(bench, layout)
         if book is not None:
             book.load_people(bench, root.parent / PATIENTS)
         return assembled(
@@ -80,7 +111,9 @@ def read(root: Path, options: Options) -> Cohort:
             visit_rule=_rule(layout),
             options=options,
             attributes=list(attributes),
-            card={"columns": layout.sentence(), **_renamed_drugs(bench, layout)},
+            results="value" in layout.more,
+            courses=told,
+            card=card,
             path=root,
         )
 
@@ -98,20 +131,43 @@ def _layout(table: Table, options: Options) -> _Layout:
     sequence = table.first_of(*_SEQUENCE) or ""
     if not visit and not (date or day or sequence):
         table.column(*_VISIT)
-    codes: dict[str, tuple[str, ...]] = {domain: _code_columns(table, domain, options) for domain in options.domains}
+    more = _more_columns(table, options)
+    codes = {domain: found for domain in options.domains if (found := _code_columns(table, domain, options))}
     all_codes = [column for columns in codes.values() for column in columns]
     if len(set(all_codes)) < len(all_codes):
         raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
     separator = options.separator
+    if separator is None and "value" in more:
+        separator = ""
     if separator is None:
         keys = [name for name in (patient, visit, sequence, "" if visit else date or day) if name]
         separator = _separator(table, keys, all_codes)
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
-    return _Layout(patient, visit, date, day, sequence, system, codes, separator)
+    return _Layout(patient, visit, date, day, sequence, system, codes, separator, more)
+
+
+def _more_columns(table: Table, options: Options) -> dict[str, str]:
+    """The columns of numbers and of stays that were named, or that a domain asks for and a guess finds."""
+    found: dict[str, str] = {}
+    for domain, parts in (("lab", _NUMBERS), ("stay", _STAYS)):
+        for part, guesses in parts.items():
+            named = getattr(options, part)
+            column = table.column(named) if named else table.first_of(*guesses) if domain in options.domains else None
+            found |= {part: column} if column else {}
+    if "lab" in options.domains:
+        found["value"] = found.get("value") or table.column(*_NUMBERS["value"])
+    if "stay" in options.domains and not set(_STAYS) & set(found):
+        raise UsageError(
+            "--domains stay\nexpected: a column of the kind, length or ending of visits\n"
+            "to do: name it with --kind, --length or --ending, or leave stay out"
+        )
+    return found
 
 
 def _code_columns(table: Table, domain: str, options: Options) -> tuple[str, ...]:
     """The columns of one domain: `--codes` names those of the first domain asked for, with commas or with `*`."""
+    if domain == "stay" or (domain == "lab" and domain != options.domains[0] and not table.first_of(*_CODES[domain])):
+        return ()
     if not options.codes or domain != options.domains[0]:
         return (table.column(*_CODES[domain]),)
     if table.has(options.codes):
@@ -175,6 +231,8 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
     for domain, columns in layout.codes.items():
         parts |= {f"codes_{domain}_{number}": column for number, column in enumerate(columns)}
     parts |= {f"attribute_{name}": column for name, column in attributes.items()}
+    parts |= {f"more_{part}": column for part, column in layout.more.items()}
+    parts |= {"number_code": layout.lab} if "value" in layout.more else {}
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
 
@@ -187,20 +245,46 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
             {has["sequence"]} AS sequence FROM raw"""
     )
     selects = []
-    for domain in layout.codes:
+    for domain in [name for name in layout.codes if name != "lab"]:
         for pieces in _pieces(domain, layout):
             code = pieces if domain != "rx" else f"name_token({pieces})"
             selects.append(
                 f"""SELECT patient, {visit} AS visit, {code} AS code, {_system_of(domain, layout, system)} AS system,
                     {_quoted(DOMAIN_OF[domain])} AS domain FROM raw"""
             )
-    body = " UNION ALL ".join(selects)
+    # Where the codes of numbers have no column of their own, a row with a value is one of a number.
+    plain = " WHERE more_value = ''" if "value" in layout.more and "lab" not in layout.codes else ""
+    nothing = "SELECT '' AS patient, '' AS visit, '' AS code, '' AS system, '' AS domain WHERE false"
+    body = " UNION ALL ".join(select + plain for select in selects) or nothing
     # Where a visit has room for several codes, room that is not used is no defect; an empty cell of one code is.
     roomy = bool(layout.separator) or len(selects) > 1
     bench.run(f"CREATE VIEW entries AS SELECT * FROM ({body})" + (" WHERE code <> ''" if roomy else ""))
     if attributes:
         columns = ", ".join(f'"attribute_{name}" AS "{name}"' for name in attributes)
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
+
+
+def _shape_results(bench: Workbench, layout: _Layout, system: str, own: bool) -> None:
+    """Make `results` of the rows that have a value, or of all that name a lab in a column of its own."""
+    column = {part: f"more_{part}" if part in layout.more else "''" for part in _NUMBERS}
+    named = "system" if layout.system else _quoted("" if own else system or _OTHER_SYSTEMS["lab"])
+    code = r"regexp_replace(number_code, '^\x27', '')"
+    bench.run(
+        f"""CREATE VIEW results AS SELECT patient, {_visit_key(layout)} AS visit,
+            {code if own else f"path_token({code})"} AS code, {named} AS system,
+            '{"diagnosis" if own else "lab"}' AS domain, number_of({column["value"]}) AS value, {column["unit"]} AS unit,
+            coalesce(days_of({column["time"]}), number_of({column["time"]})) AS moment FROM raw
+            WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
+    )
+
+
+def _shape_courses(bench: Workbench, layout: _Layout) -> dict[str, int]:
+    """Make `courses` of the columns of kind, length and ending; words that are not known."""
+    column = {part: f"more_{part}" if part in layout.more else "''" for part in _STAYS}
+    begins = "days_of(date)" if layout.date else "try_cast(day AS DOUBLE)" if layout.day else NO_DAY
+    rows = f"""SELECT patient, {_visit_key(layout)} AS visit, {column["kind"]} AS kind, {column["ending"]} AS ending,
+        false AS died, {begins} AS begins, number_of({column["length"]}) AS days FROM raw"""
+    return make_courses(bench, rows, TABLE_KINDS, TABLE_ENDS)
 
 
 def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int]]:

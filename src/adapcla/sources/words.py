@@ -12,6 +12,10 @@ _NOTHING = dict.fromkeys(("", "?", "unk", "unknown", "null", "none", "na", "n/a"
 _FACILITY = "facility"
 #: The names that a cohort has itself.
 OWN_KINDS, OWN_ENDS = {**_NOTHING, **{name: name for name in KINDS}}, {**_NOTHING, **{name: name for name in ENDS}}
+#: The same after a mark, for formats in which words of hospitals stand beside those of an export of this project.
+MARK = "own "
+MARKED_KINDS = {MARK + word: name for word, name in OWN_KINDS.items()}
+MARKED_ENDS = {MARK + word: name for word, name in OWN_ENDS.items()}
 MIMIC_KINDS = {
     **_NOTHING,
     "emergency": "emergency-inpatient",
