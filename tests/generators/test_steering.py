@@ -9,7 +9,7 @@ import pytest
 
 from adapcla.errors import UsageError
 from adapcla.generators import Generator, steering
-from adapcla.generators.steering import DAMPING, _aim, closed_loop, steer, target_prevalence
+from adapcla.generators.steering import DAMPING, _aim, closed_loop, steer, target_of
 from adapcla.records import Cohort, Prevalence
 from adapcla.scaffold.steering import achieved, shift
 
@@ -66,9 +66,11 @@ def test_every_form_gives_the_same_prevalence(tiny: Cohort, tmp_path: Path) -> N
         Prevalence.of({"A": 0.6, "B": 0.6, "C": 0.2, "D": 0.2}),
     ]
     for form in forms:
-        assert target_prevalence(form).share.tolist() == [0.6, 0.6, 0.2, 0.2]
+        found = target_of(form)
+        prevalence = found.prevalence() if isinstance(found, Cohort) else found
+        assert prevalence.share.tolist() == [0.6, 0.6, 0.2, 0.2]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        target_prevalence(tmp_path / "nothing.csv")
+        target_of(tmp_path / "nothing.csv")

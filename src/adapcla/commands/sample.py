@@ -120,7 +120,7 @@ def sample(
         say(f"{card['rules']['drawn again']:,} patients broke a rule and were drawn again")
     result |= {name: card[name] for name in ("condition", "effort") if name in card}
     if steering is not None and condition is None and histories is None:
-        result |= _steered(out, steering)
+        result |= _steered(generator, out, steering)
     if as_json:
         emit(result)
     else:
@@ -216,14 +216,14 @@ def _continued(
     return read_json(out / store.CARD)
 
 
-def _steered(out: Path, steering: Steering) -> dict[str, Any]:
+def _steered(generator: Generator, out: Path, steering: Steering) -> dict[str, Any]:
     """How near the sample came to the requested prevalences."""
     from dataclasses import asdict
 
     from adapcla.records import Cohort
     from adapcla.scaffold.steering import achieved
 
-    cohort = Cohort.open(out)
+    cohort = generator.model.inside(Cohort.open(out))
     came = achieved(steering.target, cohort.prevalence(), cohort.n_visits)
     if came.n_judged:
         say(

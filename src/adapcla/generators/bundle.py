@@ -29,6 +29,7 @@ from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Network, Shape
 from adapcla.networks.layers import settled
 from adapcla.records import Prevalence, Vocabulary
+from adapcla.records.bands import Bands
 from adapcla.records.store import read_array, read_vocabulary, write_vocabulary
 from adapcla.version import __version__
 
@@ -78,6 +79,8 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "shareable": shareable,
         "environment": environment(),
     }
+    if model.bands is not None:
+        config["bands"] = model.bands.as_json()
     needed = sum(value.nbytes for value in weights.values())
     with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as unfinished:
         (unfinished / WEIGHTS).write_bytes(tensors_as_bytes(weights))
@@ -155,11 +158,12 @@ def read(folder: Path) -> Model:
             expected="three equal numbers",
             remedy="make the model again",
         )
+    bands = Bands.from_json(config["bands"], vocabulary) if "bands" in config else None
     prevalence = Prevalence(vocabulary, share, n_visits)
     _demand_fit(settings, shape, prevalence, folder / WEIGHTS)
     network = settings.network(shape, prevalence)
     _fill(network, folder / WEIGHTS)
-    return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts, shareable)
+    return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts, shareable, bands)
 
 
 def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:
@@ -251,7 +255,7 @@ def model_card(model: Model, shareable: bool) -> str:
         "## Training data (aggregates)",
         *(
             f"- {name}: {facts[name]}"
-            for name in ("patients", "visits", "codes", "validation patients")
+            for name in ("patients", "visits", "codes", "numbers", "validation patients")
             if name in facts
         ),
         "",

@@ -56,8 +56,9 @@ def settle_record_length(model: Model, train: Cohort) -> float:
     logits, happened = [], []
     for low in range(0, min(train.n_patients, _LENGTH_PATIENTS), 512):
         batch = records.batch(np.arange(low, min(low + 512, train.n_patients)))
-        logits.append(network.going_on_logits(batch).double())
-        happened.append(batch.continues.double())
+        asked = slice(None) if network.last_code is None else batch.lacks(network.last_code) > 0
+        logits.append(network.going_on_logits(batch)[asked].double())
+        happened.append(batch.continues[asked].double())
     chances, mean = torch.cat(logits), float(torch.cat(happened).mean())
     low_end, high_end = -3.0, 3.0
     for _ in range(60):

@@ -31,6 +31,7 @@ from adapcla.console import meter, say
 from adapcla.errors import AdapclaError
 from adapcla.generators.asked import Asked
 from adapcla.generators.model import Model
+from adapcla.generators.natural import as_natural, condition_inside, known_inside
 from adapcla.generators.proposals import OpenClauses, Raised, log_weights
 from adapcla.generators.rollout import BLOCK, Rolled, joined, roll
 from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule, sample_card
@@ -261,14 +262,16 @@ def sample_given(
         beyond: Share of the law that may lie above the bound of the weights; see `share_beyond` if left out.
     """
     rule = rule or SampleRule()
-    asked = Asked(model, condition, steering, train)
+    seen = train if train is None or model.bands is None else known_inside(model, train)
+    asked = Asked(model, condition_inside(model, condition), steering, seen)
     asked.demand_possible()
     rule = replace(rule, where=(*rule.where, *condition.where))
     beyond = share_beyond(n) if beyond is None else beyond
     rolled, effort = _found(model, n, seed, asked, draw_rule(model, steering, rule), rule, beyond)
     tell(effort)
     card = sample_card(model, n, seed, rule, steering)
-    return cohort_of(model, rolled, {**card, "condition": condition.as_card(), "effort": effort.as_card()})
+    card |= {"condition": condition.as_card(), "effort": effort.as_card()}
+    return as_natural(model, cohort_of(model, rolled, card), seed)
 
 
 def _found(

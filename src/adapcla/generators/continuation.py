@@ -12,6 +12,7 @@ from scipy import sparse
 
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
+from adapcla.generators.natural import as_natural, refuse_the_dead
 from adapcla.generators.rollout import Rolled, joined, roll
 from adapcla.generators.sampling import cohort_of, draw_rule
 from adapcla.networks.batch import Records
@@ -43,11 +44,12 @@ def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int)
     """
     if not model.traits.continues:
         raise UsageError(f"{model.method} makes whole records at once; it cannot go on from a history")
+    refuse_the_dead(history)
     network = model.network.eval()
     rule = draw_rule(model)
     records = Records(model.records(history).cohort, model.shape.context - visits)
     key = stream_key(seed, "continued")
-    lengths = np.minimum(history.visits_per_patient, records.context)
+    lengths = np.minimum(records.cohort.visits_per_patient, records.context)
     parts: list[Rolled] = []
     owners: list[NDArray[np.int64]] = []
     per_group = max(1, _AT_ONCE // max(draws, 1))
@@ -68,7 +70,15 @@ def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int)
         {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True},
     )
     history_of = np.concatenate(owners)
-    return Continuation(_probabilities(model, records, drawn, history_of, draws), drawn, history_of)
+    return continuation_of(model, _probabilities(model, records, drawn, history_of, draws), drawn, history_of, seed)
+
+
+def continuation_of(
+    model: Model, probabilities: NDArray[np.float64], drawn: Cohort, history_of: NDArray[np.int64], seed: int
+) -> Continuation:
+    """What was drawn and its chances, with numbers in the place of bands."""
+    chances = probabilities if model.bands is None else model.bands.summed(probabilities)
+    return Continuation(chances, as_natural(model, drawn, seed), history_of)
 
 
 def prefilled(network: Any, records: Records, patients: NDArray[np.int64], key: int) -> Any:
@@ -95,10 +105,10 @@ def _probabilities(
     n = records.cohort.n_patients
     bias, exact = model.inference_bias, []
     for low in range(0, n, 256):
-        logits = model.network.next_logits(records.batch(np.arange(low, min(low + 256, n))))
-        if logits is None:
+        chances = model.network.next_chances(records.batch(np.arange(low, min(low + 256, n))), bias)
+        if chances is None:
             break
-        exact.append(torch.sigmoid((logits if bias is None else logits + bias).double()).numpy())
+        exact.append(chances.numpy())
     else:
         return np.concatenate(exact)
     return drawn_shares(drawn, history_of, draws)

@@ -21,11 +21,13 @@ from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.memory import demand_memory
 from adapcla.generators.model import Model, scaffold_bias, seen_records
+from adapcla.generators.natural import refuse_unlearnable
 from adapcla.generators.privacy import Protection
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
 from adapcla.networks.objective import Objective, ScaffoldRule
 from adapcla.records import Cohort, Kind, Origin
+from adapcla.records.bands import Bands
 from adapcla.records.origin import Group
 from adapcla.scaffold import schedule
 from adapcla.seeds import stream_key
@@ -64,8 +66,31 @@ def fit(
     """The fitted model and what the fit took.
 
     With a folder, every stage leaves checkpoints and a journal there and can be resumed; observers look at the last.
+    Numbers are cut into bands of the training patients, and learned as choices.
     """
+    refuse_unlearnable(settings, train)
     valid = valid.on(train.vocabulary)
+    if not train.vocabulary.numbers.any():
+        return _fitted(settings, train, valid, folder, resume, observers)
+    warm = bundle.read(Path(settings.starts_from)).bands if settings.starts_from else None
+    bands = warm or Bands.of(train)
+    inside = bands.banded(train), bands.banded(valid)
+    model, outcome = _fitted(settings, *inside, folder, resume, observers)
+    model.bands = bands
+    model.facts |= {"training data": train.fingerprint, **_learned_from(settings, train, valid).as_card()}
+    model.facts |= {"codes": train.n_codes, "numbers": len(bands.numbers)}
+    return model, outcome
+
+
+def _fitted(
+    settings: Settings,
+    train: Cohort,
+    valid: Cohort,
+    folder: Path | None,
+    resume: bool,
+    observers: Sequence[Observer],
+) -> tuple[Model, Outcome]:
+    """The model of patients in the form that networks learn."""
     if settings.family.objective is None:
         return _counted(settings, train, valid)
     *earlier, last = stages(settings)

@@ -17,14 +17,16 @@ from adapcla.console import meter, say
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generators.asked import Asked
 from adapcla.generators.conditional import COMMON, LOW, Pool, can_be_weighed, share_beyond
-from adapcla.generators.continuation import Continuation, drawn_shares, prefilled
+from adapcla.generators.continuation import Continuation, continuation_of, drawn_shares, prefilled
 from adapcla.generators.model import Model
+from adapcla.generators.natural import condition_inside, refuse_the_dead
 from adapcla.generators.proposals import OpenClauses, Raised, log_weights
 from adapcla.generators.rollout import Rolled, joined, roll
 from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule
 from adapcla.networks.batch import Records
 from adapcla.records import Attribute, Cohort
 from adapcla.records.condition import Condition
+from adapcla.records.stay import died
 from adapcla.scaffold import Steering
 from adapcla.seeds import stream_key
 
@@ -40,7 +42,11 @@ _AT_ONCE = 4096
 
 def as_known(model: Model, history: Cohort) -> Cohort:
     """Histories in the words of the model: codes it does not know go, attributes it does not know are unknown."""
-    known = np.isin(history.vocabulary.tokens, model.vocabulary.tokens)
+    dead = died(history)
+    if dead.any():
+        say(f"{int(dead.sum())} histories end with death; nothing follows, and they are left out")
+        history = history.subset(np.flatnonzero(~dead))
+    known = np.isin(history.vocabulary.tokens, model.natural.tokens)
     if not known.all():
         say(f"{int((~known).sum())} codes of the histories are unknown to the model and are left out")
         history = history.keep_codes(known)
@@ -52,7 +58,7 @@ def as_known(model: Model, history: Cohort) -> Cohort:
             place = np.array([categories.index(c) if c in categories else -1 for c in given.categories] + [-1])
             values = place[np.asarray(given.values)].astype(np.int16)
         attributes[name] = Attribute(values, categories)
-    return replace(history, attributes=attributes).on(model.vocabulary)
+    return replace(history, attributes=attributes).on(model.natural)
 
 
 @dataclass(eq=False)
@@ -166,6 +172,8 @@ def continued_given(
         raise UsageError(f"{model.method} makes whole records at once; it cannot go on from a history")
     if condition.where:
         raise UsageError("--where belongs to new patients: a history has its attributes already")
+    refuse_the_dead(history)
+    told, condition = condition, condition_inside(model, condition)
     Asked(model, condition, steering).demand_possible()
     horizon = max(condition.within or 1, condition.fewest_visits, condition.most_visits or 0)
     model.network.eval()
@@ -173,7 +181,7 @@ def continued_given(
     clauses = condition.clauses(model.vocabulary)
     raised = Raised(condition, clauses, (), draw_rule(model, steering, rule), len(model.vocabulary))
     records = Records(model.records(history).cohort, model.shape.context - horizon)
-    lengths = np.minimum(history.visits_per_patient, records.context)
+    lengths = np.minimum(records.cohort.visits_per_patient, records.context)
     found: dict[int, Rolled] = {}
     groups: list[_Group] = []
     steered = can_be_weighed(model, rule) and bool(clauses)
@@ -186,10 +194,10 @@ def continued_given(
             found |= dict(zip(members.tolist(), group.found(), strict=True))
             bar.advance(len(members))
     card = {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True, "draws": draws}
-    card |= {"condition": condition.as_card(), "seed": seed, "effort": _effort(groups)}
+    card |= {"condition": told.as_card(), "seed": seed, "effort": _effort(groups)}
     drawn = cohort_of(model, joined([found[i] for i in range(history.n_patients)]), card)
     history_of = np.repeat(np.arange(history.n_patients), draws)
-    return Continuation(drawn_shares(drawn, history_of, draws), drawn, history_of)
+    return continuation_of(model, drawn_shares(drawn, history_of, draws), drawn, history_of, seed)
 
 
 def _effort(groups: list[_Group]) -> dict[str, Any]:

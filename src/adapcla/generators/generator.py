@@ -56,7 +56,7 @@ class Generator:
     @property
     def vocabulary_(self) -> Vocabulary:
         """The vocabulary of the training cohort."""
-        return self.model.vocabulary
+        return self.model.natural
 
     @property
     def prevalence_(self) -> Prevalence:

@@ -11,12 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from adapcla.errors import InputError
 from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.settings import Settings
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.contract import Likelihood, Network, Shape
 from adapcla.networks.family import Traits
 from adapcla.records import Cohort, Kind, Origin, Prevalence, Vocabulary
+from adapcla.records.bands import Bands
 from adapcla.scaffold import Scaffold
 from adapcla.seeds import random_stream
 
@@ -40,6 +42,8 @@ class Model:
     facts: dict[str, Any]
     #: Whether it was saved without small counts, to be given away.
     shareable: bool = False
+    #: How the numbers of the cohort became choices; None where it has none.
+    bands: Bands | None = None
 
     @property
     def method(self) -> str:
@@ -48,8 +52,13 @@ class Model:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the training cohort."""
+        """The vocabulary that the network learned: bands in the place of numbers."""
         return self.prevalence.vocabulary
+
+    @property
+    def natural(self) -> Vocabulary:
+        """The vocabulary of the training cohort."""
+        return self.vocabulary if self.bands is None else self.bands.natural
 
     @property
     def traits(self) -> Traits:
@@ -66,9 +75,22 @@ class Model:
         """The scaffold (codes,) where sampling keeps it: Static-PCLA."""
         return scaffold_bias(self.settings, self.prevalence) if self.settings.bias_at_inference else None
 
+    def inside(self, cohort: Cohort) -> Cohort:
+        """The cohort as the network sees it: on its vocabulary, with bands in the place of numbers."""
+        if self.bands is None or cohort.vocabulary == self.vocabulary:
+            return cohort.on(self.vocabulary)
+        banded = self.bands.banded(cohort)
+        if banded.n_patients < cohort.n_patients:
+            raise InputError(
+                f"{cohort.n_patients - banded.n_patients} patients of whom the model knows no code",
+                expected="more of each patient than numbers that too few training patients have",
+                remedy="leave these patients out",
+            )
+        return banded
+
     def records(self, cohort: Cohort) -> Records:
         """The cohort ready for batches, as this model sees it."""
-        return seen_records(self.settings, cohort.on(self.vocabulary))
+        return seen_records(self.settings, self.inside(cohort))
 
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""

@@ -148,6 +148,11 @@ def roll(
             break
         kept.append((alive, number, alive[who], codes, gap))
         state = network.absorb(state, (who, codes), gap)
+        if network.last_code is not None:  # death ends the record
+            stays = np.setdiff1d(np.arange(len(alive)), who[codes == network.last_code])
+            alive, state = alive[stays], network.keep(state, stays)
+            if not len(alive):
+                break
     return _flat(kept, len(patients), attributes)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
+from adapcla.generators.natural import as_natural
 from adapcla.generators.rollout import BLOCK, Rolled, blocks, joined
 from adapcla.metrics.rules import Rules
 from adapcla.networks.contract import DrawRule
@@ -50,7 +51,7 @@ def sample(
     rule = rule or SampleRule()
     rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
     card = sample_card(model, n, seed, rule, steering) | redrawn_card(rule, rolled.redrawn)
-    return cohort_of(model, rolled, card)
+    return as_natural(model, cohort_of(model, rolled, card), seed)
 
 
 def stream(
@@ -62,7 +63,10 @@ def stream(
     batch_size: int | None = None,
     first: int = 0,
 ) -> Iterator[Rolled]:
-    """The same patients as `sample`, a batch at a time, from patient `first` (the beginning of a block) on."""
+    """The same patients as `sample`, a batch at a time, from patient `first` (the beginning of a block) on.
+
+    Numbers are bands still.
+    """
     if n < 1:
         raise UsageError(f"{n} patients: expected at least 1")
     rule = rule or SampleRule()
@@ -92,8 +96,8 @@ def rules_for(model: Model, cohort: Cohort) -> Rules:
         raise UsageError(
             "a private model: rules are counted from its patients outside of ε\nto do: leave out the rules"
         )
-    known = model.vocabulary.positions(cohort.vocabulary.tokens) >= 0
-    rules = Rules.of(cohort.keep_codes(known).on(model.vocabulary))
+    known = model.natural.positions(cohort.vocabulary.tokens) >= 0
+    rules = Rules.of(model.inside(cohort.keep_codes(known)))
     return replace(rules, counted_from=Group("rules", cohort.fingerprint, cohort.origin))
 
 
@@ -133,7 +137,7 @@ def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule |
 
 
 def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
-    """Rolled patients as a cohort of the model's vocabulary; patients without a visit are dropped and counted."""
+    """Rolled patients as a cohort of the network's vocabulary; patients without a visit are dropped and counted."""
     has = rolled.lengths > 0
     card = {**card, "dropped": {"patients without visits": int((~has).sum())} if not has.all() else {}}
     starts = starts_of(rolled.lengths[has])
@@ -176,6 +180,8 @@ def sample_card(model: Model, n: int, seed: int, rule: SampleRule, steering: Ste
     spent = model.facts.get("privacy")
     if spent is not None:
         card["privacy"] = {name: spent[name] for name in ("epsilon", "delta", "unit", "not covered")}
+    if model.bands is not None:
+        card["values"] = "drawn inside bands, each of the number's training values of 11 patients or more"
     if steering is not None:
         card["steering"] = {
             "strength": steering.strength,

@@ -22,6 +22,7 @@ from adapcla import files
 from adapcla.console import meter
 from adapcla.errors import InputError
 from adapcla.generators.model import Model
+from adapcla.generators.natural import as_natural
 from adapcla.generators.rollout import BLOCK, Rolled, joined
 from adapcla.generators.sampling import SampleRule, cohort_of, redrawn_card, sample_card, stream
 from adapcla.records import store
@@ -219,22 +220,22 @@ def _assemble(
         card = card | redrawn_card(rule, np.concatenate([_unpacked(path).redrawn for path in shards]))
     sizes: dict[str, int] = {}
     types: dict[str, np.dtype[Any]] = {}
-    for piece in _pieces(model, shards):
+    for piece in _pieces(model, shards, card["seed"]):
         for name, array in piece.items():
             sizes[name] = sizes.get(name, 0) + len(array)
             types[name] = array.dtype
     with files.full_disk_explained(target, 8 * sum(sizes.values())), files.fresh_folder(target, overwrite) as folder:
-        at = _concatenated(_pieces(model, shards), folder, sizes, types)
+        at = _concatenated(_pieces(model, shards, card["seed"]), folder, sizes, types)
         card = {
             **card,
             "patients": at["patient_starts"],
             "visits": at["visit_starts"],
-            "codes": len(model.vocabulary),
+            "codes": len(model.natural),
             "entries": at["codes"],
             "labels": [],
             "attributes": {n: list(c) for n, c in zip(model.law.names, model.law.categories, strict=True)},
         }
-        store.finish_folder(folder, model.vocabulary.codes, card)
+        store.finish_folder(folder, model.natural.codes, card)
 
 
 def _concatenated(
@@ -261,10 +262,10 @@ def _concatenated(
     return at
 
 
-def _pieces(model: Model, shards: list[Path]) -> Iterator[dict[str, NDArray[Any]]]:
+def _pieces(model: Model, shards: list[Path], seed: int) -> Iterator[dict[str, NDArray[Any]]]:
     """The arrays of each shard, starts without their end, as the whole will hold them."""
     for path in shards:
-        cohort = cohort_of(model, _unpacked(path), {})
+        cohort = as_natural(model, cohort_of(model, _unpacked(path), {}), seed, first=int(path.stem))
         piece: dict[str, NDArray[Any]] = {
             "codes": cohort.codes,
             "visit_starts": cohort.visit_starts[:-1],
@@ -272,6 +273,8 @@ def _pieces(model: Model, shards: list[Path]) -> Iterator[dict[str, NDArray[Any]
         }
         if cohort.days is not None:
             piece["days"] = cohort.days
+        if cohort.values is not None:
+            piece["values"] = cohort.values
         for name, attribute in cohort.attributes.items():
             piece[f"attribute_{name}"] = attribute.values
         yield piece

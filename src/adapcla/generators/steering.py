@@ -15,9 +15,10 @@ import numpy as np
 from adapcla.console import meter
 from adapcla.errors import UsageError
 from adapcla.generators.model import Model
+from adapcla.generators.natural import prevalence_inside
 from adapcla.generators.sampling import sample
 from adapcla.records import Cohort, Prevalence
-from adapcla.scaffold.steering import Steering, achieved, logit, shift
+from adapcla.scaffold.steering import Steering, achieved, choice_log_odds, choice_shares, logit, shift
 
 #: What a target prevalence may be given as: a file, a cohort folder, a cohort, or a prevalence.
 Target = str | Path | Cohort | Prevalence
@@ -29,19 +30,17 @@ PILOT = 20_000
 CLOSED = 0.99
 
 
-def target_prevalence(target: Target) -> Prevalence:
-    """The prevalence that `target` stands for.
+def target_of(target: Target) -> Cohort | Prevalence:
+    """The cohort or the prevalence that `target` stands for.
 
-    >>> target_prevalence(Cohort.of([[["A"], ["A", "B"]]])).share.tolist()
-    [1.0, 0.5]
+    >>> target_of(Prevalence.of({"A": 0.5})).share.tolist()
+    [0.5]
     """
-    if isinstance(target, Prevalence):
+    if isinstance(target, Prevalence | Cohort):
         return target
-    if isinstance(target, Cohort):
-        return target.prevalence()
     path = Path(target)
     if path.is_dir():
-        return Cohort.open(path).prevalence()
+        return Cohort.open(path)
     if not path.exists():
         raise UsageError(f"{path}: no such file or cohort folder to steer towards")
     from adapcla.sources.prior import read_prevalence
@@ -55,7 +54,7 @@ def steer(model: Model, toward: Target | Steering, strength: float = 1.0, missin
         raise UsageError(f"{model.method} has no logit for each code, so that it cannot be steered")
     if isinstance(toward, Steering):
         return toward
-    return shift(model.prevalence, target_prevalence(toward), strength, missing)
+    return shift(model.prevalence, prevalence_inside(model, target_of(toward)), strength, missing)
 
 
 def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) -> Steering:
@@ -64,7 +63,7 @@ def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) ->
     with meter("calibrate", len(DAMPING)) as bar:
         for number, damping in enumerate(DAMPING):
             synthetic = sample(model, pilot, seed + 7_000_003 * (number + 1), steering)
-            prevalence = synthetic.prevalence()
+            prevalence = model.inside(synthetic).prevalence()
             gap = achieved(steering.target, prevalence, synthetic.n_visits)
             bar.advance(
                 1, f"mean gap {gap.mae:.5f} (sampling alone {gap.floor:.5f}), inside {gap.inside_sampling_error:.0%}"
@@ -83,4 +82,8 @@ def _aim(source: Prevalence, start: Steering) -> Prevalence:
     open_codes = start.target.known & (np.nan_to_num(goal) > 0) & (have > 0) & (have < 1)
     mixed = start.strength * logit(goal[open_codes]) + (1 - start.strength) * logit(have[open_codes])
     goal[open_codes] = 1 / (1 + np.exp(-mixed))
+    choices = np.flatnonzero(open_codes & (source.vocabulary.group_of_code >= 0))
+    wanted, has = (choice_log_odds(prevalence, choices, open_codes) for prevalence in (start.target, source))
+    between = start.strength * wanted + (1 - start.strength) * has
+    goal[choices] = choice_shares(source.vocabulary, choices, between)
     return Prevalence(start.target.vocabulary, goal, start.target.n_visits)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.generators.model import Model
+from adapcla.generators.natural import known_inside
 from adapcla.records import Cohort
 from adapcla.records.offsets import starts_of
 from adapcla.records.strata import RARE_BANDS
@@ -25,6 +26,9 @@ HELD_OUT_CASES, TRAINING_CASES = 500, 250
 PEERS = 20
 #: Peers of exactly the same count below which the count may differ, by a quarter at most.
 _ENOUGH = 5
+
+#: A count that no code has.
+_NEVER = -(1 << 40)
 
 Evidence = dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]]
 
@@ -75,23 +79,17 @@ def tail_swap(model: Model, train: Cohort, test: Cohort, seed: int = 1) -> Evide
     """
     if not model.traits.likelihood:
         return {}
-    learned, unseen = train.on(model.vocabulary), _known(test, model)
+    learned, unseen = model.inside(train), known_inside(model, test)
     sides = ((unseen, HELD_OUT_CASES, True), (learned, TRAINING_CASES, False))
     parts = [_side(model, learned, cohort, most, held_out, seed) for cohort, most, held_out in sides]
     evidence = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return evidence if np.isfinite(evidence["tail_swap_lift"]).all() else {}
 
 
-def _known(cohort: Cohort, model: Model) -> Cohort:
-    """The cohort on the vocabulary of the model, without the codes that it does not know."""
-    if cohort.vocabulary == model.vocabulary:
-        return cohort
-    return cohort.keep_codes(model.vocabulary.positions(cohort.vocabulary.tokens) >= 0).on(model.vocabulary)
-
-
 def _side(model: Model, train: Cohort, cohort: Cohort, most: int, held_out: bool, seed: int) -> Evidence:
     """The outcome of the cases of one cohort."""
-    counts = train.visit_counts
+    # A visit holds one code of a choice group at most: such codes neither are cases nor take the place of others.
+    counts = np.where(train.vocabulary.group_of_code < 0, train.visit_counts, _NEVER)
     cases = _cases(cohort, counts, most, model.settings.architecture.context, seed)
     n = len(cases.visit)
     log_likelihood = model.code_log_likelihood(cases.records()) if n else np.zeros(0)

@@ -17,7 +17,7 @@ from adapcla.metrics.intervals import groups_of, jackknife_score, ratio_scores
 from adapcla.metrics.measured import Floats, Mask, quantile_distance
 from adapcla.metrics.trajectories import AGES, weighted_difference
 from adapcla.records import Cohort
-from adapcla.records.stay import ADMISSIONS, DIED, END, LENGTH, READMITTED, kind_of_visit
+from adapcla.records.stay import ADMISSIONS, DIED, END, LENGTH, READMITTED, died, kind_of_visit
 
 #: Days after the end of a stay within which another one is a readmission.
 WITHIN = 30
@@ -241,12 +241,12 @@ def death_rate(comparison: Comparison) -> dict[str, Score]:
     train, synthetic = both(comparison)
     if not train.died.any():
         return {ALL: Missing("no training patient dies").score}
-    died = _died(synthetic)
-    masks = {ALL: np.ones(len(died), dtype=bool)}
+    gone = died(synthetic.cohort)
+    masks = {ALL: np.ones(len(gone), dtype=bool)}
     masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
     bottoms = np.stack(list(masks.values()), axis=1).astype(np.float64)
     scores = ratio_scores(
-        comparison, bottoms * died[:, None], bottoms, ["no synthetic patient of this age"] * len(masks)
+        comparison, bottoms * gone[:, None], bottoms, ["no synthetic patient of this age"] * len(masks)
     )
     return dict(zip(masks, scores, strict=True))
 
@@ -265,22 +265,16 @@ def death_by_age(comparison: Comparison) -> dict[str, Score]:
     made = _ages(train, synthetic)
     if not made:
         return {ALL: Missing("the synthetic patients have no age").score}
-    real, died = _died(train), _died(synthetic)
+    real, gone = died(train.cohort), died(synthetic.cohort)
     weight = np.array([mask.sum() for mask in here.values()], dtype=np.float64)
     truth = np.array([real[mask].mean() for mask in here.values()])
 
     def error(stays: Mask) -> float:
-        counts = [(died[mask & stays].sum(), max((mask & stays).sum(), 1)) for mask in made.values()]
+        counts = [(gone[mask & stays].sum(), max((mask & stays).sum(), 1)) for mask in made.values()]
         return weighted_difference(truth, np.array([top / bottom for top, bottom in counts]), weight)
 
-    value, *without = (error(stays) for stays in _rests(comparison, np.arange(len(died), dtype=np.int64)))
+    value, *without = (error(stays) for stays in _rests(comparison, np.arange(len(gone), dtype=np.int64)))
     return {ALL: jackknife_score(value, len(weight), without, (0.0, 1.0), "there is no synthetic patient")}
-
-
-def _died(stays: Stays) -> Floats:
-    """1 for patients who die."""
-    who = stays.cohort.patient_of_visit[stays.died]
-    return (np.bincount(who, minlength=stays.cohort.n_patients) > 0).astype(np.float64)
 
 
 def _ages(train: Stays, of: Stays) -> dict[str, Mask]:

@@ -6,6 +6,10 @@ A record ends with a visit that ends with death.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.records.cohort import Cohort
 from adapcla.records.vocabulary import Code
 
 DOMAIN = "stay"
@@ -60,3 +64,14 @@ READMITTED = Code.of(
 )
 #: Kinds of visit that are stays in hospital.
 ADMISSIONS = ("inpatient", "emergency-inpatient", "elective", "observation")
+
+
+def died(cohort: Cohort) -> NDArray[np.bool_]:
+    """Which patients' last visit ends with death.
+
+    >>> died(Cohort.of([[["A", "END/died"]], [["A"]]], [DIED, "A"])).tolist()
+    [True, False]
+    """
+    code, held = cohort.vocabulary.index.get(DIED.token), np.zeros(cohort.n_visits, dtype=bool)
+    held[cohort.visit_of_entry[np.asarray(cohort.codes) == (-1 if code is None else code)]] = True
+    return held[cohort.last_visits]

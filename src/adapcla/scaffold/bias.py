@@ -31,10 +31,14 @@ class Scaffold:
     def bias(self) -> NDArray[np.float64]:
         """The paper's b_stat: log((1 − π̂ + ε)/(π̂ + ε)), tempered; 0 for codes never seen in training.
 
-        For codes of a choice group 1 − π̂ is the share of visits without any of them.
+        For codes of a choice group 1 − π̂ is the share of visits without any of them, or that of the most frequent of
+        them if it is larger: where every visit has a code of the group, rare ones are lifted to the others, not to none.
         """
-        share = np.nan_to_num(self.prevalence.share)
-        bias = np.log((self.prevalence.rest() + self.epsilon) / (share + self.epsilon))
+        share, rest = np.nan_to_num(self.prevalence.share), self.prevalence.rest()
+        group = self.prevalence.vocabulary.group_of_code
+        for number in range(len(self.prevalence.vocabulary.groups)):
+            rest[group == number] = max(rest[group == number][0], share[group == number].max())
+        bias = np.log((rest + self.epsilon) / (share + self.epsilon))
         return self.tempering * np.where(share > 0, bias, 0.0)
 
     @property

@@ -18,6 +18,8 @@ JUDGED_FROM = 50
 SAMPLING_ERRORS = 3.0
 #: Expected visits of a code at which half of a correction is believed: a log-odds is then known to about 0.3.
 HALF_BELIEVED = 10.0
+#: The least share of visits that a target leaves without any code of a choice group: none at all is out of reach.
+_LEAST_REST = 1e-6
 
 
 def logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -28,6 +30,25 @@ def logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     with np.errstate(divide="ignore"):
         return np.log(share) - np.log1p(-share)
+
+
+def choice_log_odds(
+    prevalence: Prevalence, codes: NDArray[np.int64], among: NDArray[np.bool_], smooth: float = 0.0
+) -> NDArray[np.float64]:
+    """Log-odds of codes of choice groups against no code of the group and those that are not `among` the meant ones.
+
+    `smooth` is added to every share.
+    """
+    share, rest = np.nan_to_num(prevalence.share)[codes], prevalence.rest(among)[codes]
+    return np.asarray(np.log(share + smooth) - np.log(np.maximum(rest, _LEAST_REST) + smooth))
+
+
+def choice_shares(
+    vocabulary: Vocabulary, codes: NDArray[np.int64], log_odds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The shares of codes of choice groups from their log-odds, as `choice_log_odds` gives them."""
+    group, odds = vocabulary.group_of_code[codes], np.exp(log_odds)
+    return np.asarray(odds / (1 + np.bincount(group, odds)[group]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +86,12 @@ class Steering:
         step[open_codes] = logit((goal[open_codes] + smooth) / (1 + 2 * smooth)) - logit(
             (share[open_codes] + smooth) / (1 + 2 * smooth)
         )
+        choices = np.flatnonzero(open_codes & (self.vocabulary.group_of_code >= 0))
+        wanted, came = (
+            choice_log_odds(prevalence, choices, open_codes, float(smooth[0]))
+            for prevalence in (self.target, Prevalence(self.vocabulary, share))
+        )
+        step[choices] = wanted - came
         for token in self.unreachable:
             step[self.vocabulary.index[token]] = 0.0
         expected = np.nan_to_num(goal) * n_visits
@@ -83,6 +110,10 @@ def shift(
     Codes without a target prevalence are left alone (`missing="keep"`) or never come out (`"drop"`). A target of 0
     means never; a target of 1 is refused. Both prevalences meet by code string.
 
+    For a code of a choice group π / (1 − π) is its share against that of no code of the group and of those without a
+    target, so that the shares of a group that is drawn by itself come out as asked. A group that every visit of the
+    source has a code of stays so.
+
     >>> source, target = Prevalence.of({"A": 0.1, "B": 0.2}), Prevalence.of({"A": 0.5})
     >>> shift(source, target).delta.round(3).tolist()
     [2.197, 0.0]
@@ -95,8 +126,9 @@ def shift(
         raise UsageError(f"missing={missing!r}: expected 'keep' or 'drop'")
     unknown = tuple(t for t in target.vocabulary.tokens if t not in source.vocabulary.index)
     goal = target.on(source.vocabulary)
-    if (goal.share[goal.known] >= 1).any():
-        code = source.vocabulary.tokens[int(np.flatnonzero(np.nan_to_num(goal.share) >= 1)[0])]
+    certain = (np.nan_to_num(goal.share) >= 1) & (source.vocabulary.group_of_code < 0)
+    if certain.any():
+        code = source.vocabulary.tokens[int(np.flatnonzero(certain)[0])]
         raise InputError(
             f"target prevalence 1 for code {code}",
             expected="a share below 1: no finite shift puts a code into every visit",
@@ -109,11 +141,33 @@ def shift(
     both = above_zero & (have > 0) & (have < 1)
     delta = np.zeros(len(source.vocabulary))
     delta[both] = strength * (logit(goal.share[both]) - logit(have[both]))
+    never = (goal.known & ~above_zero) | ((missing == "drop") & ~goal.known)
+    choices, moves = _choice_moves(source, goal, both, never)
+    delta[choices] = strength * moves
     delta[goal.known & ~above_zero] = NEVER
     if missing == "drop":
         delta[~goal.known] = NEVER
     lost = tuple(source.vocabulary.tokens[i] for i in np.flatnonzero(above_zero & ~both))
     return Steering(source.vocabulary, delta, goal, strength, unknown, lost)
+
+
+def _choice_moves(
+    source: Prevalence, goal: Prevalence, moved: NDArray[np.bool_], never: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The codes of choice groups that move, and by how much in log-odds; what never comes leaves room."""
+    group = source.vocabulary.group_of_code
+    sums = np.bincount(group[group >= 0], np.nan_to_num(goal.share)[group >= 0], minlength=1)
+    if (sums > 1 + 1e-6).any():
+        name = source.vocabulary.groups[int(np.argmax(sums))]
+        raise InputError(
+            f"target prevalences of the choice group {name} that sum to {sums.max():.4g}",
+            expected="at most 1: a visit holds at most one of its codes",
+            remedy="give shares of all visits",
+        )
+    codes, among = np.flatnonzero(moved & (group >= 0)), moved | never
+    moves = choice_log_odds(goal, codes, among) - choice_log_odds(source, codes, among)
+    always = source.rest(among)[codes] < _LEAST_REST
+    return codes, np.where(always, np.log(goal.share[codes]) - np.log(source.share[codes]), moves)
 
 
 @dataclass(frozen=True)

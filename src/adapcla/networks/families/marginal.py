@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class MarginalNetwork(Network):
-    """One log-odds per code (against none, for codes of a choice group), one chance to go on per visit number, one law of gaps; all counted by `count`."""
+    """One log-odds per code, one chance to go on per visit number, one law of gaps; all counted by `count`."""
 
     def __init__(self, shape: Shape, prevalence: Prevalence) -> None:
         super().__init__()

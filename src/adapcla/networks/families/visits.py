@@ -17,8 +17,8 @@ from adapcla.networks.company import Company, frequency_band
 from adapcla.networks.contract import Shape
 from adapcla.networks.counting import Counting
 from adapcla.networks.family import Architecture, Family, Row, Traits
-from adapcla.networks.halo import HaloHead
 from adapcla.networks.groups import Groups
+from adapcla.networks.halo import HaloHead
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
 from adapcla.networks.kinship import MOST_FAMILIES, Kinship
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
@@ -182,12 +182,14 @@ def _all_blocks(
     stretch = next(groups.plain(), slice(0, 0))
     before = [run.size for run in groups.runs if run.start < stretch.start for _ in range(run.n_groups)]
     behind = [run.size for run in groups.runs if run.start >= stretch.stop for _ in range(run.n_groups)]
-    sizes, order = _blocks(architecture, visits[stretch]) if stretch.stop else ([], torch.zeros(0, dtype=torch.int64))
+    none: tuple[list[int], Tensor] = [], torch.from_numpy(np.zeros(0, dtype=np.int64))
+    sizes, order = _blocks(architecture, visits[stretch]) if stretch.stop else none
     n_shared = max(1, architecture.blocks // 2)
     measured, last = behind[:-1], behind[-1:]
     shared = [int(part.sum()) for part in np.array_split(np.array(measured, dtype=np.int64), n_shared) if len(part)]
-    front, end = torch.arange(stretch.start), torch.arange(stretch.stop, len(visits))
-    return [*before, *sizes, *shared, *last], torch.cat([front, stretch.start + order, end])
+    front, end = np.arange(stretch.start), np.arange(stretch.stop, len(visits))
+    whole = np.concatenate([front, stretch.start + order.numpy(), end])
+    return [*before, *sizes, *shared, *last], torch.from_numpy(whole)
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
