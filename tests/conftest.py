@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records.stay import LENGTH, ending, kind_of_visit
 from adapcla.sources.open_data import data_folder
 
 # Torch reads this when it is first loaded, in this process or in one that a test starts.
@@ -172,4 +173,35 @@ def tiny_full() -> Cohort:
         label_names=("first", "second"),
         attributes={"sex": Attribute(np.array([0, 1, -1], dtype=np.int16), ("F", "M"))},
         card={"source": "by hand", "dropped": {"empty visits": 2}},
+    )
+
+
+@pytest.fixture
+def whole() -> Cohort:
+    """Two patients with numbers of several domains, choice groups, and stays of which one ends with a death."""
+    vocabulary = Vocabulary.of(
+        [
+            Code.of("4019", "ICD9CM"),
+            Code.of("5491", "ICD9PROC", domain="procedure"),
+            *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("down", "up")),
+            Code.of("50931", "LAB", description="Glucose", domain="lab", unit="mg/dL"),
+            Code.of("x", "ODD", unit="°F"),
+            LENGTH,
+            *(kind_of_visit(name) for name in ("elective", "home", "inpatient")),
+            *(ending(name) for name in ("died", "facility", "home")),
+        ]
+    )
+    first = [["ICD9CM/4019", "LAB/50931", "STAY/days", "KIND/elective", "END/home"], ["KIND/home"]]
+    first.append(["DRUG/insulin.up", "ODD/x", "STAY/days", "END/died"])
+    last = [["ICD9PROC/5491", "DRUG/insulin.down", "KIND/inpatient", "END/facility"]]
+    # By visit, codes in string order: glucose and days of the first, ODD/x and days of the third.
+    numbers = {"LAB/50931": [5.4], "STAY/days": [3.25, 0.02], "ODD/x": [98.6]}
+    flat = [token for visit in (*first, *last) for token in sorted(visit)]
+    values = [numbers[token].pop(0) if token in numbers else np.nan for token in flat]
+    return Cohort.of(
+        [first, last],
+        vocabulary,
+        values=np.array(values, dtype=np.float32),
+        days=np.array([0, 5, 9, 0], dtype=np.int32),
+        attributes={"age_band": Attribute(np.array([0, 1], dtype=np.int16), ("60-69", "70-79"))},
     )

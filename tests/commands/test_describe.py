@@ -64,3 +64,10 @@ def test_a_folder_that_is_no_cohort_is_named_with_exit_code_three(tmp_path):
     assert isinstance(done.exception, AdapclaError)
     assert done.exception.exit_code == 3
     assert str(tmp_path) in str(done.exception)
+
+
+def test_numbers_and_choices_are_in_the_table(whole, tmp_path):
+    text = run(str(whole.subset([0] * 11).save(tmp_path / "c"))).stdout
+    assert "choice kind" in text and "LAB/50931" in text and "median 5.4 mg/dL" in text
+    few = run(str(whole.save(tmp_path / "few"))).stdout
+    assert "fewer than 11 patients" in few and "median 5.4" not in few

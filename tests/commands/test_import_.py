@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 from tests.sources.fixtures import mimic3, table
+from tests.sources.whole import WHOLES
 from typer.testing import CliRunner
 
 from adapcla.commands import import_
@@ -85,3 +86,17 @@ def test_failures_carry_their_exit_code_and_leave_nothing(
     with pytest.raises(kind):
         run(*arguments, "--out", str(tmp_path / "c"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labs_and_stays_by_options(tmp_path: Path) -> None:
+    data = WHOLES["table"](tmp_path / "data")
+    columns = [part for name, column in data.options.items() for part in (f"--{name}", str(column))]
+    asked = ["--domains", "dx,lab,stay", "--labs", "LAB/50931", "--lab-values", "first,last"]
+    run("table", str(data.root), "--out", str(tmp_path / "c"), *columns, *asked)
+    cohort = Cohort.open(tmp_path / "c")
+    assert {"LAB/50931.first", "LAB/50931.last", "KIND/elective", "END/died"} <= set(cohort.vocabulary.tokens)
+    assert cohort.card["options"]["lab_values"] == ["first", "last"]
+    table(tmp_path / "t")
+    plain = ["--patient", "who", "--visit", "stay", "--codes", "what", "--date", "when"]
+    with pytest.raises(UsageError, match="--kind, --length or --ending"):
+        run("table", str(tmp_path / "t" / "long.csv"), "--out", str(tmp_path / "d"), *plain, "--domains", "stay")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.records import Cohort, description
+from adapcla.records import Code, Cohort, description
 from adapcla.records.description import describe, long_tail, overlap, spread
+from adapcla.records.stay import kind_of_visit
 
 
 def test_sizes_of_a_cohort_counted_by_eye(tiny_full):
@@ -96,3 +97,23 @@ def test_every_description_is_json_and_its_parts_add_up(patients):
 
 def test_the_spread_of_nothing_is_unknown():
     assert set(spread(np.zeros(0, dtype=np.int64)).values()) == {None}
+
+
+def test_numbers_and_choices_are_told_of_enough_patients_alone():
+    """Eleven patients have a glucose, of 1 to 11, and came in; ten of them have a potassium, and nobody was at home."""
+    glucose, potassium = (Code.of(name, "LAB", domain="lab", unit="mg/dL") for name in ("glucose", "potassium"))
+    patients = [[["LAB/glucose", *(["LAB/potassium"] if i else []), "KIND/inpatient"]] for i in range(11)]
+    flat = [value for i in range(11) for value in ([np.nan, i + 1, 4.0] if i else [np.nan, 1.0])]
+    cohort = Cohort.of(
+        patients,
+        [glucose, potassium, kind_of_visit("inpatient"), kind_of_visit("home")],
+        values=np.array(flat, dtype=np.float32),
+    )
+    told = describe(cohort)
+    assert told["groups"] == {"kind": {"KIND/inpatient": 1.0}}
+    assert told["numbers"] == {
+        "codes": 2,
+        "of too few patients": 1,
+        "told": {"LAB/glucose": {"unit": "mg/dL", "visits": 11, "quartiles": [3.5, 6.0, 8.5]}},
+    }
+    assert "numbers" not in describe(cohort.without_values())

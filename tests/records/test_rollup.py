@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapcla.errors import InputError
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
 from adapcla.records.rollup import CommonAttributes, recoded, roll_up
+from adapcla.records.stay import ending
 
 
 def visits(*codes: str) -> list[list[str]]:
@@ -145,3 +147,31 @@ def test_attributes_that_few_share_become_unknown_together():
 def test_a_cohort_without_attributes_stays():
     train = Cohort.of([visits("A")] * 3)
     assert CommonAttributes.of(train, 2).applied(train) is train
+
+
+def test_numbers_keep_their_values_and_those_of_few_patients_go():
+    """Glucose of three patients stays with its values; potassium of one goes, and is counted; so does a rare ending."""
+    vocabulary = [
+        *(Code.of(name, "LAB", domain="lab", unit="mg/dL") for name in ("glucose", "potassium")),
+        *(Code.of(name, "ICD9CM") for name in ("41000", "41001")),
+        *(ending(name) for name in ("home", "died")),
+    ]
+    rows = [["ICD9CM/41000", "LAB/glucose", "END/home"], ["ICD9CM/41001", "LAB/glucose", "LAB/potassium", "END/home"]]
+    train = Cohort.of(
+        [[rows[0]], [rows[1]], [["LAB/glucose", "END/died"]]],
+        vocabulary,
+        values=np.array([np.nan, np.nan, 1, np.nan, np.nan, 2, 9, np.nan, 3], dtype=np.float32),
+    )
+    rolled = roll_up(train, 2).applied(train)
+    assert list(rolled.patients()) == [[["END/home", "ICD9CM/410", "LAB/glucose"]]] * 2 + [[["LAB/glucose"]]]
+    assert rolled.values[~np.isnan(rolled.values)].tolist() == [1, 2, 3]
+    assert rolled.card["dropped"] == {"entries of codes left out": 2}
+
+
+@pytest.mark.parametrize("new", [Code.of("X"), Code.of("X", unit="g"), Code.of("B", unit="mg")])
+def test_a_number_never_loses_its_unit_nor_meets_another_code(new):
+    cohort = Cohort.of([[["A", "B"]]], [Code.of("A", unit="mg"), Code.of("B", unit="mg")], values=np.float32([1, 2]))
+    with pytest.raises(InputError, match="the number A would become"):
+        recoded(cohort, [new, Code.of("B", unit="mg")])
+    renamed = recoded(cohort, [Code.of("C", unit="mg"), Code.of("B", unit="mg")])
+    assert renamed.values.tolist() == [2, 1]

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from adapcla.records import Attribute, Code, Cohort, Vocabulary
+from adapcla.records.stay import ENDS, KINDS, LENGTH, ending, kind_of_visit
 from adapcla.records.vocabulary import CODE_PATTERN
 
 #: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
@@ -28,6 +29,33 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
         for token in tokens
     ]
     return Vocabulary.of(codes)
+
+
+@st.composite
+def whole_cohorts(draw: st.DrawFn) -> Cohort:
+    """Up to four patients with numbers of several domains and units, choice groups, and stays with a length."""
+    vocabulary = Vocabulary.of(
+        [
+            *(Code.of(name, "ICD9CM") for name in ("4019", "25000")),
+            *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("up", "down")),
+            *(kind_of_visit(name) for name in KINDS),
+            *(ending(name) for name in ENDS if name != "died"),
+            Code.of("2345-7", "LOINC", domain="lab", unit=draw(st.sampled_from(["1", "mg/dL", "°F", "10*9/L", "=x"]))),
+            Code.of("odd", "LOCAL", domain=draw(st.sampled_from(["diagnosis", "drug", "other", "stay"])), unit="g"),
+            LENGTH,
+        ]
+    )
+    choices: dict[str, list[str | None]] = {}
+    for code in vocabulary.codes:
+        choices.setdefault(code.group or code.token, [None]).append(code.token)
+    visit = st.tuples(*(st.sampled_from(tokens) for tokens in choices.values())).map(
+        lambda held: [token for token in held if token is not None] or ["ICD9CM/4019"]
+    )
+    patients = draw(st.lists(st.lists(visit, min_size=1, max_size=3), min_size=1, max_size=4))
+    flat = [vocabulary.index[token] for patient in patients for held in patient for token in sorted(held)]
+    number = st.floats(0, 1e6, width=32)
+    values = [draw(number) if vocabulary.numbers[code] else np.nan for code in flat]
+    return Cohort.of(patients, vocabulary, values=np.array(values, dtype=np.float32))
 
 
 @st.composite

@@ -264,6 +264,21 @@ def fhir(folder: Path) -> Dataset:
     return Dataset(folder, Options(), (), PATIENTS, DAYS, files)
 
 
+def diabetes130(folder: Path) -> Dataset:
+    """One row per stay, with drugs in columns; stays are ordered by their number."""
+    header = ("encounter_id", "patient_nbr", "race", "gender", "age", "diag_1", "diag_2", "diag_3")
+    rows = [(v, p, "?", "Male", "[70-80)", *codes, *["?"] * (3 - len(codes))) for p, v, _, codes in ROWS]
+    path = write_csv(folder / "diabetic_data.csv", header, rows)
+    return Dataset(
+        folder,
+        Options(),
+        # Codes are in three columns, so that the tests of one column of codes do not apply.
+        (TextTable(path, ("encounter_id", "patient_nbr", "diag_1"), coded=True, key="patient_nbr"),),
+        PATIENTS,
+        None,
+    )
+
+
 def halo(folder: Path) -> Dataset:
     """Pickles of plain lists, as HALO writes them; visits without days."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -285,5 +300,6 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "meds": meds,
     "fhir": fhir,
     "table": table,
+    "diabetes130": diabetes130,
     "halo": halo,
 }

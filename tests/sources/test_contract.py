@@ -10,7 +10,15 @@ from adapcla.sources.contract import source_of
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"domains": ("lab",)}, {"domains": ()}, {"level": "coarse"}, {"icd": "map11"}, {"max_visits": 0}]
+    "wrong",
+    [
+        {"domains": ("labs",)},
+        {"lab_values": ("mean",)},
+        {"domains": ()},
+        {"level": "coarse"},
+        {"icd": "map11"},
+        {"max_visits": 0},
+    ],
 )
 def test_a_wrong_option_says_what_is_allowed(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="expected:"):

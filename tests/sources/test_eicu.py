@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.sources.fixtures import eicu, write_csv
 
-from adapcla.errors import UsageError
 from adapcla.sources import Options
 from adapcla.sources.eicu import read
 
@@ -68,6 +66,21 @@ def test_sex_and_age_may_be_missing(tmp_path: Path) -> None:
     assert read(root, Options()).attributes == {}
 
 
-def test_other_domains_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="diagnoses only"):
-        read(eicu(tmp_path).root, Options(domains=("dx", "rx")))
+def test_long_paths_of_treatments_stay_apart(tmp_path: Path) -> None:
+    """Two paths that agree in their first 48 letters get codes of their own, described by the whole path."""
+    root = eicu(tmp_path).root
+    paths = [f"cardiovascular|shock|vasopressors|continuous infusion|{name}" for name in ("dopamine", "norepinephrine")]
+    write_csv(root / "treatment.csv", ("patientunitstayid", "treatmentstring"), [("101", path) for path in paths])
+    cohort = read(root, Options(domains=("px",)))
+    assert cohort.n_codes == 2
+    assert {code.description for code in cohort.vocabulary.codes} == set(paths)
+
+
+def test_drugs_by_number_or_by_name_and_not_if_cancelled(tmp_path: Path) -> None:
+    root = eicu(tmp_path).root
+    header = ("patientunitstayid", "drugname", "drughiclseqno", "drugordercancelled")
+    rows = [("101", "HEPARIN INJ", "2807.0", "No"), ("101", "Some Drug 5 %", "", "No"), ("103", "ASPIRIN", "1", "Yes")]
+    write_csv(root / "medication.csv", header, rows)
+    cohort = read(root, Options(domains=("rx",)))
+    assert cohort.vocabulary.tokens == ("DRUG/some_drug_5", "HICL/2807")
+    assert cohort.card["dropped"]["orders of drugs that were cancelled"] == 1

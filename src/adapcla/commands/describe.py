@@ -10,10 +10,12 @@ import typer
 
 from adapcla import console
 from adapcla.commands.options import AsJson, CohortFolder, Seed, emit
+from adapcla.disclosure import SMALLEST_COUNT
 
 _FORMATS = (".png", ".svg")
 #: Categories of an attribute that the table shows; `--json` has them all.
 _MOST_CATEGORIES = 10
+_TOO_FEW = f"fewer than {SMALLEST_COUNT} patients have them"
 
 
 def register(app: typer.Typer) -> None:
@@ -112,6 +114,19 @@ def _lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "days between visits", f"median {description['days']['between_visits']['median']:,.0f}"
     for name, domain in description["domains"].items():
         yield f"domain {name}", f"{domain['codes']:,} codes, {_percent(domain['share_of_entries'])} of entries"
+    groups = description.get("groups", {})
+    for name, choices in list(groups.items())[:_MOST_CATEGORIES]:
+        shares = ", ".join(f"{token} {_percent(share)}" for token, share in choices.items())
+        yield f"choice {name}", shares or _TOO_FEW
+    if len(groups) > _MOST_CATEGORIES:
+        yield "more choices", f"{len(groups) - _MOST_CATEGORIES}; --json has them all"
+    if numbers := description.get("numbers"):
+        yield "numbers", f"{numbers['codes']:,}; {numbers['of too few patients']:,} of them: {_TOO_FEW}"
+        told = sorted(numbers["told"].items(), key=lambda item: (-item[1]["visits"], item[0]))
+        for token, number in told[:_MOST_CATEGORIES]:
+            low, middle, high = number["quartiles"]
+            spread = f"median {middle:g} {number['unit']} (quartiles {low:g} to {high:g})"
+            yield token, f"{number['visits']:,} visits, {spread}"
     for name, categories in description["attributes"].items():
         shown = list(categories.items())[:_MOST_CATEGORIES]
         more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from adapcla.commands import reading
-from adapcla.commands.options import AsJson, Out, Overwrite, emit, listed
+from adapcla.commands.options import AsJson, Out, Overwrite, emit
 from adapcla.console import say
 
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table or halo.")],
+    source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table, diabetes130 or halo.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
     out: Out,
     patient: reading.Patient = None,
@@ -34,32 +34,25 @@ def import_(
     labels: reading.Labels = None,
     system: reading.System = "",
     max_visits: reading.MaxVisits = None,
+    labs: reading.Labs = "200",
+    lab_values: reading.LabValues = "last",
+    value: reading.Value = None,
+    unit: reading.Unit = None,
+    time: reading.Time = None,
+    kind: reading.Kind = None,
+    length: reading.Length = None,
+    ending: reading.Ending = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Read patients from a SOURCE at PATH into a cohort folder."""
+    options = reading.asked(locals())
     from adapcla.files import refuse_populated
     from adapcla.sources import read
 
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
-    cohort = read(
-        source,
-        path,
-        domains=listed(domains),
-        level=level,
-        icd=icd,
-        patient=patient,
-        visit=visit,
-        codes=codes,
-        date=date,
-        day=day,
-        attributes=listed(attributes),
-        separator=separator,
-        system=system,
-        labels=labels,
-        max_visits=max_visits,
-    )
+    cohort = read(source, path, **options)
     cohort.save(out, overwrite=overwrite)
     _report(
         {

@@ -32,6 +32,10 @@ def simulate(
     law_seed: Annotated[
         int, typer.Option("--law-seed", help="Seed of the law: another is another world on the same codes.")
     ] = 7,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Visits with kind, length, ending, drugs, a procedure and values, too."),
+    ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +46,7 @@ def simulate(
     files.refuse_populated(out, overwrite)
     with console.meter("patients", patients) as bar:
         cohort = planted.simulate(
-            patients, codes, seed, population, tripwires=tripwires, law_seed=law_seed, advance=bar.advance
+            patients, codes, seed, population, tripwires, law_seed, advance=bar.advance, whole=whole
         )
     cohort.save(out, overwrite=overwrite)
     if as_json:

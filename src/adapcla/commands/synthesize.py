@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -63,6 +63,14 @@ def synthesize(
     labels: reading.Labels = None,
     system: reading.System = "",
     max_visits: reading.MaxVisits = None,
+    labs: reading.Labs = "200",
+    lab_values: reading.LabValues = "last",
+    value: reading.Value = None,
+    unit: reading.Unit = None,
+    time: reading.Time = None,
+    kind: reading.Kind = None,
+    length: reading.Length = None,
+    ending: reading.Ending = None,
     title: Annotated[str, typer.Option("--title", help="Heading of page and card; the file's name if empty.")] = "",
     work: Annotated[
         Path | None, typer.Option("--work", help="Working folder, which holds real patients; beside OUT if not given.")
@@ -73,24 +81,10 @@ def synthesize(
     as_json: AsJson = False,
 ) -> None:
     """Make a data set you may share: read, train, judge, decide and write; a second call takes up where one stopped."""
+    options = reading.asked(locals())
     from adapcla.experiment.release import ReleasePlan
     from adapcla.experiment.synthesis import result, source_of, specification
 
-    options: dict[str, Any] = {
-        "patient": patient,
-        "visit": visit,
-        "codes": codes,
-        "date": date,
-        "day": day,
-        "separator": separator,
-        "domains": listed(domains),
-        "level": level,
-        "icd": icd,
-        "attributes": listed(attributes),
-        "labels": labels,
-        "system": system,
-        "max_visits": max_visits,
-    }
     name, place = source_of(source, path)
     spec = specification(
         name,

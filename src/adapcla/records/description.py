@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.records.cohort import Cohort
 from adapcla.records.strata import BANDS, TAIL_CUTS, Strata
 from adapcla.seeds import random_stream
@@ -43,6 +44,8 @@ def describe(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
         "overlap": overlap(cohort, seed),
         "days": _days(cohort),
         "domains": _domains(cohort),
+        **_numbers(cohort),
+        **_groups(cohort),
         "attributes": _attributes(cohort),
         "labels": _labels(cohort),
         "dropped": dict(cohort.card.get("dropped") or {}),
@@ -153,6 +156,38 @@ def _domains(cohort: Cohort) -> dict[str, Any]:
         }
         for domain in cohort.vocabulary.domains
     }
+
+
+def _numbers(cohort: Cohort) -> dict[str, Any]:
+    """Unit, visits and quartiles of each number that enough patients have, and how many others there are."""
+    if cohort.values is None:
+        return {}
+    numbers = np.flatnonzero(cohort.vocabulary.numbers)
+    order = np.argsort(np.asarray(cohort.codes), kind="stable")
+    codes = np.asarray(cohort.codes)[order]
+    told = {}
+    for number in numbers[cohort.patient_counts[numbers] >= SMALLEST_COUNT]:
+        start, end = np.searchsorted(codes, (number, number + 1))
+        values = np.asarray(cohort.values)[order[start:end]]
+        code = cohort.vocabulary.codes[number]
+        told[code.token] = {
+            "unit": code.unit,
+            "visits": int(end - start),
+            "quartiles": [_rounded(quartile) for quartile in np.quantile(values, (0.25, 0.5, 0.75))],
+        }
+    return {"numbers": {"codes": len(numbers), "of too few patients": len(numbers) - len(told), "told": told}}
+
+
+def _groups(cohort: Cohort) -> dict[str, Any]:
+    """Of each choice group the share of visits that hold each of its codes, of codes that enough patients have."""
+    if not cohort.vocabulary.groups:
+        return {}
+    shares: dict[str, dict[str, float | None]] = {name: {} for name in cohort.vocabulary.groups}
+    counts = zip(cohort.vocabulary.codes, cohort.visit_counts, cohort.patient_counts, strict=True)
+    for code, n, n_patients in counts:
+        if code.group and n_patients >= SMALLEST_COUNT:
+            shares[code.group][code.token] = _share(n, cohort.n_visits)
+    return {"groups": shares}
 
 
 def _attributes(cohort: Cohort) -> dict[str, dict[str, int]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.errors import InputError
 from adapcla.records.attribute import Attribute
 from adapcla.records.cohort import Cohort
 from adapcla.records.hierarchy import ancestors
@@ -92,7 +93,12 @@ class RollUp:
 def roll_up(train: Cohort, smallest: int, ladder: Ladder = ancestors) -> RollUp:
     """What each code becomes so that every code is held by at least `smallest` training patients."""
     vocabulary = train.vocabulary
-    chains = [(code, *above) for code, above in zip(vocabulary.codes, ladder(vocabulary), strict=True)]
+    # A number, or one of several choices, says nothing under the name of an ancestor: it has enough patients or goes.
+    alone = [bool(code.unit or code.group) for code in vocabulary.codes]
+    chains = [
+        (code,) if stays else (code, *above)
+        for code, above, stays in zip(vocabulary.codes, ladder(vocabulary), alone, strict=True)
+    ]
     # Levels are counted from the top, so that a category that stands in the data meets those that come up to it.
     height = max(map(len, chains), default=0)
     kept = train.patient_counts >= smallest
@@ -130,15 +136,37 @@ def _held_by_enough(train: Cohort, token_of: dict[int, str], smallest: int) -> s
 def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
     """The cohort with its i-th code replaced by `codes[i]`; codes that become one are one in a visit.
 
+    Numbers keep their values. A number may get another name, but neither another unit nor a code in common with others:
+    two values in one place have no meaning.
+
     >>> list(recoded(Cohort.of([[["A", "B"], ["C"]]]), [Code.of("X"), Code.of("X"), Code.of("C")]).patients())
     [[['X'], ['C']]]
     """
     vocabulary = Vocabulary.of(codes)
     position = vocabulary.positions([code.token for code in codes])
-    keys = np.unique(cohort.visit_of_entry * max(len(vocabulary), 1) + position[cohort.codes])
+    _refuse_merged_numbers(cohort.vocabulary, codes, position)
+    keys, first = np.unique(cohort.visit_of_entry * max(len(vocabulary), 1) + position[cohort.codes], return_index=True)
     visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
     sizes = np.bincount(visit_of, minlength=cohort.n_visits).astype(np.int64)
-    return replace(cohort, vocabulary=vocabulary, codes=code_of.astype(np.int32), visit_starts=starts_of(sizes))
+    return replace(
+        cohort,
+        vocabulary=vocabulary,
+        codes=code_of.astype(np.int32),
+        values=None if cohort.values is None else np.asarray(cohort.values)[first],
+        visit_starts=starts_of(sizes),
+    )
+
+
+def _refuse_merged_numbers(vocabulary: Vocabulary, codes: Sequence[Code], position: NDArray[np.int64]) -> None:
+    """Raise where a number would lose or change its unit, or share its new code with another code."""
+    shared = np.bincount(position, minlength=1)[position] > 1
+    for old, new, together in zip(vocabulary.codes, codes, shared, strict=True):
+        if old.unit != new.unit or (old.unit and together):
+            raise InputError(
+                f"the number {old.token} would become {new.token}, together with other codes or in another unit",
+                expected="numbers that keep their unit and stay apart",
+                remedy="leave numbers out of the recoding, or drop their values first (Cohort.without_values)",
+            )
 
 
 @dataclass(frozen=True, eq=False)

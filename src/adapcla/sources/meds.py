@@ -62,7 +62,7 @@ def read(root: Path, options: Options) -> Cohort:
             _load_own(bench, table, book)
             rule = "one visit_id"
         else:
-            _load_events(bench, table, options)
+            _load_events(bench, table, options, root)
             rule, stays = _shape_visits(bench, table)
             _shape_people(bench)
             if told:
@@ -132,7 +132,17 @@ def _load_own(bench: Workbench, table: Table, book: Codebook) -> None:
     book.make_people(bench, "SELECT patient, code AS key FROM events WHERE time = ''")
 
 
-def _load_events(bench: Workbench, table: Table, options: Options) -> None:
+def _load_units(bench: Workbench, root: Path) -> None:
+    """Make `listed`: the unit of each code, where the dataset's list of codes has a column for it."""
+    path = root / "metadata" / "codes.parquet"
+    table = open_table(path) if path.is_file() else None
+    if table is None or not (table.has("code") and table.has("unit")):
+        bench.run("CREATE TABLE listed (named VARCHAR, unit_listed VARCHAR)")
+        return
+    bench.load("listed", table, {"named": "code", "unit_listed": "unit"})
+
+
+def _load_events(bench: Workbench, table: Table, options: Options, root: Path) -> None:
     """Make `events` (everything of use) and `coded` (the codes asked for, in their systems)."""
     systems = [name for domain in options.record_domains for name in SYSTEM_DOMAINS[domain]] or ["none"]
     listed = ", ".join(f"'{name}'" for name in systems)
@@ -151,12 +161,14 @@ def _load_events(bench: Workbench, table: Table, options: Options) -> None:
         if names
     )
     visit = "visit" if table.first_of(*_VISIT_COLUMNS) else "''"
-    named = "CASE WHEN code LIKE 'LAB//%' THEN split_part(code, '//', 3) ELSE '' END"
+    _load_units(bench, root)
+    named = "CASE WHEN code LIKE 'LAB//%' THEN split_part(code, '//', 3) ELSE coalesce(unit_listed, '') END"
     unit_of = f"CASE WHEN unit <> '' THEN unit ELSE {named} END" if "unit" in loaded else named
     bench.run(
         f"""CREATE TABLE coded AS SELECT patient, time, {visit} AS visit, {_CODE} AS code, {_SYSTEM} AS system,
             CASE {domain} END AS domain, {"number_of(value)" if "value" in loaded else "CAST(NULL AS FLOAT)"} AS value,
-            {unit_of} AS unit FROM events WHERE upper({_SYSTEM}) IN ({listed})"""
+            {unit_of} AS unit FROM events LEFT JOIN listed ON listed.named = events.code
+            WHERE upper({_SYSTEM}) IN ({listed})"""
     )
 
 
@@ -174,7 +186,8 @@ def _shape_visits(bench: Workbench, table: Table) -> tuple[str, str]:
         rule = f"one value of {column}; ordered by its first event"
         stays = f"""SELECT patient, visit, max({_WORD}) FILTER ({begins}) AS kind,
             max({_WORD}) FILTER ({ends}) AS ending, false AS died, min(days_of(time)) AS begins,
-            max(days_of(time)) FILTER ({ends}) - min(days_of(time)) FILTER ({begins}) AS days FROM events WHERE visit <> '' GROUP BY patient, visit"""
+            max(days_of(time)) FILTER ({ends}) - min(days_of(time)) FILTER ({begins}) AS days
+            FROM events WHERE visit <> '' GROUP BY patient, visit"""
     elif bench.number(f"SELECT count(*) FROM events WHERE starts_with(code, '{_DISCHARGED}')"):
         _shape_windows(bench)
         rule = "from hospital admission to discharge; ordered by the admission"

@@ -12,7 +12,7 @@ from adapcla.sources.contract import Options
 from adapcla.sources.courses import make_courses
 from adapcla.sources.stays import VISIT_RULE, n_by_day, shape_visits
 from adapcla.sources.tables import Table, find_table, need_table
-from adapcla.sources.words import OMOP_ENDS, OMOP_KINDS
+from adapcla.sources.words import MARK, MARKED_ENDS, MARKED_KINDS, OMOP_ENDS, OMOP_KINDS
 from adapcla.sources.workbench import Workbench
 
 #: Domain → table, stem of its columns, its date columns, domain of a vocabulary.
@@ -194,8 +194,14 @@ def _load_courses(bench: Workbench, table: Table | None) -> dict[str, int]:
         _load(bench, "dead", table, {"person": "person_id"}, {"time": ("death_datetime",), "day": ("death_date",)})
         deaths = f"""SELECT {_ID.format("person")} AS patient,
             days_of(CASE WHEN time <> '' THEN time ELSE day END) AS day FROM dead"""
-    rows = "SELECT patient, visit, kind, ending, false AS died, days_of(date) AS begins, days FROM stays"
-    return make_courses(bench, rows, OMOP_KINDS, OMOP_ENDS, deaths)
+    # What an export of this project says in words is finer than its concepts.
+    kind, ending = (
+        f"CASE WHEN starts_with({word}, '{name}/') THEN '{MARK}' || substr({word}, {len(name) + 2}) ELSE {concept} END"
+        for word, name, concept in (("kind_word", "KIND", "kind"), ("end_word", "END", "ending"))
+    )
+    rows = f"""SELECT patient, visit, {kind} AS kind, {ending} AS ending, false AS died, days_of(date) AS begins, days
+        FROM stays"""
+    return make_courses(bench, rows, OMOP_KINDS | MARKED_KINDS, OMOP_ENDS | MARKED_ENDS, deaths)
 
 
 def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:

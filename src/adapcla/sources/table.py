@@ -64,11 +64,8 @@ class _Layout:
     separator: str
     #: The columns of numbers and stays, by part.
     more: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def lab(self) -> str:
-        """The column that names a number; that of the codes where there is no other."""
-        return self.codes.get("lab", ("",))[0] or next(iter(self.codes.values()))[0]
+    #: The column that names a number: one of its own, or that of the codes.
+    lab: str = ""
 
     def sentence(self) -> str:
         """What was understood, in one line."""
@@ -132,7 +129,9 @@ def _layout(table: Table, options: Options) -> _Layout:
     if not visit and not (date or day or sequence):
         table.column(*_VISIT)
     more = _more_columns(table, options)
-    codes = {domain: found for domain in options.domains if (found := _code_columns(table, domain, options))}
+    codes: dict[str, tuple[str, ...]] = {
+        domain: found for domain in options.domains if (found := _code_columns(table, domain, options))
+    }
     all_codes = [column for columns in codes.values() for column in columns]
     if len(set(all_codes)) < len(all_codes):
         raise UsageError("one column for two domains\nto do: name the column of diagnoses with --codes")
@@ -143,7 +142,9 @@ def _layout(table: Table, options: Options) -> _Layout:
         keys = [name for name in (patient, visit, sequence, "" if visit else date or day) if name]
         separator = _separator(table, keys, all_codes)
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
-    return _Layout(patient, visit, date, day, sequence, system, codes, separator, more)
+    lab = "" if "value" not in more else all_codes[0] if all_codes else table.column(*_CODES["dx"])
+    lab = codes["lab"][0] if lab and "lab" in codes else lab
+    return _Layout(patient, visit, date, day, sequence, system, codes, separator, more, lab)
 
 
 def _more_columns(table: Table, options: Options) -> dict[str, str]:
@@ -166,9 +167,10 @@ def _more_columns(table: Table, options: Options) -> dict[str, str]:
 
 def _code_columns(table: Table, domain: str, options: Options) -> tuple[str, ...]:
     """The columns of one domain: `--codes` names those of the first domain asked for, with commas or with `*`."""
-    if domain == "stay" or (domain == "lab" and domain != options.domains[0] and not table.first_of(*_CODES[domain])):
+    asked = options.codes and domain == options.domains[0]
+    if domain == "stay" or (domain == "lab" and not asked and not table.first_of(*_CODES[domain])):
         return ()
-    if not options.codes or domain != options.domains[0]:
+    if not options.codes or not asked:
         return (table.column(*_CODES[domain]),)
     if table.has(options.codes):
         return (table.column(options.codes),)
@@ -232,7 +234,7 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
         parts |= {f"codes_{domain}_{number}": column for number, column in enumerate(columns)}
     parts |= {f"attribute_{name}": column for name, column in attributes.items()}
     parts |= {f"more_{part}": column for part, column in layout.more.items()}
-    parts |= {"number_code": layout.lab} if "value" in layout.more else {}
+    parts |= {"number_code": layout.lab}
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
 
@@ -272,9 +274,9 @@ def _shape_results(bench: Workbench, layout: _Layout, system: str, own: bool) ->
     bench.run(
         f"""CREATE VIEW results AS SELECT patient, {_visit_key(layout)} AS visit,
             {code if own else f"path_token({code})"} AS code, {named} AS system,
-            '{"diagnosis" if own else "lab"}' AS domain, number_of({column["value"]}) AS value, {column["unit"]} AS unit,
-            coalesce(days_of({column["time"]}), number_of({column["time"]})) AS moment FROM raw
-            WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
+            '{"diagnosis" if own else "lab"}' AS domain, number_of({column["value"]}) AS value,
+            {column["unit"]} AS unit, coalesce(days_of({column["time"]}), number_of({column["time"]})) AS moment
+            FROM raw WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.sources.cohorts import cohorts
+from tests.sources.cohorts import cohorts, whole_cohorts
 
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.records import Cohort, Vocabulary
@@ -46,6 +46,54 @@ def test_the_full_cohort_comes_back(tiny_full: Cohort, how: str, tmp_path: Path)
 def test_any_cohort_comes_back(how: str, cohort: Cohort) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert_same(again(cohort, how, Path(folder) / "out"), cohort)
+
+
+def as_held(cohort: Cohort, how: str) -> Cohort:
+    """What a format can hold: pickles and the table of one row per visit have no place for numbers."""
+    return cohort.without_values() if how in ("halo", "wide") else cohort
+
+
+@pytest.mark.parametrize("how", list(WIDE))
+def test_the_whole_record_comes_back(whole: Cohort, how: str, tmp_path: Path) -> None:
+    assert_same(again(whole, how, tmp_path / "out"), as_held(whole, how))
+
+
+@pytest.mark.parametrize("how", list(WIDE))
+@settings(max_examples=5)
+@given(cohort=whole_cohorts())
+def test_any_whole_record_comes_back(how: str, cohort: Cohort) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert_same(again(cohort, how, Path(folder) / "out"), as_held(cohort, how))
+
+
+@pytest.mark.parametrize("how", ["meds", "omop", "fhir"])
+def test_without_its_codebook_the_whole_record_is_read_as_anybodys(whole: Cohort, how: str, tmp_path: Path) -> None:
+    """Kinds, endings, lengths, labs with their units and the death are there; choice groups of drugs are not known."""
+    folder = export.write(whole, tmp_path / "out", how, options=BORN)
+    (folder / "adapcla.json").unlink()
+    found = read(how, folder, domains=("dx", "px", "rx", "lab", "stay"))
+    assert found.vocabulary.groups == ("end", "kind") and found.n_visits == whole.n_visits
+    for token in ("LAB/50931", "STAY/days"):
+        assert found.vocabulary.codes[found.vocabulary.index[token]].unit == ("d" if token == "STAY/days" else "mg/dL")
+    held = [
+        {token for token in visit if token.startswith(("KIND", "END", "LAB"))} for p in found.patients() for visit in p
+    ]
+    first, second, third, last = held
+    assert first == {"KIND/elective", "END/home", "LAB/50931"}
+    assert (second, third) == ({"KIND/home"}, {"END/died"})
+    assert last == {"KIND/inpatient", "END/facility"}
+    place = np.flatnonzero(found.codes == found.vocabulary.index["STAY/days"])[0]
+    assert found.values is not None and found.values[place] == 3.25
+
+
+@pytest.mark.parametrize("how", list(READERS))
+def test_blocks_of_patients_give_the_same_whole_record(
+    how: str, whole: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of one patient: the first has a number in every table, the last has none."""
+    monkeypatch.setattr("adapcla.sources.export.rows.blocks.__defaults__", (1,))
+    several = whole.subset([1, 0, 1])
+    assert_same(again(several, how, tmp_path / "out"), as_held(several, how))
 
 
 @pytest.mark.parametrize("how", list(READERS))

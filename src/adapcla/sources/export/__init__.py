@@ -55,6 +55,9 @@ def write(
     if cohort.n_patients == 0:
         raise InputError("a cohort without patients", remedy="export a cohort with patients")
     options = options or ExportOptions()
+    if to == "halo" and cohort.values is not None:
+        say("the pickles of HALO have no place for numbers: what was measured is written, not what came out")
+        cohort = cohort.without_values()
     kept = writable(cohort, to, options)
     if left_out := cohort.n_patients - kept.n_patients:
         say(f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)")

@@ -84,6 +84,15 @@ class Concept(NamedTuple):
 MALE, FEMALE, EHR, EHR_ENCOUNTER, CDM_54 = 8507, 8532, 32817, 32827, 756265
 #: Type of visit → its concept.
 VISIT_TYPES = {"inpatient": 9201, "outpatient": 9202, "emergency": 9203}
+#: Kind of visit and ending of a cohort → the concept that says the same; others have none.
+KINDS = {
+    "inpatient": 9201,
+    "elective": 9201,
+    "emergency-inpatient": 262,
+    "emergency": 9203,
+    "outpatient": 9202,
+}
+ENDS = {"home": 8536, "home-care": 38004519, "hospice": 8546, "against-advice": 4021968, "died": 4216643}
 #: What is known without a vocabulary. No matching concept is 0.
 BUILT_IN = (
     Concept(0, "No matching concept", "Metadata", "None", "Undefined", None, "No matching concept"),
@@ -95,4 +104,15 @@ BUILT_IN = (
     Concept(EHR, "EHR", "Type Concept", "Type Concept", "Type Concept", "S", "OMOP4976890"),
     Concept(EHR_ENCOUNTER, "EHR encounter record", "Type Concept", "Type Concept", "Type Concept", "S", "OMOP4976900"),
     Concept(CDM_54, "OMOP CDM Version 5.4.0", "Metadata", "CDM", "CDM", "S", "CDM v5.4.0"),
+)
+#: What is needed beside where visits say their kind and ending.
+STAY_CONCEPTS = (
+    Concept(262, "Emergency Room and Inpatient Visit", "Visit", "Visit", "Visit", "S", "ERIP"),
+    Concept(8536, "Home", "Visit", "CMS Place of Service", "Visit", "S", "12"),
+    Concept(8546, "Hospice", "Visit", "CMS Place of Service", "Visit", "S", "34"),
+    Concept(38004519, "Home Health Agency", "Visit", "Medicare Specialty", "Provider", "S", "A4"),
+    Concept(
+        4021968, "Patient self-discharge against medical advice", "Observation", "SNOMED", "Procedure", "S", "225928004"
+    ),
+    Concept(4216643, "Patient died", "Observation", "SNOMED", "Clinical Finding", "S", "397709008"),
 )

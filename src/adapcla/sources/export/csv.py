@@ -10,7 +10,7 @@ import numpy as np
 from adapcla.records import Cohort
 from adapcla.sources.codebook import LONG, PATIENTS, WIDE
 from adapcla.sources.export.options import ExportOptions
-from adapcla.sources.export.rows import Block, blocks
+from adapcla.sources.export.rows import Block, blocks, numbers_of
 from adapcla.sources.export.sheets import Sheets, text_cell
 
 #: Patient ids of one width, where no hospital's are.
@@ -24,21 +24,21 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
             _add_visits(sheets, block)
             _add_patients(sheets, block)
         listed = cohort.vocabulary.codes
-        sheets.add(
-            "vocabulary",
-            {
-                "code": [text_cell(code.token) for code in listed],
-                "system": [code.system for code in listed],
-                "version": [text_cell(code.version) for code in listed],
-                "code_in_system": [text_cell(code.bare) for code in listed],
-                "domain": [code.domain for code in listed],
-                "description": [text_cell(code.description) for code in listed],
-            },
-        )
+        columns = {
+            "code": [text_cell(code.token) for code in listed],
+            "system": [code.system for code in listed],
+            "version": [text_cell(code.version) for code in listed],
+            "code_in_system": [text_cell(code.bare) for code in listed],
+            "domain": [code.domain for code in listed],
+            "description": [text_cell(code.description) for code in listed],
+        }
+        if cohort.vocabulary.groups or cohort.values is not None:
+            columns |= {name: [text_cell(getattr(code, name)) for code in listed] for name in ("group", "unit")}
+        sheets.add("vocabulary", columns)
 
 
 def _add_visits(sheets: Sheets, block: Block) -> None:
-    """Append to the long and the wide table; there is a column `day` only where the cohort has days."""
+    """Append to the long and the wide table; columns for days and numbers only where there are any."""
     import pyarrow as pa
     import pyarrow.compute as pcompute
 
@@ -54,11 +54,12 @@ def _add_visits(sheets: Sheets, block: Block) -> None:
     tokens = pa.array(cells, pa.string()).take(pa.array(np.asarray(cohort.codes)))
     domains = pa.array([code.domain for code in cohort.vocabulary.codes], pa.string())
     of_entry = block.cohort.visit_of_entry
-    sheets.add(
-        Path(LONG).stem,
-        {name: values[of_entry] for name, values in visits.items()}
-        | {"code": tokens, "domain": domains.take(pa.array(np.asarray(cohort.codes)))},
-    )
+    rows = {name: values[of_entry] for name, values in visits.items()}
+    rows |= {"code": tokens, "domain": domains.take(pa.array(np.asarray(cohort.codes)))}
+    if cohort.values is not None:
+        value, unit = numbers_of(cohort, np.arange(cohort.n_entries))
+        rows |= {"value": value, "unit": pa.array([None if u is None else text_cell(u) for u in unit.to_pylist()])}
+    sheets.add(Path(LONG).stem, rows)
     lists = pa.LargeListArray.from_arrays(pa.array(np.asarray(cohort.visit_starts)), tokens)
     sheets.add(Path(WIDE).stem, visits | {"codes": pcompute.binary_join(lists, " ")})
 

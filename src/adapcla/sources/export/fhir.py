@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,12 @@ from adapcla.records import Code, Cohort, Kind
 from adapcla.records.icd import dotted
 from adapcla.sources.codebook import Codebook
 from adapcla.sources.export.options import ExportOptions
-from adapcla.sources.export.rows import Block, birth_years, blocks, deaths, domain_of_code, facts
-from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UNKNOWN_ORIGIN
+from adapcla.sources.export.rows import Block, birth_years, blocks, deaths, facts, numbers_of
+from adapcla.sources.export.visits import END_PREFIX, KIND_PREFIX, StayCodes, code_of_visit, lengths
+from adapcla.sources.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UCUM, UNKNOWN_ORIGIN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Ids of one width, so that they stand in the order of the visits also as text.
 FIRST_ID = 9_000_000_000_000
@@ -29,6 +33,21 @@ _CLASSES = {
     "inpatient": {"system": _ACT, "code": "IMP"},
     "outpatient": {"system": _ACT, "code": "AMB"},
     "emergency": {"system": _ACT, "code": "EMER"},
+    "elective": {"system": _ACT, "code": "IMP"},
+    "emergency-inpatient": {"system": _ACT, "code": "IMP"},
+    "observation": {"system": _ACT, "code": "OBSENC"},
+    "home": {"system": _ACT, "code": "HH"},
+}
+_DISPOSITION = "http://terminology.hl7.org/CodeSystem/discharge-disposition"
+#: Ending → discharge disposition.
+_LEAVING = {
+    "home": "home",
+    "facility": "other-hcf",
+    "hospice": "hosp",
+    "against-advice": "aadvice",
+    "died": "exp",
+    "home-care": "oth",
+    "other": "oth",
 }
 _TAGS = {
     Kind.SYNTHETIC: TEST_DATA,
@@ -40,7 +59,7 @@ _SHAPES = {
     "diagnosis": ({}, "code", "recordedDate"),
     "procedure": ({"status": "completed"}, "code", "performedDateTime"),
     "drug": ({"status": "completed", "intent": "order"}, "medicationCodeableConcept", "authoredOn"),
-    "other": ({"status": "final"}, "code", "effectiveDateTime"),
+    "lab": ({"status": "final"}, "code", "effectiveDateTime"),
 }
 
 
@@ -49,7 +68,12 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
     kind = cohort.origin.kind
     tag = {"meta": {"tag": [_TAGS[kind]]}} if kind in _TAGS else {}
-    domains = domain_of_code(cohort.vocabulary)
+    domains = np.array([_domain(code) for code in cohort.vocabulary.codes], dtype=str)
+    # Kinds, endings and lengths stand with the encounters.
+    stay = StayCodes.of(cohort.vocabulary)
+    domains[stay.words] = "stay"
+    if stay.length >= 0:
+        domains[stay.length] = "stay"
     concepts = [_json(_concept(code)) for code in cohort.vocabulary.codes]
     before = 0
     for block in blocks(cohort):
@@ -60,6 +84,15 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
             _append(folder, resource, _coded(block, domain, chosen, before, concepts, tag))
         before += block.cohort.n_entries
     _validate(folder)
+
+
+def _domain(code: Code) -> str:
+    """The domain whose resource holds a code; numbers and what has no resource of its own are observed.
+
+    >>> _domain(Code.of("A")), _domain(Code.of("A", domain="other")), _domain(Code.of("A", unit="g"))
+    ('diagnosis', 'lab', 'lab')
+    """
+    return code.domain if code.domain in _SHAPES and not code.unit else "lab"
 
 
 def _json(content: Any) -> str:
@@ -120,13 +153,71 @@ def _opening(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
 
 
 def _encounters(block: Block, tag: dict[str, Any], options: ExportOptions) -> list[str]:
-    """The Encounter resources of a block."""
-    days = np.datetime_as_string(block.dates)
-    opening = _opening("Encounter", tag, {"status": "finished", "class": _CLASSES[options.visit_type]})
-    middle = '","subject":{"reference":"Patient/p'
-    start, end = '"},"period":{"start":"', '","end":"'
-    who = block.patient_of_visit + FIRST_ID
-    return _joined(opening + "v", block.visits + FIRST_ID, middle, who, start, days, end, days, '"}}')
+    """The Encounter resources of a block; what a visit says of itself goes before `--visit-type`."""
+    import pyarrow as pa
+
+    cohort, stay = block.cohort, StayCodes.of(block.cohort.vocabulary)
+    tokens = cohort.vocabulary.tokens
+    begins = np.datetime_as_string(block.dates)
+    took = lengths(cohort)
+    last = np.datetime64("9999-12-31", "D") - block.dates
+    whole = np.minimum(np.where(np.isfinite(took), took, 0), last.astype(np.int64)).astype(np.int64)
+    ends = np.datetime_as_string(block.dates + whole.astype("timedelta64[D]"))
+    openings = [_opening("Encounter", tag, _status(token, options)) + "v" for token in [*tokens, ""]]
+    leaving = [_leaving(token) for token in [*tokens, ""]]
+    length = _joined(
+        ',"length":{"value":', pa.array(took.astype(np.float32)), f',"unit":"d","system":"{UCUM}","code":"d"}}'
+    )
+    return _joined(
+        _taken(openings, code_of_visit(cohort, stay.kinds)),
+        block.visits + FIRST_ID,
+        '","subject":{"reference":"Patient/p',
+        block.patient_of_visit + FIRST_ID,
+        '"},"period":{"start":"',
+        begins,
+        '","end":"',
+        ends,
+        '"}',
+        np.where(np.isfinite(took), np.array(length), "").tolist(),
+        _taken(leaving, code_of_visit(cohort, stay.ends)),
+        "}",
+    )
+
+
+def _taken(texts: list[str], code: NDArray[np.int64]) -> pa.Array:
+    """The text of each code, the last one for no code."""
+    import pyarrow as pa
+
+    return pa.array(texts, pa.string()).take(pa.array(code % len(texts)))
+
+
+def _status(token: str, options: ExportOptions) -> dict[str, Any]:
+    """Status, class and type of an encounter of this kind."""
+    if not token.startswith(KIND_PREFIX):
+        return {"status": "finished", "class": _CLASSES[options.visit_type]}
+    kind = _CLASSES.get(token.removeprefix(KIND_PREFIX), _CLASSES[None])
+    return {"status": "finished", "class": kind, "type": [{"coding": [{"system": TOKEN, "code": token}]}]}
+
+
+def _leaving(token: str) -> str:
+    """The part of an encounter that says how it ended."""
+    if not token.startswith(END_PREFIX):
+        return ""
+    code = _LEAVING.get(token.removeprefix(END_PREFIX))
+    known = [] if code is None else [{"system": _DISPOSITION, "code": code}]
+    concept = {"coding": [*known, {"system": TOKEN, "code": token}]}
+    return f',"hospitalization":{_json({"dischargeDisposition": concept})}'
+
+
+def _quantities(block: Block, chosen: NDArray[np.int64]) -> list[str]:
+    """The part of an observation that holds its number, nothing where it has none."""
+    import pyarrow as pa
+
+    value, _ = numbers_of(block.cohort, chosen)
+    units = [_json(code.unit) for code in block.cohort.vocabulary.codes]
+    unit = pa.array(units, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
+    texts = _joined(',"valueQuantity":{"value":', value.fill_null(0), ',"unit":', unit, "}")
+    return np.where(np.asarray(value.is_null()), "", np.array(texts, dtype=object)).tolist()
 
 
 def _coded(
@@ -151,6 +242,7 @@ def _coded(
         np.datetime_as_string(block.dates[visit]),
         f'","{code_field}":',
         code,
+        _quantities(block, chosen) if domain == "lab" and block.cohort.values is not None else "",
         "}",
     )
 

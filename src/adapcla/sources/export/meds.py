@@ -17,7 +17,8 @@ from adapcla.sources import codes
 from adapcla.sources.codebook import NAMES, Codebook
 from adapcla.sources.export.options import ExportOptions
 from adapcla.sources.export.rows import Block, birth_years, blocks, deaths, facts, times
-from adapcla.sources.meds import ADMISSION, BIRTH, DEATH, DISCHARGE, EVENTS
+from adapcla.sources.export.visits import END_PREFIX, KIND_PREFIX, StayCodes, code_of_visit
+from adapcla.sources.meds import ADMISSION, BIRTH, DEATH, DISCHARGE, EVENTS, WORD
 from adapcla.version import __version__
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ _TIMES = {
     BIRTH: "derived: 1 January of 2000 less the age at the first visit (the middle of its band, or an open bound)",
     DEATH: "derived: the cohort knows who died, not when; written at the end of the last visit",
 }
+_LENGTHS = (
+    "visits begin at midnight of their day, visits of one day share it in their order; a visit ends as many days later "
+    "as it took, or at noon of its day where that is not known; codes are known when the visit ends"
+)
 _NO_DAYS = "the cohort has no days: visits stand on consecutive days, and the distances between them mean nothing"
 
 
@@ -51,7 +56,8 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     import pyarrow.parquet as pq
     from meds.schema import DataSchema
 
-    if taken := [name for name in EVENTS if name in cohort.vocabulary.index]:
+    reserved = tuple(name + WORD for name in (ADMISSION, DISCHARGE))
+    if taken := [name for name in cohort.vocabulary.tokens if name in EVENTS or name.startswith(reserved)]:
         raise InputError(
             f"a code called {taken[0]}",
             expected="codes other than the events that MEDS needs",
@@ -93,36 +99,62 @@ def _events(block: Block, keys: list[str]) -> pa.Table:
     cohort = block.cohort
     names = [*cohort.vocabulary.tokens, *keys, *EVENTS]
     event = {name: len(names) - len(EVENTS) + number for number, name in enumerate(EVENTS)}
+    stay = StayCodes.of(cohort.vocabulary)
+    admitted, discharged = (
+        _worded(names, cohort, mask, name, prefix)
+        for mask, name, prefix in ((stay.kinds, ADMISSION, KIND_PREFIX), (stay.ends, DISCHARGE, END_PREFIX))
+    )
     begin, end = times(cohort)
     fact_patient, fact_key = facts(cohort)
     born = birth_years(cohort)
     known, dead = np.flatnonzero(born), np.flatnonzero(deaths(cohort))
-    visits, visit = np.arange(cohort.n_visits), cohort.visit_of_entry
+    entry = np.flatnonzero(~stay.words[np.asarray(cohort.codes)])
+    visits, visit = np.arange(cohort.n_visits), cohort.visit_of_entry[entry]
     of_visit = cohort.patient_of_visit
-    # Of each kind of event: patient, time, code, and the visit (-1: none). Facts have no time, which sorts first.
-    pieces: list[tuple[Any, Any, Any, Any]] = [
-        (fact_patient, np.datetime64("NaT", "us"), fact_key + cohort.n_codes, -1),
-        (known, (born[known] - 1970).astype("datetime64[Y]").astype("datetime64[us]"), event[BIRTH], -1),
-        (of_visit, begin, event[ADMISSION], visits),
-        (of_visit[visit], end[visit], np.asarray(cohort.codes, dtype=np.int64), visit),
-        (of_visit, end, event[DISCHARGE], visits),
-        (dead, end[block.last_visit[dead]], event[DEATH], -1),
+    # Of each kind of event: patient, time, code, the visit (-1: none) and the entry (-1: none). Facts have no time,
+    # which sorts first.
+    pieces: list[tuple[Any, Any, Any, Any, Any]] = [
+        (fact_patient, np.datetime64("NaT", "us"), fact_key + cohort.n_codes, -1, -1),
+        (known, (born[known] - 1970).astype("datetime64[Y]").astype("datetime64[us]"), event[BIRTH], -1, -1),
+        (of_visit, begin, admitted, visits, -1),
+        (of_visit[visit], end[visit], np.asarray(cohort.codes, dtype=np.int64)[entry], visit, entry),
+        (of_visit, end, discharged, visits, -1),
+        (dead, end[block.last_visit[dead]], event[DEATH], -1, -1),
     ]
-    patient, time, number, stay = (
-        np.concatenate([np.broadcast_to(piece[column], len(piece[0])) for piece in pieces]) for column in range(4)
+    patient, time, number, stays, entries = (
+        np.concatenate([np.broadcast_to(piece[column], len(piece[0])) for piece in pieces]) for column in range(5)
     )
     # Stable: what happens at one time stands in the order of the pieces.
     order = np.lexsort((time.view(np.int64), patient))
-    time, stay = time[order], stay[order]
+    time, stays = time[order], stays[order]
     return pa.table(
         {
             "subject_id": pa.array(patient[order] + block.first_patient + FIRST_SUBJECT, pa.int64()),
             "time": pa.array(time, pa.timestamp("us"), mask=np.isnat(time)),
             "code": pa.array(names, pa.string()).take(pa.array(number[order])),
-            "numeric_value": pa.nulls(len(order), pa.float32()),
-            "visit_id": pa.array(stay + block.first_visit, pa.int64(), mask=stay < 0),
+            "numeric_value": _numeric(cohort, entries[order]),
+            "visit_id": pa.array(stays + block.first_visit, pa.int64(), mask=stays < 0),
         }
     )
+
+
+def _worded(names: list[str], cohort: Cohort, mask: NDArray[np.bool_], event: str, prefix: str) -> NDArray[np.int64]:
+    """The number of each visit's event in `names`; those with a word, such as ADMISSION//inpatient, are added there."""
+    numbers = np.full(cohort.n_codes + 1, names.index(event), dtype=np.int64)
+    for code in np.flatnonzero(mask):
+        numbers[code] = len(names)
+        names.append(event + WORD + cohort.vocabulary.tokens[code].removeprefix(prefix))
+    return numbers[code_of_visit(cohort, mask)]
+
+
+def _numeric(cohort: Cohort, entry: NDArray[np.int64]) -> pa.Array:
+    """The number of each event's entry, nothing where it has none."""
+    import pyarrow as pa
+
+    if cohort.values is None:
+        return pa.nulls(len(entry), pa.float32())
+    values = np.append(np.asarray(cohort.values), np.float32(np.nan))[entry]
+    return pa.array(values, pa.float32(), mask=np.isnan(values))
 
 
 def _write_metadata(cohort: Cohort, folder: Path, keys: list[str], split: NDArray[np.int64]) -> None:
@@ -142,32 +174,48 @@ def _write_metadata(cohort: Cohort, folder: Path, keys: list[str], split: NDArra
         "etl_version": __version__,
         "meds_version": version("meds"),
         "other_extension_columns": ["visit_id"],
-        "times": {**_TIMES, "calendar": _NO_DAYS} if cohort.days is None else _TIMES,
+        "times": _times(cohort),
     }
     schema.DatasetMetadataSchema.validate(dataset)
     write_json(folder / schema.dataset_metadata_filepath, dataset)
+
+
+def _times(cohort: Cohort) -> dict[str, str]:
+    """What the times of the dataset mean."""
+    said = {**_TIMES, "calendar": _NO_DAYS} if cohort.days is None else dict(_TIMES)
+    return {**said, "visit": _LENGTHS} if StayCodes.of(cohort.vocabulary).length >= 0 else said
 
 
 def _code_table(cohort: Cohort, keys: list[str]) -> pa.Table:
     """Every code with its description and parents; facts, events, and the parents themselves are listed too."""
     import pyarrow as pa
 
-    listed = cohort.vocabulary
+    listed, stay = cohort.vocabulary, StayCodes.of(cohort.vocabulary)
     parents = codes.categories(listed)
+    named = [
+        ADMISSION + WORD + code.token.removeprefix(KIND_PREFIX)
+        if kind
+        else DISCHARGE + WORD + code.token.removeprefix(END_PREFIX)
+        if end
+        else code.token
+        for code, kind, end in zip(listed.codes, stay.kinds, stay.ends, strict=True)
+    ]
     rows = [
-        (code.token, code.description, None if parent is None else [parent.token], code.domain)
-        for code, parent in zip(listed.codes, parents, strict=True)
+        (name, code.description, None if parent is None else [parent.token], code.domain)
+        for name, code, parent in zip(named, listed.codes, parents, strict=True)
     ]
     rows += [(key, key.replace("//", ": "), None, "other") for key in keys]
     rows += [(name, _DESCRIPTIONS[name], None, "other") for name in EVENTS]
     above = {parent.token: parent for parent in parents if parent is not None and parent.token not in listed.index}
     rows += [(token, parent.description, None, parent.domain) for token, parent in sorted(above.items())]
     code, description, parent_codes, domain = zip(*rows, strict=True)
-    return pa.table(
-        {
-            "code": pa.array(code, pa.string()),
-            "description": pa.array([text or None for text in description], pa.string()),
-            "parent_codes": pa.array(parent_codes, pa.list_(pa.string())),
-            "domain": pa.array(domain, pa.string()),
-        }
-    )
+    columns = {
+        "code": pa.array(code, pa.string()),
+        "description": pa.array([text or None for text in description], pa.string()),
+        "parent_codes": pa.array(parent_codes, pa.list_(pa.string())),
+        "domain": pa.array(domain, pa.string()),
+    }
+    if cohort.values is not None:
+        units = [found.unit or None for found in listed.codes]
+        columns["unit"] = pa.array(units + [None] * (len(rows) - len(units)), pa.string())
+    return pa.table(columns)

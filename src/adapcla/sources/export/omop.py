@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort, Kind, Vocabulary
+from adapcla.records import Code, Cohort, Kind, Vocabulary
 from adapcla.records.offsets import ranges, starts_of
 from adapcla.sources import codes
 from adapcla.sources.codebook import NAMES, Codebook
@@ -16,8 +16,9 @@ from adapcla.sources.export import cdm
 from adapcla.sources.export.athena import Mapped, mapped
 from adapcla.sources.export.cdm import EHR, Concept
 from adapcla.sources.export.options import ExportOptions
-from adapcla.sources.export.rows import FIRST_DAY, Block, birth_years, blocks, deaths, facts, times
+from adapcla.sources.export.rows import FIRST_DAY, Block, birth_years, blocks, deaths, facts, numbers_of, times
 from adapcla.sources.export.sheets import Sheets, plain_cell
+from adapcla.sources.export.visits import END_PREFIX, KIND_PREFIX, StayCodes, code_of_visit
 from adapcla.version import __version__
 
 #: Ids of one width, so that they stand in the same order as numbers and as text; they fit 32 bits.
@@ -40,7 +41,9 @@ DESCRIPTIONS = {
     Kind.REAL: "Patients of source data, with forgotten ids and dates",
     Kind.UNKNOWN: "Patients of unknown origin: they may be real",
 }
-_DOMAINS = {"diagnosis": "Condition", "procedure": "Procedure", "drug": "Drug", "other": "Observation"}
+_DOMAINS = {"diagnosis": "Condition", "procedure": "Procedure", "drug": "Drug", "lab": "Measurement"}
+#: The domains whose tables have a column for a number.
+_NUMBERS = ("Measurement", "Observation")
 #: Days without a condition after which its next occurrence begins a new era.
 _PERSISTENCE = 30
 
@@ -58,23 +61,29 @@ class _Concepts(NamedTuple):
         """The concepts of a vocabulary's codes; a code without a standard concept stays in the domain that it has."""
         source = np.arange(len(vocabulary), dtype=np.int64) + FIRST_CONCEPT
         standard: list[list[int]] = [[0] for _ in vocabulary.codes]
-        domain = [[_DOMAINS[code.domain]] for code in vocabulary.codes]
+        domain = [[_domain(code)] for code in vocabulary.codes]
         for position, found in known.items():
             source[position] = found.source.concept_id
             if found.targets:
                 standard[position] = [target.concept_id for target in found.targets]
-                domain[position] = [_table_domain(target.domain_id) for target in found.targets]
+                number = bool(vocabulary.codes[position].unit)
+                domain[position] = [_table_domain(target.domain_id, number) for target in found.targets]
         starts = starts_of(np.array([len(listed) for listed in standard], dtype=np.int64))
         return cls(source, starts, np.concatenate(standard).astype(np.int64), np.concatenate(domain).astype(str))
 
 
-def _table_domain(domain: str) -> str:
-    """The domain whose table holds a concept; what has no table of its own is an observation.
+def _table_domain(domain: str, number: bool = False) -> str:
+    """The domain whose table holds a concept; what has no table of its own, or no place for its number, is observed.
 
-    >>> _table_domain("Condition"), _table_domain("Race")
-    ('Condition', 'Observation')
+    >>> _table_domain("Condition"), _table_domain("Race"), _table_domain("Condition", number=True)
+    ('Condition', 'Observation', 'Observation')
     """
-    return domain if domain in TABLES else "Observation"
+    return domain if domain in (_NUMBERS if number else TABLES) else "Observation"
+
+
+def _domain(code: Code) -> str:
+    """The domain of a code without a concept."""
+    return _table_domain(_DOMAINS.get(code.domain, ""), bool(code.unit))
 
 
 def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
@@ -90,8 +99,11 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
         for block in blocks(cohort):
             _add_people(sheets, block, options)
             _add_visits(sheets, block, options)
-            entry = np.repeat(np.arange(block.cohort.n_entries), np.diff(concepts.starts)[block.cohort.codes])
-            target = ranges(concepts.starts[block.cohort.codes], concepts.starts[1:][block.cohort.codes])
+            # Kinds and endings stand with the visits.
+            told = np.flatnonzero(~StayCodes.of(vocabulary).words[np.asarray(block.cohort.codes)])
+            code = np.asarray(block.cohort.codes)[told]
+            entry = np.repeat(told, np.diff(concepts.starts)[code])
+            target = ranges(concepts.starts[code], concepts.starts[1:][code])
             for domain in TABLES:
                 where = np.flatnonzero(concepts.domain[target] == domain)
                 rows[domain] += _add_codes(sheets, block, domain, concepts, entry[where], target[where], rows[domain])
@@ -143,11 +155,12 @@ def _add_people(sheets: Sheets, block: Block, options: ExportOptions) -> None:
         "gender_source_value": word,
     }
     _add(sheets, "person", person)
+    until = np.maximum.reduceat(times(cohort)[1].astype("datetime64[D]"), cohort.first_visits)
     period = {
         "observation_period_id": ids,
         "person_id": ids,
         "observation_period_start_date": block.dates[cohort.patient_starts[:-1]],
-        "observation_period_end_date": block.dates[block.last_visit],
+        "observation_period_end_date": until,
         "period_type_concept_id": EHR,
     }
     _add(sheets, "observation_period", period)
@@ -157,9 +170,12 @@ def _add_people(sheets: Sheets, block: Block, options: ExportOptions) -> None:
 
 
 def _add_visits(sheets: Sheets, block: Block, options: ExportOptions) -> None:
-    """Append to visit_occurrence."""
+    """Append to visit_occurrence; what a visit says of itself goes before `--visit-type`."""
+    import pyarrow as pa
+
     begin, end = times(block.cohort)
-    columns = {
+    vocabulary, stay = block.cohort.vocabulary, StayCodes.of(block.cohort.vocabulary)
+    columns: dict[str, Any] = {
         "visit_occurrence_id": block.visits + 1,
         "person_id": block.patient_of_visit + FIRST_PERSON,
         "visit_concept_id": cdm.VISIT_TYPES[options.visit_type] if options.visit_type else 0,
@@ -168,6 +184,17 @@ def _add_visits(sheets: Sheets, block: Block, options: ExportOptions) -> None:
         "visit_type_concept_id": cdm.EHR_ENCOUNTER,
         "visit_source_value": options.visit_type or "",
     }
+    for mask, stem, concepts, prefix in (
+        (stay.kinds, "visit", cdm.KINDS, KIND_PREFIX),
+        (stay.ends, "discharged_to", cdm.ENDS, END_PREFIX),
+    ):
+        if mask.any():
+            code = code_of_visit(block.cohort, mask)
+            none = columns.get(f"{stem}_concept_id", 0)
+            numbers = [concepts.get(token.removeprefix(prefix), 0) for token in vocabulary.tokens]
+            columns[f"{stem}_concept_id"] = np.array([*numbers, none], dtype=np.int64)[code]
+            words = pa.array([*vocabulary.tokens, columns.get(f"{stem}_source_value", "")], pa.string())
+            columns[f"{stem}_source_value"] = words.take(pa.array(code % len(words)))
     _add(sheets, "visit_occurrence", columns)
 
 
@@ -197,6 +224,8 @@ def _add_codes(
         f"{stem}_source_value": tokens.take(pa.array(code)),
         f"{stem}_source_concept_id": concepts.source[code],
     }
+    if block.cohort.values is not None and domain in _NUMBERS:
+        columns["value_as_number"], columns["unit_source_value"] = numbers_of(block.cohort, entry)
     _add(sheets, table, columns)
     return len(entry)
 
@@ -253,6 +282,8 @@ def _add_facts(sheets: Sheets, block: Block, keys: list[str], before: int) -> in
         "observation_source_value": pa.array(keys, pa.string()).take(pa.array(key)),
         "observation_source_concept_id": 0,
     }
+    if block.cohort.values is not None:
+        columns["value_as_number"] = pa.nulls(len(patient), pa.float32())
     _add(sheets, "observation", columns)
     return len(patient)
 
@@ -263,7 +294,7 @@ def _add_vocabulary(sheets: Sheets, vocabulary: Vocabulary, known: dict[int, Map
         Concept(
             FIRST_CONCEPT + position,
             plain_cell(code.description or code.token),
-            _DOMAINS[code.domain],
+            _domain(code),
             code.system or "None",
             "Undefined",
             None,
@@ -273,7 +304,8 @@ def _add_vocabulary(sheets: Sheets, vocabulary: Vocabulary, known: dict[int, Map
         if position not in known
     ]
     foreign = [concept for found in known.values() for concept in (found.source, *found.targets)]
-    concepts = {concept.concept_id: concept for concept in (*foreign, *cdm.BUILT_IN, *own)}
+    stays = cdm.STAY_CONCEPTS if StayCodes.of(vocabulary).words.any() else ()
+    concepts = {concept.concept_id: concept for concept in (*foreign, *cdm.BUILT_IN, *stays, *own)}
     listed = [concepts[number] for number in sorted(concepts)]
     _add(sheets, "concept", {name: [getattr(row, name) for row in listed] for name in Concept._fields})
     for table in ("domain", "vocabulary", "concept_class"):

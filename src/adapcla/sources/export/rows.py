@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
-from adapcla.records.vocabulary import Vocabulary
+from adapcla.sources.export.visits import ended_in_death, lengths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Every patient's first visit is on this day: real dates were forgotten when the cohort was read.
 FIRST_DAY = np.datetime64("2000-01-01", "D")
@@ -88,6 +91,8 @@ def dates(cohort: Cohort) -> NDArray[np.datetime64]:
 def times(cohort: Cohort) -> tuple[NDArray[np.datetime64], NDArray[np.datetime64]]:
     """When each visit begins and ends: at midnight and at noon of its day; visits of one day share it in their order.
 
+    A visit whose length is known ends so much later.
+
     >>> begin, end = times(Cohort.of([[["A"], ["B"]]], days=np.array([0, 0], dtype=np.int32)))
     >>> [str(time)[11:16] for pair in zip(begin, end) for time in pair]
     ['00:00', '06:00', '12:00', '18:00']
@@ -99,7 +104,12 @@ def times(cohort: Cohort) -> tuple[NDArray[np.datetime64], NDArray[np.datetime64
     sizes = np.diff(np.append(starts, len(day)))
     rank, n = np.arange(len(day)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
     midnight = day.astype("datetime64[us]")
-    return midnight + _DAY * (2 * rank) // (2 * n), midnight + _DAY * (2 * rank + 1) // (2 * n)
+    begin, end = midnight + _DAY * (2 * rank) // (2 * n), midnight + _DAY * (2 * rank + 1) // (2 * n)
+    days = lengths(cohort)
+    longest = (np.datetime64("9999-12-31", "us") - begin) / _DAY
+    known = np.isfinite(days)
+    took = (np.clip(np.where(known, days, 0), 0, longest) * _DAY.astype(np.int64)).astype(np.int64)
+    return begin, np.where(known, begin + took.astype("timedelta64[us]"), end)
 
 
 def age_in(words: str) -> int | None:
@@ -135,7 +145,7 @@ def birth_years(cohort: Cohort) -> NDArray[np.int64]:
 
 
 def deaths(cohort: Cohort) -> NDArray[np.bool_]:
-    """Which patients an attribute says to have died; nobody where there is none.
+    """Which patients a visit or an attribute says to have died; nobody where there is none.
 
     >>> from adapcla.records import Attribute
     >>> died = {"died": Attribute(np.array([1, 0], dtype=np.int16), ("no", "yes"))}
@@ -143,10 +153,12 @@ def deaths(cohort: Cohort) -> NDArray[np.bool_]:
     [True, False]
     """
     name = next((name for name in _DEATHS if name in cohort.attributes), None)
+    ended = ended_in_death(cohort)
     if name is None:
-        return np.zeros(cohort.n_patients, dtype=bool)
+        return ended
     said = np.array([*(words.strip().lower() in _YES for words in cohort.attributes[name].categories), False])
-    return said[cohort.attributes[name].values]
+    found: NDArray[np.bool_] = said[cohort.attributes[name].values] | ended
+    return found
 
 
 def facts(cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -173,10 +185,16 @@ def facts(cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return patient[order], key[order]
 
 
-def domain_of_code(vocabulary: Vocabulary) -> NDArray[np.str_]:
-    """The domain of each code.
+def numbers_of(cohort: Cohort, entry: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+    """The number and the unit of these entries, empty where an entry has none.
 
-    >>> domain_of_code(Vocabulary.of(["A"])).tolist()
-    ['diagnosis']
+    >>> from adapcla.records import Code
+    >>> cohort = Cohort.of([[["A", "B"]]], ["A", Code.of("B", unit="g")], values=np.array([np.nan, 2], np.float32))
+    >>> [column.to_pylist() for column in numbers_of(cohort, np.arange(2))]
+    [[None, 2.0], [None, 'g']]
     """
-    return np.array([code.domain for code in vocabulary.codes], dtype=str)
+    import pyarrow as pa
+
+    values = np.full(len(entry), np.nan, np.float32) if cohort.values is None else np.asarray(cohort.values)[entry]
+    units = pa.array([code.unit or None for code in cohort.vocabulary.codes], pa.string())
+    return pa.array(values, pa.float32(), mask=np.isnan(values)), units.take(pa.array(np.asarray(cohort.codes)[entry]))

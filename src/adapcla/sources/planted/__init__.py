@@ -10,6 +10,7 @@ from adapcla.sources.planted.chances import History
 from adapcla.sources.planted.law import Law, PlantedPair, Progression, TruePrevalence
 from adapcla.sources.planted.references import family_only, ideal, law_of
 from adapcla.sources.planted.world import LAW_SEED, POPULATIONS, WORLD, law, simulate, tripwire_codes
+from adapcla.sources.planted.whole import WholeLaw
 
 __all__ = [
     "LAW_SEED",
@@ -20,6 +21,7 @@ __all__ = [
     "PlantedPair",
     "Progression",
     "TruePrevalence",
+    "WholeLaw",
     "family_only",
     "ideal",
     "law",

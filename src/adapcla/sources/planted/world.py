@@ -16,6 +16,7 @@ from adapcla.sources.planted.law import BIRTH_BAND, SEX, Law
 from adapcla.sources.planted.names import layout
 from adapcla.sources.planted.structure import BIRTH_BANDS, SEXES, moved_log_odds, rewired, structure
 from adapcla.sources.planted.tripwires import marked_codes, with_tripwires
+from adapcla.sources.planted.whole import with_everything
 
 #: The populations of a world: as planted; some prevalences moved; prevalences and structure moved.
 POPULATIONS = ("base", "shifted", "deep")
@@ -57,10 +58,12 @@ def simulate(
     law_seed: int = LAW_SEED,
     chunk: int = CHUNK,
     advance: Callable[[int], None] | None = None,
+    whole: bool = False,
 ) -> Cohort:
     """Patients drawn from a planted law; patient i of a seed is the same whatever `patients` and `chunk` are.
 
-    `advance` is told after each chunk how many patients it had.
+    `advance` is told after each chunk how many patients it had. With `whole`, visits have a kind, a length, an ending,
+    drugs, a procedure and values too (`WholeLaw`), and nothing follows upon death.
 
     >>> cohort = simulate(patients=20, codes=60, seed=1)
     >>> cohort.n_patients, cohort.n_codes, cohort.card["source"]
@@ -77,7 +80,7 @@ def simulate(
         if advance is not None:
             advance(len(lot.visits))
     drawn = with_tripwires(_joined(lots), world.layout, tripwires)
-    return Cohort(
+    cohort = Cohort(
         world.vocabulary,
         drawn.codes,
         starts_of(drawn.visit_sizes),
@@ -104,6 +107,10 @@ def simulate(
             "dropped": {},
         },
     )
+    if not whole:
+        return cohort
+    cohort.card["arguments"]["whole"] = True
+    return with_everything(cohort, world, seed)
 
 
 def tripwire_codes(codes: int = 3000, n: int = 1) -> list[list[list[str]]]:
