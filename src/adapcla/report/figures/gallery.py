@@ -119,7 +119,7 @@ def pictures(study: Study) -> Iterator[Picture]:
         yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
     yield from _difference_pictures(study)
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
-    yield from _whole_record_pictures(train, generated)
+    yield from _whole_record_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _steering_pictures(study, train)
     yield from _analysis_pictures(study)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,7 +37,7 @@ def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Fig
                     guess = np.quantile(values[number].value, _QUANTILES)
                     axis.plot(truth, guess, color=PALETTE[k % len(PALETTE)], label=name)
             code = train.vocabulary.codes[number]
-            axis.set_title(code.description or code.bare, fontsize=8.5)
+            axis.set_title(textwrap.shorten(code.description or code.bare, 34, placeholder=" …"), fontsize=8.5)
             unit = "" if code.unit == "1" else f" ({code.unit})"
             axis.set(xlabel=f"real{unit}", ylabel="written")
         for axis in axes.ravel()[len(numbers) :]:
