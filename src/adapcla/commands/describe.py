@@ -121,7 +121,8 @@ def _lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if len(groups) > _MOST_CATEGORIES:
         yield "more choices", f"{len(groups) - _MOST_CATEGORIES}; --json has them all"
     if numbers := description.get("numbers"):
-        yield "numbers", f"{numbers['codes']:,}; {numbers['of too few patients']:,} of them: {_TOO_FEW}"
+        few = numbers["of too few patients"]
+        yield "numbers", f"{numbers['codes']:,}" + (f"; of {few:,} {_TOO_FEW}" if few else "")
         told = sorted(numbers["told"].items(), key=lambda item: (-item[1]["visits"], item[0]))
         for token, number in told[:_MOST_CATEGORIES]:
             low, middle, high = number["quartiles"]
