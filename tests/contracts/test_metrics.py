@@ -16,10 +16,13 @@ from adapcla.metrics.suites import SUITES
 from adapcla.metrics.table import METRICS, metrics_of
 from adapcla.records import Cohort, Prevalence, Vocabulary
 from adapcla.sources.planted import simulate
+from tests.metrics.conftest import whole_world
 
 EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])
 COURSE = metrics_of(["course"])
+#: Those of whole records that train nothing.
+WHOLE = [metric for metric in metrics_of(["numbers", "stays"]) if metric.cost == "cheap"]
 #: They draw at random, by position, or add half a visit: what is exact for the others holds for them on average only.
 DRAWN = ("random_visit_jaccard", "next_visit_gain")
 #: More patients are believed more, whoever they are.
@@ -138,6 +141,37 @@ def test_twice_the_same_cohort_scores_as_once(trio: tuple[Cohort, Cohort, Cohort
     train, test, made = trio
     twice = made.subset(np.tile(np.arange(made.n_patients), 2))
     unchanged(scored(QUICKLY, train, test, made), scored(QUICKLY, train, test, twice), SIZED_BY_DESIGN)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Comparison:
+    return Comparison.of(whole_world(300, 1), whole_world(200, 2), whole_world(250, 3))
+
+
+@pytest.mark.parametrize("metric", WHOLE, ids=lambda metric: metric.key)
+def test_scores_of_whole_records_are_in_bounds_with_their_interval(metric: Metric, whole: Comparison):
+    scores = metric.compute(whole)
+    in_order(metric, scores)
+    assert scores[ALL].value is not None and scores[ALL].low is not None, scores[ALL]
+
+
+@pytest.mark.parametrize("metric", WHOLE, ids=lambda metric: metric.key)
+def test_the_order_of_patients_means_nothing_to_whole_records(metric: Metric, whole: Comparison):
+    cohorts = whole.whole
+    turned = [cohort.subset(np.arange(cohort.n_patients)[::-1]) for cohort in cohorts]
+    one, two = (metric.compute(Comparison.of(*trio, intervals=False)) for trio in (cohorts, turned))
+    assert {name: score.value for name, score in two.items()} == pytest.approx(
+        {name: score.value for name, score in one.items()}, abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("metric", [m for m in WHOLE if m.goal in ("up", "down")], ids=lambda metric: metric.key)
+def test_nothing_beats_the_training_patients_themselves_on_whole_records(metric: Metric, whole: Comparison):
+    copy = metric.compute(whole.instead(whole.whole.train))[ALL].value
+    for other in (whole.whole.synthetic, whole.whole.test, marginal(whole.whole.train, 400, seed=1)):
+        value = metric.compute(whole.instead(other))[ALL].value
+        assert copy is not None and value is not None
+        assert better(metric)(copy, value), metric.key
 
 
 def better(metric: Metric) -> Callable[[float, float], bool]:

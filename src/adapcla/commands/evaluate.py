@@ -124,11 +124,10 @@ def evaluate(
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
     """The suites that are judged; an unknown one is refused before anything is read."""
-    from adapcla.metrics.suites import PLAIN_SUITES, SUITES
+    from adapcla.metrics.suites import default_suites
     from adapcla.metrics.table import metrics_of
 
-    chosen = [name.strip() for name in asked.split(",") if name.strip()]
-    chosen = chosen or list(SUITES if with_target else PLAIN_SUITES)
+    chosen = [name.strip() for name in asked.split(",") if name.strip()] or default_suites(with_target)
     if gate and "privacy" not in chosen:
         chosen.append("privacy")
     metrics_of(chosen)

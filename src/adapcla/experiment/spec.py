@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import json_bytes
-from adapcla.metrics.suites import PLAIN_SUITES
+from adapcla.metrics.suites import PLAIN_SUITES, SUITES
 from adapcla.records.split import SPLIT_SEED
 from adapcla.sources.open_data import data_folder
 
@@ -167,7 +167,7 @@ class EvaluateSpec(_Part):
     @classmethod
     def _known(cls, suites: tuple[str, ...]) -> tuple[str, ...]:
         for suite in suites:
-            if suite not in PLAIN_SUITES:
+            if suite not in SUITES or SUITES[suite].needs_target:
                 raise ValueError(f"suite {suite!r}: expected some of {', '.join(PLAIN_SUITES)}")
         return suites
 

@@ -35,8 +35,8 @@ def content_key(comparison: Comparison, *recipe: object) -> str:
     control, target = comparison.control, comparison.target
     parts: list[object] = [
         __version__,
-        comparison.train.fingerprint,
-        comparison.test.fingerprint,
+        comparison.whole.train.fingerprint,
+        comparison.whole.test.fingerprint,
         "" if control is None else control.fingerprint,
         "" if target is None else hashlib.sha256(target.share.tobytes()).hexdigest(),
         "/".join(code.domain for code in comparison.vocabulary.codes),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar, TypeVarTuple
+from typing import Any, Literal, TypeVar, TypeVarTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.metrics.natural import Natural
 from adapcla.records import Cohort, Prevalence, Strata, Vocabulary
 
 T = TypeVar("T")
@@ -58,6 +62,9 @@ class Missing:
 class Comparison:
     """Train, test and synthetic patients on one vocabulary, with work that several metrics share done once.
 
+    Here a number is a code like any other: that something was measured, not what came out. So a metric of codes may
+    take codes away or put others in their place. What came out is in `whole`, in the same order of codes.
+
     >>> train = Cohort.of([[["A", "B"]], [["C"]]])
     >>> Comparison.of(train, train, train).vocabulary.tokens
     ('A', 'B', 'C')
@@ -80,6 +87,8 @@ class Comparison:
     intervals: bool = True
     #: Whether intervals may rest on few groups of patients, which saves most of the cost of references.
     coarse: bool = False
+    #: The same patients with the values of their numbers; None where somebody has none.
+    natural: Natural | None = None
     # Work on this comparison, by the function that did it and its arguments.
     _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made with `instead`; holds the cohort so that no other
@@ -101,8 +110,10 @@ class Comparison:
         intervals: bool = True,
     ) -> Comparison:
         """The comparison on the union of the vocabularies of the cohorts and the target, by code string."""
-        cohorts = [train, test, synthetic, *([control] if control is not None else [])]
+        given = [train, test, synthetic, *([control] if control is not None else [])]
+        cohorts = [cohort.without_values() for cohort in given]
         vocabularies = [cohort.vocabulary for cohort in cohorts] + ([] if target is None else [target.vocabulary])
+        train = cohorts[0]
         if all(vocabulary == train.vocabulary for vocabulary in vocabularies):
             union = train.vocabulary
         else:
@@ -118,7 +129,13 @@ class Comparison:
             None if target is None else target.on(union),
             evidence or {},
             intervals,
+            natural=Natural.of(given[0], given[1], given[2], union),
         )
+
+    @property
+    def whole(self) -> Natural:
+        """Train, test and synthetic patients as they came: with values where all of them have some."""
+        return self.natural or Natural(self.train, self.test, self.synthetic)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -165,19 +182,70 @@ class Comparison:
     ) -> Comparison:
         """This comparison with another synthetic (and perhaps test) cohort on the same vocabulary; it has no evidence.
 
+        Where there are values, both come with theirs; without them the comparison is one of codes alone.
+
         >>> train = Cohort.of([[["A", "B"]], [["C"]]])
         >>> Comparison.of(train, train, train).instead(train.subset([0])).synthetic.n_patients
         1
         """
         return replace(
             self,
-            synthetic=synthetic.on(self.vocabulary),
-            test=self.test if test is None else test.on(self.vocabulary),
+            synthetic=self._plain(synthetic).on(self.vocabulary),
+            test=self.test if test is None else self.of_cohort(_plain_form, test).on(self.vocabulary),
             intervals=intervals,
             coarse=coarse,
+            natural=None if self.natural is None else self.natural.instead(synthetic, test),
             evidence={},
             _work={},
         )
+
+    def within(self, domain: str) -> Comparison | Missing:
+        """This comparison on the codes of one domain alone; or why there is nothing to compare.
+
+        Visits without such a code go, and patients without such a visit.
+
+        >>> from adapcla.records.vocabulary import Code
+        >>> train = Cohort.of([[["A", "drug"]], [["A"]]], ["A", Code.of("drug", domain="drug")])
+        >>> Comparison.of(train, train, train).within("drug").synthetic.n_patients
+        1
+        """
+        mask = self.vocabulary.domain_mask(domain)
+        cohorts = {"training": self.train, "test": self.test, "synthetic": self.synthetic, "control": self.control}
+        parts: dict[str, Cohort | None] = {}
+        for name, cohort in cohorts.items():
+            if cohort is not None and not mask[cohort.codes].any():
+                return Missing(f"no {name} patient has a code of the domain {domain}")
+            parts[name] = None if cohort is None else self._of_domain(cohort, domain, mask)
+        train, test, synthetic = parts["training"], parts["test"], parts["synthetic"]
+        assert train is not None and test is not None and synthetic is not None
+        return replace(
+            self,
+            train=train,
+            test=test,
+            synthetic=synthetic,
+            control=parts["control"],
+            target=None,
+            evidence={},
+            natural=None,
+            _work={},
+        )
+
+    def _of_domain(self, cohort: Cohort, domain: str, mask: NDArray[np.bool_]) -> Cohort:
+        """The cohort on the codes of a domain; of real cohorts, once for all `instead` comparisons."""
+        if cohort is self.synthetic and cohort is not self.train and cohort is not self.test:
+            return cohort.keep_codes(mask)
+        key = ("domain", domain, id(cohort))
+        if key not in self._real_work:
+            self._real_work[key] = (cohort, cohort.keep_codes(mask))
+        return cast(Cohort, self._real_work[key][1])
+
+    def _plain(self, cohort: Cohort) -> Cohort:
+        """The cohort with numbers as plain codes: the one that is known already, where there is one."""
+        if self.natural is not None and cohort is self.natural.train:
+            return self.train
+        if self.natural is not None and cohort is self.natural.test:
+            return self.test
+        return cohort.without_values()
 
     def forgetful(self) -> Comparison:
         """This comparison with a memory of its own: what it works out of real patients goes with it.
@@ -187,6 +255,11 @@ class Comparison:
         2
         """
         return replace(self, _work={}, _real_work=dict(self._real_work))
+
+
+def _plain_form(cohort: Cohort) -> Cohort:
+    """The cohort with numbers as plain codes."""
+    return cohort.without_values()
 
 
 def _of_synthetic(comparison: Comparison, function: Callable[[Cohort], T]) -> T:

@@ -13,12 +13,13 @@ from adapcla.errors import InputError, UsageError
 from adapcla.metrics import cache as score_cache
 from adapcla.metrics.cache import ScoreCache, content_key
 from adapcla.metrics.contract import ALL, Comparison, Metric, Missing, Score
+from adapcla.metrics.domains import domain_scores, scored_by_domain
 from adapcla.metrics.halves import N_HALVES, Found, over_halves
 from adapcla.metrics.matching import Profile
 from adapcla.metrics.references import Halves, Reference, halves, some_patients
 from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
 from adapcla.metrics.separation import APART, behind, require_apart
-from adapcla.metrics.suites import PLAIN_SUITES, SUITES, ceiling_of, references_of
+from adapcla.metrics.suites import SUITES, ceiling_of, default_suites, references_of, with_whole_record
 from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
 
@@ -40,7 +41,7 @@ class _Bench:
     @cached_property
     def halves(self) -> Halves:
         """The test patients to compare with and those to stand for a perfect generator, in matched views."""
-        return halves(self.base.test)
+        return halves(self.base.whole.test)
 
     @cached_property
     def n_matched(self) -> int:
@@ -59,12 +60,12 @@ class _Bench:
 
     def _cohort(self, subject: Subject, view: str) -> Cohort:
         """The patients of a subject in a view, before thinning."""
-        base, n = self.base, self._n_patients(view)
+        whole, n, seed = self.base.whole, self._n_patients(view), self.base.seed
         if isinstance(subject, Reference):
             if subject is Reference.REAL_TEST and view == ALL:
-                return base.test
-            return subject.cohort(base.train, self.halves.ceiling, n, base.seed)
-        return some_patients(base.synthetic, n, base.seed)
+                return whole.test
+            return subject.cohort(whole.train, self.halves.ceiling, n, seed)
+        return some_patients(whole.synthetic, n, seed)
 
     def comparison(self, subject: Subject, view: View) -> Comparison:
         """The comparison of a view with a subject in the place of the synthetic cohort."""
@@ -84,9 +85,9 @@ class _Bench:
     def other_halves(self, subject: Subject, comparison: Comparison) -> Iterator[Comparison]:
         """The comparison with other halves of the test patients, which are also real patients in other halves."""
         for number in range(1, N_HALVES):
-            reference, ceiling = halves(self.base.test, number)
+            reference, ceiling = halves(self.base.whole.test, number)
             real = some_patients(ceiling, self.n_matched, self.base.seed)
-            synthetic = real if subject is Reference.REAL_TEST else comparison.synthetic
+            synthetic = real if subject is Reference.REAL_TEST else comparison.whole.synthetic
             yield comparison.instead(synthetic, reference).forgetful()
 
     def key(self, subject: Subject, view: View) -> str:
@@ -94,7 +95,7 @@ class _Bench:
         base = self.base
         recipe: list[object] = [subject, view, N_HALVES]
         if subject == SYNTHETIC or view == MATCHED_CODES:
-            recipe.append(base.synthetic.fingerprint)
+            recipe.append(base.whole.synthetic.fingerprint)
         if subject != Reference.REAL_TEST or view != ALL:
             recipe.append(self._n_patients(view))
         return content_key(base, *recipe)
@@ -118,7 +119,7 @@ class _Runner:
         known = self.cache.read(key) if kept else {}
         comparison: Comparison | None = None
         label = subject.label if isinstance(subject, Reference) else subject
-        halved = [m for m in metrics if view == MATCHED and m.heldout and score_cache.name_of(m) not in known]
+        fresh = [metric for metric in metrics if score_cache.name_of(metric) not in known]
         for metric in metrics:
             name = score_cache.name_of(metric)
             self.bar.advance(0, note=f"{metric.key} of {label}")
@@ -127,10 +128,21 @@ class _Runner:
                 known[name] = _computed(metric, comparison)
             self.bar.advance(1, note=metric.key)
         if comparison is not None:
-            self._halve(subject, comparison, halved, known)
+            self._halve(subject, comparison, [m for m in fresh if view == MATCHED and m.heldout], known)
+            if view != MATCHED_CODES:
+                self._by_domain(subject, comparison, fresh, known)
         if comparison is not None and kept:
             self.cache.write(key, known)
         return {metric.key: known[score_cache.name_of(metric)] for metric in metrics}
+
+    def _by_domain(self, subject: Subject, comparison: Comparison, metrics: list[Metric], known: Found) -> None:
+        """Put scores on the codes of single domains beside those on all codes."""
+        if comparison.synthetic.n_patients == 0:
+            return
+        chosen = [metric for metric in metrics if scored_by_domain(metric, subject != SYNTHETIC)]
+        for key, scores in domain_scores(chosen, comparison).items():
+            name = score_cache.name_of(next(metric for metric in chosen if metric.key == key))
+            known[name] = {**known[name], **scores}
 
     def _halve(self, subject: Subject, comparison: Comparison, metrics: list[Metric], known: Found) -> None:
         """Put means over halves of the test patients in the place of scores against one half."""
@@ -254,7 +266,8 @@ def evaluate(
         train: The patients that the generator learned from.
         test: Real patients that it did not see.
         synthetic: What it wrote.
-        suites: Names from `SUITES`; by default all that apply.
+        suites: Names from `SUITES`; by default all that apply. Where the training patients have numbers or stays, the
+            suites of these come along with `fidelity`.
         control: Real patients used for nothing else; privacy tests compare with them (else with the test patients).
         target: The requested prevalence, if any; adds the suite `control`.
         method: The name in the table.
@@ -271,7 +284,7 @@ def evaluate(
     (1.0, 'not known')
     """
     if suites is None:
-        suites = PLAIN_SUITES if target is None else tuple(SUITES)
+        suites = default_suites(target is not None)
     for name, cohort in (("train", train), ("test", test)):
         if cohort.n_patients == 0:
             raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
@@ -279,6 +292,7 @@ def evaluate(
     apart = "yes" if known and synthetic.origin.learned_from else "not known"
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
+    suites = with_whole_record(suites, train.vocabulary)
     metrics = [metric for metric in metrics_of(suites) if metric.key not in leave_out]
     for name in suites:
         if SUITES[name].needs_target and target is None:
@@ -315,7 +329,7 @@ def _all_rows(
 
 def _card(base: Comparison, bench: _Bench, metrics: Sequence[Metric]) -> dict[str, Any]:
     """What the scores rest on."""
-    cohorts = {"train": base.train, "test": base.test, "synthetic": base.synthetic, "control": base.control}
+    cohorts = {**base.whole._asdict(), "control": base.control}
     return {
         "suites": list(dict.fromkeys(metric.suite for metric in metrics)),
         "quick": base.quick,

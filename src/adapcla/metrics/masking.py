@@ -24,7 +24,8 @@ from adapcla.seeds import random_stream
 EXAMPLES, MOST_LABELS = 20_000, 4
 #: Most examples of test patients.
 MOST_JUDGED = 40_000
-_ASKED = "zz-asked"
+#: The first part of the codes that say what is asked for.
+ASKED = "zz-asked"
 
 
 class MaskedTrial(NamedTuple):
@@ -62,7 +63,7 @@ def masked(
     >>> list(examples.patients()), truth.tolist()
     ([[['A'], ['B', 'zz-asked/00']], [['B', 'zz-asked/00']]], [1, 0])
     """
-    asked = [f"{_ASKED}/{number:02d}" for number in range(len(rule.names))]
+    asked = [f"{ASKED}/{number:02d}" for number in range(len(rule.names))]
     wide = Vocabulary.of([*cohort.vocabulary.codes, *asked])
     examples = cohort.on(wide).subset(patient)
     of_label = np.zeros((len(wide), max(len(asked), 1)), dtype=bool)
@@ -73,8 +74,18 @@ def masked(
     judged = examples.visit_of_entry == examples.last_visits[owner]
     hidden = judged & of_label[examples.codes, label[owner]]
     truth = (np.bincount(owner[hidden], minlength=len(patient)) > 0).astype(np.uint8)
-    codes = np.concatenate([examples.codes[~hidden], wide.positions(asked)[label]]).astype(np.int32)
+    return with_question(examples, hidden, wide.positions(asked)[label]), truth
+
+
+def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray[np.int64]) -> Cohort:
+    """The examples without the hidden entries, with a code in the last visit of each that says what is asked for.
+
+    >>> record = Cohort.of([[["A"], ["B"]]], ["A", "B", "asked"])
+    >>> list(with_question(record, np.array([False, True]), np.array([2])).patients())
+    [[['A'], ['asked']]]
+    """
+    codes = np.concatenate([examples.codes[~hidden], question]).astype(np.int32)
     visit = np.concatenate([examples.visit_of_entry[~hidden], examples.last_visits])
     order = np.lexsort((codes, visit))
     sizes = np.bincount(visit, minlength=examples.n_visits)
-    return replace(examples, codes=codes[order], visit_starts=starts_of(sizes), labels=None, label_names=()), truth
+    return replace(examples, codes=codes[order], visit_starts=starts_of(sizes), labels=None, label_names=())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort
+from adapcla.records import Cohort, Vocabulary
 from adapcla.records.offsets import since_first, starts_of
 from adapcla.seeds import random_stream
 
@@ -113,8 +113,9 @@ def train_copy(train: Cohort, n_patients: int, seed: int) -> Cohort:
 def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     """Patients with lengths drawn from training and visits of independent codes with training prevalence.
 
-    An empty visit is drawn again, since no record holds one. Days from visit to visit and attributes are those of
-    training patients, too, drawn apart from the codes.
+    An empty visit is drawn again, since no record holds one. Of a choice group a visit gets one code or none, by their
+    shares. Days from visit to visit, attributes and the values of numbers are those of training patients, too, drawn
+    apart from the codes: what a value says of a code, or of the value before it, is lost.
 
     >>> floor = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
     >>> floor.n_patients, floor.n_codes
@@ -130,7 +131,7 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     for _ in range(_REDRAWS):
         if len(empty) == 0:
             break
-        visit, code = _independent(share, empty, draw)
+        visit, code = _of_visits(train.vocabulary, share, empty, draw)
         visit_parts.append(visit)
         code_parts.append(code)
         empty = np.setdiff1d(empty, visit)
@@ -138,15 +139,17 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     code_parts.append(draw.choice(len(share), size=len(empty), p=share / share.sum()))
     visit, code = np.concatenate(visit_parts), np.concatenate(code_parts)
     order = np.lexsort((code, visit))
+    codes = code[order].astype(np.int32)
     sizes = np.bincount(visit, minlength=int(visits.sum()))
     starts = starts_of(visits)
     somebody = random_stream(seed, "marginal attributes").integers(0, train.n_patients, size=n_patients)
     return Cohort(
         train.vocabulary,
-        code[order].astype(np.int32),
+        codes,
         starts_of(sizes),
         starts,
         days=_days_of_anybody(train, starts, seed),
+        values=_values_of_anybody(train, codes, seed),
         attributes={name: attribute.of_patients(somebody) for name, attribute in train.attributes.items()},
     )
 
@@ -159,6 +162,35 @@ def _days_of_anybody(train: Cohort, starts: NDArray[np.int64], seed: int) -> NDA
     gaps = np.asarray(train.days)[step + 1] - np.asarray(train.days)[step]
     drawn = random_stream(seed, "marginal gaps").choice(gaps, size=int(starts[-1]))
     return since_first(np.cumsum(drawn, dtype=np.int64), starts).astype(np.int32)
+
+
+def _values_of_anybody(train: Cohort, codes: NDArray[np.int32], seed: int) -> NDArray[np.float32] | None:
+    """A value of training for every entry of a number, whoever had it; None where training has no values."""
+    if train.values is None:
+        return None
+    draw = random_stream(seed, "marginal values")
+    values = np.full(len(codes), np.nan, dtype=np.float32)
+    for number in np.flatnonzero(train.vocabulary.numbers & (train.visit_counts > 0)):
+        here = codes == number
+        values[here] = draw.choice(np.asarray(train.values)[np.asarray(train.codes) == number], size=int(here.sum()))
+    return values
+
+
+def _of_visits(
+    vocabulary: Vocabulary, share: NDArray[np.float64], visits: NDArray[np.int64], draw: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(visit, code) entries of some visits: codes of their own independently, of each choice group one or none."""
+    group = vocabulary.group_of_code
+    visit, code = _independent(np.where(group < 0, share, 0.0), visits, draw)
+    visit_parts, code_parts = [visit], [code]
+    for number in range(len(vocabulary.groups)):
+        members = np.flatnonzero(group == number)
+        ends = np.cumsum(share[members])
+        chosen = np.searchsorted(ends, draw.random(len(visits)), side="right")
+        there = chosen < len(members)
+        visit_parts.append(visits[there])
+        code_parts.append(members[chosen[there]])
+    return np.concatenate(visit_parts), np.concatenate(code_parts)
 
 
 def _independent(

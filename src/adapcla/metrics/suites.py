@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from adapcla.metrics.contract import Metric
 from adapcla.metrics.references import Reference
+from adapcla.records import Vocabulary
+from adapcla.records.stay import DOMAIN
+
+
+def has_numbers(vocabulary: Vocabulary) -> bool:
+    """Whether entries of some code carry a number.
+
+    >>> has_numbers(Vocabulary.of(["A"]))
+    False
+    """
+    return bool(vocabulary.numbers.any())
+
+
+def has_stays(vocabulary: Vocabulary) -> bool:
+    """Whether some code speaks of a visit as a whole.
+
+    >>> from adapcla.records.stay import DIED
+    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DIED]))
+    (False, True)
+    """
+    return bool(vocabulary.domain_mask(DOMAIN).any())
 
 
 @dataclass(frozen=True)
@@ -21,6 +43,8 @@ class Suite:
     references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
     #: Whether it compares with a prevalence that was asked for.
     needs_target: bool = False
+    #: For a suite of whole records: whether a vocabulary has what it judges. It then comes along with `fidelity`.
+    applies: Callable[[Vocabulary], bool] | None = None
 
 
 #: A classifier trained on the test patients and judged on them says nothing: there the ceiling is the training patients
@@ -33,6 +57,8 @@ SUITES = {
         Suite("tail", 20.0),
         Suite("fidelity", 15.0),
         Suite("course", 20.0),
+        Suite("numbers", 10.0, applies=has_numbers),
+        Suite("stays", 30.0, applies=has_stays),
         Suite("discriminator", 120.0),
         Suite("control", 5.0, needs_target=True),
         Suite("utility", 240.0, ceiling=Reference.REAL_TRAIN, references=_TRAINED),
@@ -40,8 +66,32 @@ SUITES = {
         Suite("privacy", 90.0, floor=Reference.TRAIN_COPY),  # In privacy the worst is the photocopier.
     )
 }
-#: The suites that need no target.
-PLAIN_SUITES = tuple(name for name, suite in SUITES.items() if not suite.needs_target)
+#: The suites that need no target and that every record has something for.
+PLAIN_SUITES = tuple(name for name, suite in SUITES.items() if not suite.needs_target and suite.applies is None)
+
+
+def default_suites(with_target: bool) -> list[str]:
+    """The suites that are judged where none is named, in the order of the tables.
+
+    >>> set(default_suites(True)) - set(default_suites(False))
+    {'control'}
+    """
+    return [name for name, suite in SUITES.items() if name in PLAIN_SUITES or (with_target and suite.needs_target)]
+
+
+def with_whole_record(names: Iterable[str], vocabulary: Vocabulary | None = None) -> list[str]:
+    """The suites with those of whole records that come along: where fidelity is asked for and the codes call for them.
+
+    Without a vocabulary it is all that may come along.
+
+    >>> with_whole_record(["fidelity"], Vocabulary.of(["A"])), with_whole_record(["tail", "fidelity"])
+    (['fidelity'], ['tail', 'fidelity', 'numbers', 'stays'])
+    """
+    asked = list(dict.fromkeys(names))
+    if "fidelity" not in asked:
+        return asked
+    whole = {name: suite.applies for name, suite in SUITES.items() if suite.applies is not None and name not in asked}
+    return asked + [name for name, applies in whole.items() if vocabulary is None or applies(vocabulary)]
 
 
 def ceiling_of(metric: Metric) -> Reference:

@@ -54,6 +54,7 @@ from adapcla.metrics.utility import (
     natural_judgements,
     next_visit_judgements,
 )
+from adapcla.metrics.whole_table import WHOLE_RECORD
 
 _NATS, _SIGNED = (0.0, LOG2), (-1.0, 1.0)
 
@@ -353,6 +354,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("singling_out_excess", "privacy", "down", singling_out_excess,
            "Share of pairs held by one synthetic patient that single out a member, less a control, of as many.",
            bounds=_SIGNED),
+    # ---- numbers and stays -----------------------------------------------------------------------------------
+    *WHOLE_RECORD,
 )
 # fmt: on
 _BY_KEY = {metric.key: metric for metric in METRICS}

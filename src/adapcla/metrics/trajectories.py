@@ -119,12 +119,12 @@ def _jackknifed(comparison: Comparison, parts: list[Floats]) -> list[Floats]:
 # ---- effects ------------------------------------------------------------------------------------------------
 def effect_error(comparison: Comparison) -> dict[str, Score]:
     """Mean absolute difference of the effects of index codes on outcomes from those of training."""
-    return {ALL: _effect_score(comparison, _mean_difference, POSITIVE)}
+    return {ALL: _effect_score(comparison, weighted_difference, POSITIVE)}
 
 
 def effect_correlation(comparison: Comparison) -> dict[str, Score]:
     """Correlation of the effects of index codes on outcomes with those of training."""
-    return {ALL: _effect_score(comparison, _correlation, (-1.0, 1.0))}
+    return {ALL: _effect_score(comparison, weighted_correlation, (-1.0, 1.0))}
 
 
 def effect_counts(histories: Histories, patients: NDArray[np.int64]) -> Floats:
@@ -167,13 +167,21 @@ def _effect_score(comparison: Comparison, measure: Measure, bounds: tuple[float,
     return jackknife_score(value, truth.size, without, bounds, "effects do not vary")
 
 
-def _mean_difference(truth: Floats, guess: Floats, weight: Floats) -> float:
-    """Weighted mean absolute difference."""
+def weighted_difference(truth: Floats, guess: Floats, weight: Floats) -> float:
+    """Weighted mean absolute difference.
+
+    >>> weighted_difference(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.array([3.0, 1.0]))
+    0.5
+    """
     return float(np.average(np.abs(guess - truth), weights=weight))
 
 
-def _correlation(truth: Floats, guess: Floats, weight: Floats) -> float:
-    """Weighted correlation, NaN where one side does not vary."""
+def weighted_correlation(truth: Floats, guess: Floats, weight: Floats) -> float:
+    """Weighted correlation, NaN where one side does not vary.
+
+    >>> weighted_correlation(np.array([0.0, 1.0]), np.array([3.0, 7.0]), np.array([1.0, 1.0]))
+    1.0
+    """
     one, two = (values - np.average(values, weights=weight) for values in (truth, guess))
     spread = np.average(one**2, weights=weight) * np.average(two**2, weights=weight)
     return float(np.clip(np.average(one * two, weights=weight) / np.sqrt(spread), -1, 1)) if spread > 1e-12 else np.nan

@@ -113,7 +113,7 @@ def masked_judgements(comparison: Comparison) -> list[Judgement] | Missing:
     trial, patients = masked_trial(comparison.synthetic, comparison.test, rule, comparison.seed, most)
     if not len(trial.valid.rows[0]) or not trial.test.targets[0].size:
         return Missing(_NOTHING_TO_LEARN)
-    model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison))
+    model = fit(trial.train, trial.valid, comparison.seed, settings_of(comparison))
     shape = len(patients), len(rule.names)
     said, truth = predict(model, trial.test)[0].reshape(shape), trial.test.targets[0].reshape(shape)
     return [Judgement(label, patients, truth[:, label], said[:, label]) for label in range(shape[1])]
@@ -161,7 +161,7 @@ _STATISTICS: dict[str, Statistic] = {
 }
 
 
-def _settings(comparison: Comparison) -> Settings:
+def settings_of(comparison: Comparison) -> Settings:
     """Training settings of a result, or of a quick look."""
     return replace(Settings(), epochs=QUICK_EPOCHS) if comparison.quick else Settings()
 
@@ -175,7 +175,7 @@ def _multi_label(comparison: Comparison, trial_of: TrialOf, whole: bool) -> list
     trial = trial_of(comparison.synthetic, comparison.test, rule_of(comparison), comparison.seed, most)
     if not len(trial.train.rows[0]) or not len(trial.valid.rows[0]) or not trial.test.targets[0].size:
         return Missing(_NOTHING_TO_LEARN)
-    model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison))
+    model = fit(trial.train, trial.valid, comparison.seed, settings_of(comparison))
     said, truth = predict(model, trial.test)[0], trial.test.targets[0]
     rows = np.arange(comparison.test.n_patients) if whole else np.flatnonzero(comparison.test.visits_per_patient >= 2)
     return [Judgement(label, rows, truth[:, label], said[:, label]) for label in range(truth.shape[1])]
@@ -183,7 +183,7 @@ def _multi_label(comparison: Comparison, trial_of: TrialOf, whole: bool) -> list
 
 def _per_label(comparison: Comparison, sets: BalancedTrial, trial: Trial) -> list[Judgement]:
     """The judgements of one classifier for each label, trained side by side."""
-    model = fit(trial.train, trial.valid, comparison.seed, _settings(comparison), sets.learned)
+    model = fit(trial.train, trial.valid, comparison.seed, settings_of(comparison), sets.learned)
     said = predict(model, trial.test)
     out = [
         Judgement(label, rows, truth[:, 0], probability[:, 0])
@@ -216,10 +216,10 @@ def mean_over_labels(
         before = comparison.once(_had_before)
         for name, value in (("new", 0), ("repeat", 1)):
             chosen[name] = [each.among(before[each.rows, each.label] == value) for each in judgements]
-    return {name: _mean_score(comparison, some, statistic) for name, some in chosen.items()}
+    return {name: mean_score(comparison, some, statistic) for name, some in chosen.items()}
 
 
-def _mean_score(comparison: Comparison, judgements: list[Judgement], statistic: Statistic) -> Score:
+def mean_score(comparison: Comparison, judgements: list[Judgement], statistic: Statistic) -> Score:
     """The mean over labels with its bootstrap interval; labels that the test patients cannot judge are left out."""
     judged = [each for each in judgements if 0 < int(each.truth.sum()) < len(each.truth)]
     if not judged:

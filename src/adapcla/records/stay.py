@@ -58,6 +58,12 @@ def ending(name: str) -> Code:
 LENGTH = Code.of("days", "STAY", description="Length of stay", domain=DOMAIN, unit="d")
 #: After a visit with this code there is no other.
 DIED = ending("died")
+#: Where a source has no dates it may say itself that the patient came back within thirty days.
+READMITTED = Code.of(
+    "within-30", "READMITTED", description="Readmitted within 30 days", domain=DOMAIN, group="readmitted"
+)
+#: Kinds of visit that are stays in hospital.
+ADMISSIONS = ("inpatient", "emergency-inpatient", "elective", "observation")
 
 
 def died(cohort: Cohort) -> NDArray[np.bool_]:

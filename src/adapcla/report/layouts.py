@@ -43,6 +43,17 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
     )
 
 
+def _of_domains(*asked: tuple[str, bool, str]) -> tuple[Column, ...]:
+    """Columns of metrics, at equal numbers of patients or not, on the codes of each domain alone."""
+    return tuple(
+        Column(metric, f"{'matched:' * matched}only:{domain}", f"{domain}: {heading}")
+        for domain in DOMAINS
+        for metric, matched, heading in asked
+    )
+
+
+#: The domains of codes, in the order of columns.
+DOMAINS = ("diagnosis", "procedure", "drug", "lab", "stay")
 #: The bands in which enough test patients have a rare code after another visit.
 LATER_BANDS = ("11-30", "31-100")
 
@@ -234,6 +245,61 @@ SCORE_TABLES = (
             ("effect_error", "matched", "effects, error"),
             ("effect_corr", "matched", "effects, correlation"),
             ("rule_breaks", "all", "break a rule"),
+        ),
+    ),
+    ScoreTable(
+        "numbers",
+        "Numbers: labs and other values",
+        "Good: distance and errors as small as those of the real test row, correlations as high. Quantile distance is "
+        "in interquartile ranges of training; chance has it right, too, so look on: the effect of a code on a number "
+        "is how far the mean lies off where the code is, in standard deviations (glucose where diabetes is), and "
+        "chance has none. Last, how far a value tells the same patient's next one.",
+        _columns(
+            ("value_w1", "matched", "quantile distance"),
+            ("values_left_out", "matched", "numbers left out"),
+            ("value_in_range", "all", "in the usual range"),
+            ("value_effect_corr", "matched", "effects, correlation"),
+            ("value_effect_error", "matched", "effects, error"),
+            ("value_autocorr", "all", "with the next value, r"),
+            ("value_autocorr_error", "matched", "the same, error"),
+        ),
+    ),
+    ScoreTable(
+        "stays",
+        "Stays: length, kind, ending, death and return",
+        "Good: as the real test row; distances near 0. Length in days, kinds and endings as total variation of their "
+        "shares, then means and shares as they are. Classifiers learn from the written patients and are asked about "
+        "test patients; their ceiling is the real train row, a guess has an AUROC of one half.",
+        _columns(
+            ("stay_length_w1", "matched", "length, days apart"),
+            ("length_by_end", "matched", "length by ending, days apart"),
+            ("stay_kind_tv", "matched", "kinds"),
+            ("stay_end_tv", "matched", "endings"),
+            ("stay_days", "all", "mean length, days"),
+            ("death_rate", "all", "die"),
+            ("death_by_age", "matched", "death by age, error"),
+            ("readmission_30", "all", "readmitted within 30 days"),
+            ("mortality_auroc", "all", "death, AUROC"),
+            ("mortality_auprc", "all", "death, AUPRC"),
+            ("readmission_auroc", "all", "readmission, AUROC"),
+            ("readmission_auprc", "all", "readmission, AUPRC"),
+        ),
+    ),
+    ScoreTable(
+        "by-domain",
+        "Every domain alone: prevalence and pairs",
+        "Good: as the real test row. The same scores on the codes of one domain, at equal numbers of patients; a "
+        "domain of few codes says little.",
+        _of_domains(("prevalence_log_r2", True, "log prevalence R²"), ("bigram_r2", True, "bigram R²")),
+    ),
+    ScoreTable(
+        "by-domain-tail",
+        "Every domain alone: the tail, and what was taken from single patients",
+        "Good: pairs as the real test row, gaps and copies at 0. Rare codes beside codes of the same domain.",
+        _of_domains(
+            ("tail_pair_seen_heldout", True, "held-out tail pairs"),
+            ("unique_pair_gap", False, "one-patient pairs, gap"),
+            ("copy_excess", False, "exact copies"),
         ),
     ),
     ScoreTable(

@@ -150,7 +150,9 @@ def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Sect
     tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
     yield section("tail", "The tail", *tails, ablation_table(study))
     yield section("disease", "What a rare disease looks like")
-    yield section("fidelity", "Fidelity", tables["fidelity"])
+    yield section("fidelity", "Fidelity", tables["fidelity"], tables["by-domain"], tables["by-domain-tail"])
+    yield section("numbers", "Numbers", tables["numbers"])
+    yield section("stays", "Stays and outcomes", tables["stays"])
     yield section("course", "Course of records", tables["course"])
     yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
     yield section("utility", "Utility", tables["utility"])

@@ -25,12 +25,23 @@ LIKENESS = {
     "sequential_bigram_r2_heldout": "Codes follow each other from visit to visit as often",
     "discriminator_auc": "A model that tries to tell them from real patients must guess",
     "next_visit_gain": "A visit resembles the same patient's next one as much",
+    "value_effect_corr": "Numbers are higher and lower where the same codes are",
+    "value_autocorr_error": "Numbers of a patient stay as alike from visit to visit",
+    "death_by_age": "As many die at each age",
 }
 #: What is asked of usefulness, what it means, and what guessing reaches; the first that can be told makes the lamp.
 USEFULNESS = {
     "tstr_next_auroc": "Which groups of codes the next visit will hold",
     "tstr_masked_auroc": "Which groups of codes a visit holds, seen from its other codes",
     "tstr_natural_auroc": "Which groups of codes a whole record holds, seen from its visits",
+    "mortality_auroc": "Who dies, seen from the last visit and those before it",
+    "readmission_auroc": "Who comes back to hospital within thirty days",
+}
+#: What a model does that answers it, where it does not complete a record.
+_DOES = {
+    "tstr_next_auroc": "foresee the next visit",
+    "mortality_auroc": "foresee death",
+    "readmission_auroc": "foresee who comes back",
 }
 GUESSING = 0.5
 #: How far above guessing models trained on real patients must be before anything is said.
@@ -237,7 +248,7 @@ def _useful(attempt: Attempt) -> Lamp:
         if line.synthetic is None or line.real is None or line.real < GUESSING + _LEARNED:
             continue
         way = (line.synthetic - GUESSING) / (line.real - GUESSING)
-        does = "foresee the next visit" if line.metric == "tstr_next_auroc" else "complete a record"
+        does = _DOES.get(line.metric, "complete a record")
         sentence = (
             f"Models trained on synthetic patients {does} with an AUC of {line.synthetic:.2f}; trained on real ones "
             f"they reach {line.real:.2f}, by guessing {GUESSING:.2f}."

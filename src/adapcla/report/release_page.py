@@ -24,6 +24,7 @@ from adapcla.report.release import (
     likeness_share,
     usefulness,
 )
+from adapcla.report.release_bars import bar_sections
 from adapcla.report.tables import Line, Table, shown
 from adapcla.tables import Cell
 from adapcla.version import __version__
@@ -53,7 +54,7 @@ def rendered(release: Release) -> str:
         facts=_facts(release),
         prevalences=pictures.prevalences(train, synthetic),
         company=pictures.company(train, synthetic, k),
-        lengths=pictures.lengths(train, synthetic, k),
+        bar_sections=bar_sections(train, synthetic, k),
         timelines=pictures.timelines(synthetic, train),
         tables=list(_tables(release)),
         k=k,

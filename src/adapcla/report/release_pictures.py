@@ -174,7 +174,8 @@ class Bars(NamedTuple):
     labels: list[str]
     real: list[float]
     synthetic: list[float]
-    means: tuple[float, float]
+    #: Real and synthetic; None where a mean means nothing.
+    means: tuple[float, float] | None
 
 
 def lengths(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
@@ -295,7 +296,11 @@ def _timeline(cohort: Cohort, patient: int, names: Sequence[str], rare: NDArray[
         codes = sorted(cohort.codes_of(first + number).tolist(), key=lambda code: (not rare[code], code))
         vocabulary = cohort.vocabulary.codes
         shown = [
-            {"code": dotted(vocabulary[c].bare, vocabulary[c].system), "name": names[c], "rare": bool(rare[c])}
+            {
+                "code": dotted(vocabulary[c].bare, vocabulary[c].system),
+                "name": names[c] + _value(cohort, first + number, c),
+                "rare": bool(rare[c]),
+            }
             for c in codes[:SHOWN_CODES]
         ]
         place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
@@ -309,6 +314,15 @@ def _timeline(cohort: Cohort, patient: int, names: Sequence[str], rare: NDArray[
     ]
     told = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
     return Timeline(", ".join(who), told, visits, max(n - SHOWN_VISITS, 0))
+
+
+def _value(cohort: Cohort, visit: int, code: int) -> str:
+    """The value of a number in a visit with its unit, nothing for a plain code."""
+    if cohort.values is None or not cohort.vocabulary.codes[code].unit:
+        return ""
+    entry = int(cohort.visit_starts[visit]) + int(np.searchsorted(cohort.codes_of(visit), code))
+    unit = cohort.vocabulary.codes[code].unit
+    return f" {float(cohort.values[entry]):g}" + ("" if unit == "1" else f" {unit}")
 
 
 def code_names(cohort: Cohort) -> list[str]:

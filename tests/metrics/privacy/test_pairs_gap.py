@@ -82,3 +82,8 @@ def test_copying_members_shows_in_the_tail_gap() -> None:
 def test_no_tail_pair_is_null_with_a_reason() -> None:
     score = tail_pair_seen_gap(_comparison([[["C000"]]]))[ALL]
     assert (score.value, score.reason) == (None, "no pair with a tail code was generated")
+
+
+def test_where_no_pair_has_a_single_owner_the_share_of_pairs_seen_has_no_error():
+    shared = Cohort.of([[["A", "B"]], [["A", "B"]]])
+    assert tail_pairs_seen(cooccurrence(shared), shared, np.array([True, False])) == (1.0, 0.0, 2)

@@ -84,6 +84,8 @@ def tail_pairs_seen(counts: sparse.csr_matrix, reference: Cohort, tail: NDArray[
         return float("nan"), 0.0, 0
     seen = float(times[PairSet.of(cooccurrence(reference)).holds(first, second)].sum()) / n
     alone = owned_pairs([reference])
+    if not len(alone):
+        return seen, 0.0, n
     chosen_counts = sparse.csr_matrix((times, (first, second)), shape=counts.shape)
     weights = np.asarray(chosen_counts[alone.first, alone.second], dtype=np.float64).ravel()
     return seen, sum_error(alone.owner, weights, reference.n_patients) / n, n

@@ -13,10 +13,20 @@ from matplotlib.figure import Figure
 
 from adapcla.files import read_json
 from adapcla.metrics import Reference
+from adapcla.metrics.measured import Scales
 from adapcla.metrics.references import Beside
 from adapcla.records import Cohort
 from adapcla.report.analysis_folder import SUMMARY
-from adapcla.report.figures import cooccurrence, differences, frequency, privacy, scaffold, scorecard, utility
+from adapcla.report.figures import (
+    cooccurrence,
+    differences,
+    frequency,
+    privacy,
+    scaffold,
+    scorecard,
+    utility,
+    whole_record,
+)
 from adapcla.report.figures.knowledge import Known, tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
@@ -109,6 +119,7 @@ def pictures(study: Study) -> Iterator[Picture]:
         yield Picture("scorecard", "tail", "Tail scorecard", caption, drawn)
     yield from _difference_pictures(study)
     yield from _cohort_pictures(train, {"real (test)": study.part("test"), **generated})
+    yield from _whole_record_pictures(train, {"real (test)": study.part("test"), **generated})
     yield from _curve_pictures(study, rows)
     yield from _steering_pictures(study, train)
     yield from _analysis_pictures(study)
@@ -161,6 +172,16 @@ def _cohort_pictures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[Pi
     yield Picture("ppmi", "tail", "Codes that stand together", caption, drawn, True)
     drawn, caption = cooccurrence.label_heatmaps(some(train), generated)
     yield Picture("given-label", "tail", "Codes given a label", caption, drawn, True)
+
+
+def _whole_record_pictures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[Picture]:
+    """Pictures of numbers and stays, where the records have them."""
+    if Scales.of(train).judged.any():
+        drawn, caption = whole_record.quantile_panels(train, generated)
+        yield Picture("quantiles", "numbers", "Values against values", caption, drawn)
+    if whole_record.stay_groups(train):
+        drawn, caption = whole_record.stay_bars(train, generated)
+        yield Picture("stays", "stays", "Kinds and endings", caption, drawn)
 
 
 def _curve_pictures(study: Study, rows: list[str]) -> Iterator[Picture]:
