@@ -163,7 +163,7 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
         "clipped",
         "processor s",
     )
-    lines.append(Table((*heads, "processor s"), efforts).markdown())  # type: ignore[arg-type]
+    lines.append(Table(heads, efforts).markdown())  # type: ignore[arg-type]
     if lawful:
         law_rows = [(row, mean_cell([one.get(row) for one in lawful])) for row in lawful[0]]
         lines.append(Table(("patients", "company in first visits, to the law ↓"), law_rows).markdown())
