@@ -4,9 +4,17 @@
 
 RUN is a trained run, COHORT the cohort folder that it was trained on (split by seed 4). For each code a cohort of
 patients with it is written, and its company (TailCtxJSD), what comes before and after, and the length of records are
-compared with held-out patients who have it, beside real ones, copies, steered and random patients, all in equal
-number. With `--planted` the company in first visits is also compared with the planted law's own conditional
-probabilities. Prints one JSON line; with `--out` writes a table.
+compared with all held-out patients who have it. A divergence of counts is the larger the fewer patients there are, so
+that every row is judged in groups of as many patients as training has with the code, and has the mean of its groups.
+Rows:
+
+- `real`: the training patients who have the code, whom the held-out ones differ from by chance alone. No generator
+  can be expected to be nearer;
+- `on demand`; `raised` and `steered` (see `generators.comparators`); `random`.
+
+Differences of rows are taken code by code. Times are processor seconds. With `--planted` the company in first visits
+is also compared with the planted law's own conditional probabilities. Prints one JSON line; with `--out` writes a
+table.
 """
 
 from __future__ import annotations
@@ -19,13 +27,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from adapcla.files import write_bytes
 from adapcla.generators.comparators import comparators
 from adapcla.generators.conditional import sample_given
 from adapcla.generators.generator import load
 from adapcla.generators.model import Model
-from adapcla.metrics.conditioned import FEWEST, divergence, holdings, judge
+from adapcla.metrics.conditioned import FEWEST, REAL, divergence, holdings
 from adapcla.metrics.intervals import mean_half
 from adapcla.records import Cohort
 from adapcla.records.condition import Condition
@@ -36,23 +45,40 @@ from adapcla.sources.planted.structure import GROUP_SHARE
 from adapcla.tables import Table
 
 PARTS = ("company", "before", "after", "length")
+ON_DEMAND = "on demand"
 
 
 def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, object]:
     """Scores of every row and what the patients took, for one code."""
     condition = Condition.of(code)
-    began = time.monotonic()
+    began = time.process_time()
     written = sample_given(model, n, seed, condition)
-    seconds = time.monotonic() - began
-    others = {"on demand": written, **comparators(model, condition, train, int(condition.fulfilled(test).sum()), seed)}
-    judged = judge(condition, train, test, others, seed)
+    seconds = time.process_time() - began
+    real, held_out = condition.patients(train), condition.patients(test)
+    rows = {REAL: real, ON_DEMAND: written, **comparators(model, condition, train, n, seed)}
     values = {
-        row: {part: None if (s := scores.get(part)) is None else s.value for part in PARTS}
-        for row, scores in judged.rows.items()
+        name: in_groups(held_out, cohort.on(test.vocabulary), condition, real.n_patients)
+        for name, cohort in rows.items()
     }
-    return {"code": code, "held out": judged.n_real + judged.n_each, "seconds": seconds, "rows": values} | {
-        "effort": written.card["effort"]
+    return {"code": code, "held out": held_out.n_patients, "training": real.n_patients, "seconds": seconds} | {
+        "rows": values,
+        "effort": written.card["effort"],
     }
+
+
+def in_groups(real: Cohort, judged: Cohort, condition: Condition, size: int) -> dict[str, float | None]:
+    """The mean divergence of disjoint groups of so many judged patients, by part; None where a part is empty."""
+    groups = np.array_split(np.arange(judged.n_patients), max(judged.n_patients // size, 1))
+    theirs, own = holdings(real, condition), holdings(judged, condition)
+
+    def counts(held: sparse.csr_matrix) -> NDArray[np.float64]:
+        return np.asarray(held.sum(axis=0), dtype=float).ravel()
+
+    out: dict[str, float | None] = {}
+    for part in PARTS:
+        values = [divergence(counts(theirs[part]), counts(own[part][group[:size]])) for group in groups]
+        out[part] = float(np.mean(values)) if np.isfinite(values).all() else None
+    return out
 
 
 def lawful_company(codes: int, code: int) -> NDArray[np.float64]:
@@ -69,7 +95,7 @@ def against_law(model: Model, train: Cohort, code: str, n: int, seed: int) -> di
     """Divergence of the company in first visits from the law's, for patients on demand, steered and random ones."""
     condition = Condition.of(code, at="first")
     truth = lawful_company(len(model.vocabulary), model.vocabulary.index[code])
-    cohorts = {"on demand": sample_given(model, n, seed, condition), **comparators(model, condition, train, n, seed)}
+    cohorts = {ON_DEMAND: sample_given(model, n, seed, condition), **comparators(model, condition, train, n, seed)}
     cohorts["the law's own numbers"] = Cohort.of([[["A"]]])
     out = {}
     for name, cohort in cohorts.items():
@@ -83,12 +109,18 @@ def against_law(model: Model, train: Cohort, code: str, n: int, seed: int) -> di
     return out
 
 
-def mean_cell(values: list[float | None]) -> str:
+def mean_cell(values: list[float | None], signed: bool = False) -> str:
     """The mean over codes with its interval."""
     known = [value for value in values if value is not None and np.isfinite(value)]
     if len(known) < 2:
         return "–"
-    return f"{np.mean(known):.3f} ± {mean_half(known):.3f} ({len(known)})"
+    return f"{np.mean(known):{'+' if signed else ''}.3f} ± {mean_half(known):.3f} ({len(known)})"
+
+
+def differences(found: list[dict[str, object]], row: str, part: str) -> list[float | None]:
+    """On demand less another row, for each code that has both."""
+    pairs = [(one["rows"][ON_DEMAND].get(part), one["rows"].get(row, {}).get(part)) for one in found]  # type: ignore[index]
+    return [None if own is None or other is None else own - other for own, other in pairs]
 
 
 def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> str:
@@ -99,10 +131,17 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
         for row in rows
     ]
     lines = [Table(("patients", *(f"{part} ↓" for part in PARTS)), means).markdown()]
+    gaps = [
+        (f"{ON_DEMAND} − {row}", *(mean_cell(differences(found, row, part), signed=True) for part in PARTS))
+        for row in rows
+        if row != ON_DEMAND
+    ]
+    lines.append(Table(("difference, code by code", *PARTS), gaps).markdown())
     efforts = [
         (
             str(one["code"]),
             f"{one['held out']}",
+            f"{one['training']}",
             f"{effort['probability']:.2g}",
             f"{effort['proposals']:,}",
             f"{effort['effective'] / max(effort['fulfilled'], 1):.0%}",
@@ -113,7 +152,17 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
         for one in found
         for effort in [one["effort"]]
     ]
-    heads = ("code", "held out", "probability", "proposals", "effective", "times fewer visits", "clipped", "seconds")
+    heads = (
+        "code",
+        "held out",
+        "in training",
+        "probability",
+        "proposals",
+        "effective",
+        "times fewer visits",
+        "clipped",
+        "processor s",
+    )
     lines.append(Table(heads, efforts).markdown())  # type: ignore[arg-type]
     if lawful:
         law_rows = [(row, mean_cell([one.get(row) for one in lawful])) for row in lawful[0]]

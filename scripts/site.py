@@ -63,7 +63,8 @@ def reference() -> dict[str, str]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
-        if parts and parts[0] != "__main__":
+        # Programs that run in environments of others stand in a folder that is no package.
+        if parts and parts[0] != "__main__" and (path.parent / "__init__.py").is_file():
             ground = len(parts) == 1 and not (PACKAGE / parts[0]).is_dir()
             rooms.setdefault("ground" if ground else parts[0], []).append(".".join(["adapcla", *parts]))
     pages = {

@@ -146,7 +146,7 @@ def test_the_library_says_nothing_on_import():
 def test_the_container_file_copies_what_is_there_and_ends_with_the_doctor(repository):
     text = (repository / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
-    assert {line[0] for line in lines} <= {"FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "CMD"}
+    assert {line[0] for line in lines} <= {"FROM", "WORKDIR", "RUN", "COPY", "ENV", "ARG", "USER", "CMD"}
     copied = [word for kind, rest in lines if kind == "COPY" and "--from" not in rest for word in rest.split()[:-1]]
     assert copied and all((repository / name).exists() for name in copied)
     assert [rest for kind, rest in lines if kind == "RUN"][-1] == "adapcla doctor"

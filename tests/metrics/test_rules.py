@@ -32,7 +32,7 @@ def test_a_code_of_one_sex_is_a_rule_and_its_breaker_is_found():
 
 
 def test_a_rare_code_makes_no_rule():
-    assert Rules.of(world(FEWEST - 1)).counts == {"sex": 0, "age": 0, "before": 0}
+    assert Rules.of(world(FEWEST - 1)).counts == {"sex": 0, "age": 0, "before": 0, "size": 0}
 
 
 def test_no_training_patient_breaks_a_rule():
@@ -59,6 +59,23 @@ def test_a_code_that_everybody_has_comes_before_nothing():
     """X is in every record, so that it being there before C says nothing."""
     rules = Rules.of(Cohort.of([[["X"], ["C"]], [["X"]]] * 40, CODES))
     assert rules.counts["before"] == 0
+
+
+def test_a_limit_of_codes_is_a_rule_where_many_visits_reach_it():
+    rows = [[["C", "D", "P"]]] * 50 + [[["C", "D"], ["X"]]] * 10
+    rules = Rules.of(Cohort.of(rows, CODES))
+    assert (rules.most, rules.counts["size"]) == (3, 1)
+    made = Cohort.of([[["C", "D", "P", "X"]], [["C", "D", "P"]], [["X"], ["C", "D", "P", "X"]]], CODES)
+    assert rules.broken(made)["size"].tolist() == rules.any_broken(made).tolist() == [True, False, True]
+    assert rules.fingerprint != Rules(rules.vocabulary, rules.never, rules.before).fingerprint
+
+
+def test_the_end_of_a_tail_of_sizes_is_no_limit():
+    """A tenth of the visits goes on to each next size: that 20 of the largest do not is chance (.9 ** 20 is .12)."""
+    sizes = [1] * 1800 + [2] * 180 + [3] * 20
+    assert Rules.of(Cohort.of([[CODES[:size]] for size in sizes], CODES)).most == 0
+    few = [1] * 10 + [3] * (FEWEST - 1) + [2]
+    assert Rules.of(Cohort.of([[CODES[:size]] for size in few], CODES)).most == 0
 
 
 def test_breakers_are_counted_in_synthetic_and_real_patients_alike():

@@ -1,4 +1,5 @@
-"""Rules that no training patient breaks: codes that a sex or an age never has, diseases that precede complications.
+"""Rules that no training patient breaks: codes that a sex or an age never has, diseases that precede complications,
+and how many codes a visit holds at most.
 
 A rule is learned only where chance alone would not leave it unbroken, so that rare codes make none.
 """
@@ -23,7 +24,7 @@ Mask = NDArray[np.bool_]
 #: Attributes that rules are about, and the kind of rule that each makes.
 ATTRIBUTES = {"sex": "sex", "gender": "sex", "age_band": "age", "age": "age", "birth_band": "age"}
 #: The kinds of rules.
-KINDS = ("sex", "age", "before")
+KINDS = ("sex", "age", "before", "size")
 #: Training patients of a code, and the chance of no exception among them if there were no rule.
 FEWEST, CHANCE = 20, 1e-6
 
@@ -45,6 +46,8 @@ class Rules:
     never: dict[str, dict[str, NDArray[np.int64]]]
     #: Rows of a complication and the disease that comes before it or with it.
     before: NDArray[np.int64]
+    #: The codes that a visit holds at most; 0 where nothing says that there is a limit.
+    most: int = 0
     #: The patients that the rules were counted from: whoever is drawn by them has learned from these too.
     counted_from: Group | None = None
 
@@ -52,7 +55,7 @@ class Rules:
     def of(cls, train: Cohort) -> Rules:
         """The rules of a training cohort."""
         names = [name for name in ATTRIBUTES if name in train.attributes]
-        return cls(train.vocabulary, {name: _never(train, name) for name in names}, _before(train))
+        return cls(train.vocabulary, {name: _never(train, name) for name in names}, _before(train), _most(train))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -60,7 +63,7 @@ class Rules:
         out = dict.fromkeys(KINDS, 0)
         for name, categories in self.never.items():
             out[ATTRIBUTES[name]] += sum(len(codes) for codes in categories.values())
-        out["before"] = len(self.before)
+        out["before"], out["size"] = len(self.before), int(self.most > 0)
         return out
 
     @property
@@ -70,6 +73,7 @@ class Rules:
         for name, categories in sorted(self.never.items()):
             for word, codes in sorted(categories.items()):
                 digest.update(f"{name}/{word}/{len(codes)}/".encode() + codes.tobytes())
+        digest.update(f"most {self.most}".encode())
         return digest.hexdigest()
 
     def broken(self, cohort: Cohort) -> dict[str, Mask]:
@@ -90,6 +94,8 @@ class Rules:
             missing = onsets[:, self.before[:, 0]].multiply(1 - history[:, self.before[:, 1]].toarray())
             visits = np.asarray(missing.sum(axis=1)).ravel() > 0
             out["before"][cohort.patient_of_visit[visits]] = True
+        if self.most:
+            out["size"][cohort.patient_of_visit[cohort.codes_per_visit > self.most]] = True
         return out
 
     def any_broken(self, cohort: Cohort) -> Mask:
@@ -124,6 +130,23 @@ def _before(train: Cohort) -> NDArray[np.int64]:
     keep = always & unlikely & (code != disease)
     pairs = np.stack([code[keep], disease[keep]], axis=1)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def _most(train: Cohort) -> int:
+    """The codes of the largest visits if there must be a limit; 0 where the tail of sizes may just have ended there.
+
+    The share of visits of the size below or the largest one that have the largest is what goes on. If the largest went
+    on as often to a still larger size, chance would hardly leave none of those: a form with so many lines, for example.
+
+    >>> _most(Cohort.of([[["A", "B", "C"]]] * 30 + [[["A", "B"]]] * 30))
+    3
+    """
+    sizes = train.codes_per_visit
+    most = int(sizes.max(initial=0))
+    largest, below = int((sizes == most).sum()), int((sizes == most - 1).sum())
+    if not below or len(np.unique(train.patient_of_visit[sizes == most])) < FEWEST:
+        return 0
+    return most if (below / (largest + below)) ** largest < CHANCE else 0
 
 
 def _first_entries(cohort: Cohort) -> Mask:
