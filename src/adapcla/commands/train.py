@@ -50,11 +50,13 @@ def train(
 ) -> None:
     """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
 
-    Rate, passes, batches and size that are not given follow from the size of the cohort.
+    Batches and size that are not given follow from the size of the cohort. Where neither rate nor passes are given, a
+    few whole fits are tried, and the one with the least validation loss is kept.
     """
     from adapcla.generators.methods import generator_for
     from adapcla.generators.recommended import with_recommended
     from adapcla.generators.run_folder import outcome, train_run
+    from adapcla.generators.trials import rates_to_try, train_by_trials
     from adapcla.records.parts import parts_at
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
@@ -79,11 +81,15 @@ def train(
             f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
             f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
         )
+    rates = rates_to_try(method, changes, fit_on.n_patients)
     if not dp:
         # Private training has its own budget: the rule would look at numbers that ε does not cover.
         changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
-    generator = generator_for(method, **changes)
-    fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    kept = {"resume": resume, "overwrite": overwrite, "shareable": shareable}
+    if rates:
+        fitted = train_by_trials(method, changes, rates, fit_on, watch, out, **kept)
+    else:
+        fitted = train_run(generator_for(method, **changes), fit_on, watch, out, **kept)
     if fitted.model_ is None:
         # Another machine, whose first process holds the run that was complete already, says what there is to say.
         return

@@ -1,0 +1,191 @@
+"""Rate and passes of a fit, found by trying: whole fits, each to the end of its cosine, judged on validation patients.
+
+Sizes of a cohort do not tell how many passes it bears before they overfit, since that hangs on how much its visits say;
+a few short fits do. `adapcla train` looks for its passes so where neither rate nor passes are given.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adapcla.console import say
+from adapcla.errors import AdapclaError, InterruptedRun
+from adapcla.files import folder_lock, fresh_folder, read_json, refuse_populated, remove_leftovers, write_json
+from adapcla.generators import fitting
+from adapcla.generators.generator import Generator, load
+from adapcla.generators.methods import METHODS, generator_for
+from adapcla.generators.run_folder import MODEL, TRIALS, TRIED, asked_of, demand_same, emptied, only_hidden, train_run
+from adapcla.records import Cohort
+from adapcla.training.budget import Budget
+from adapcla.training.processes import processes
+
+#: Passes to choose from, about the square root of two apart, and those of the first trial.
+PASSES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+FIRST = 4.0
+#: Rates to choose from, for rows that have none of their own.
+RATES = (1e-3, 2e-3)
+#: Training patients beyond which nothing is tried: no larger cohort was measured, and every trial takes hours.
+MOST_PATIENTS = 100_000
+
+
+class Cell(NamedTuple):
+    """A rate and a number of passes."""
+
+    learning_rate: float
+    passes: float
+
+    @property
+    def name(self) -> str:
+        """The name of its folder.
+
+        >>> Cell(0.003, 8.0).name
+        'rate0.003-passes8'
+        """
+        return f"rate{self.learning_rate:g}-passes{self.passes:g}"
+
+    def of(self, row: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+        """The row with this cell: the passes are those of all its stages together, the last weights are kept.
+
+        A method that by its nature takes a multiple of the usual passes, as SynTEG does, takes it here too.
+
+        >>> [Cell(0.003, 8.0).of((method, {}))[1]["passes"] for method in ("halo", "adapcla-release", "synteg")]
+        [8.0, 4.0, 24.0]
+        """
+        method, settings = row
+        n_stages = len(fitting.stages(generator_for(method, **settings).settings))
+        passes = self.passes / n_stages * METHODS[method].settings.budget.passes / Budget().passes
+        own = {"learning_rate": self.learning_rate, "passes": passes, "last_weights": True}
+        return method, {**settings, **own}
+
+
+def climbed(loss_of: Callable[[Cell], float], rates: Sequence[float] = RATES) -> dict[Cell, float]:
+    """Every cell that was tried, in the order of trying, with its loss.
+
+    At the first rate passes go up as long as the loss falls, or down where it rose at once. A further rate is tried at
+    the number of passes below the best so far, since faster learning overfits sooner, and gone on with where that is
+    better.
+
+    >>> tried = climbed(lambda cell: abs(cell.passes - 3) + 1000 * cell.learning_rate)
+    >>> [(cell.learning_rate, cell.passes) for cell in tried]
+    [(0.001, 4.0), (0.001, 6.0), (0.001, 3.0), (0.001, 2.0), (0.002, 2.0)]
+    """
+    tried: dict[Cell, float] = {}
+
+    def loss(rate: float, rung: int) -> float:
+        if not 0 <= rung < len(PASSES):
+            return math.inf
+        cell = Cell(rate, PASSES[rung])
+        if cell not in tried:
+            tried[cell] = loss_of(cell)
+        return tried[cell]
+
+    def walked(rate: float, rung: int) -> int:
+        here = loss(rate, rung)
+        way = 1 if loss(rate, rung + 1) < here else -1
+        while loss(rate, rung + way) < loss(rate, rung):
+            rung += way
+        return rung
+
+    best_rate, best = rates[0], walked(rates[0], PASSES.index(FIRST))
+    for rate in rates[1:]:
+        below = max(best - 1, 0)
+        if loss(rate, below) < loss(best_rate, best):
+            best_rate, best = rate, walked(rate, below)
+    return tried
+
+
+def rates_to_try(method: str, changes: dict[str, Any], n_patients: int) -> tuple[float, ...]:
+    """The rates among which a fit looks for its own; none where there is nothing to look for.
+
+    That is where rate or passes are given, where patients are protected (looking at validation patients is not paid for
+    by ε), for methods that only count, for several processes and for very many patients.
+
+    >>> rates_to_try("adapcla", {}, 5_000), rates_to_try("gpt", {}, 5_000), rates_to_try("gpt", {"passes": 3}, 5_000)
+    ((0.001, 0.002), (0.0015,), ())
+    """
+    row = METHODS[method]
+    said = {**changes, **changes.get("budget", {})}
+    if row.settings.family.objective is None or {"passes", "learning_rate", "last_weights", "privacy"} & said.keys():
+        return ()
+    if n_patients > MOST_PATIENTS or processes().count > 1:
+        return ()
+    own = row.row.settings.get("learning_rate")
+    return RATES if own is None else (float(own),)
+
+
+def train_by_trials(
+    method: str,
+    changes: dict[str, Any],
+    rates: Sequence[float],
+    train: Cohort,
+    valid: Cohort,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    shareable: bool = False,
+) -> Generator:
+    """The fitted generator of the best trial, in a run folder that survives being killed at any moment.
+
+    Each trial is a run of its own inside the folder; at the end the best one takes its place, and `trials.json` says
+    what was tried.
+    """
+    run_folder = Path(folder)
+    asked = asked_of(generator_for(method, **changes), train, valid, shareable)
+    going_on = resume and (run_folder / TRIED).exists()
+    if not going_on and not (resume and only_hidden(run_folder)):
+        refuse_populated(run_folder, overwrite)
+    with folder_lock(run_folder):
+        if going_on:
+            demand_same(read_json(run_folder / TRIED), asked, run_folder)
+        else:
+            emptied(run_folder)
+            remove_leftovers(run_folder / TRIED)
+            write_json(run_folder / TRIED, asked)
+        if (run_folder / MODEL).is_dir():
+            say(f"{run_folder} is complete already")
+        else:
+            trial = partial(_trial, method, changes, train, valid, run_folder / TRIALS, shareable)
+            tried = climbed(trial, rates)
+            best = min(tried, key=lambda cell: tried[cell])
+            lines = [{**cell._asdict(), "validation loss per visit": loss} for cell, loss in tried.items()]
+            write_json(run_folder / TRIED, {**asked, "trials": lines, "chosen": best.name})
+            _take_place(run_folder / TRIALS / best.name, run_folder)
+        shutil.rmtree(run_folder / TRIALS, ignore_errors=True)
+    return load(run_folder)
+
+
+def _trial(
+    method: str, changes: dict[str, Any], train: Cohort, valid: Cohort, folder: Path, shareable: bool, cell: Cell
+) -> float:
+    """The validation loss of a whole fit of a cell; infinite where training failed at this rate."""
+    row, settings = cell.of((method, changes))
+    generator = generator_for(row, **settings)
+    try:
+        fitted = train_run(generator, train, valid, folder / cell.name, resume=True, shareable=shareable)
+    except InterruptedRun:
+        raise
+    except AdapclaError as error:
+        if error.exit_code != 1:
+            raise
+        say(f"{cell.name} failed: {error}")
+        return math.inf
+    loss = float(fitted.model.facts["validation loss per visit"])
+    say(f"tried {cell.passes:g} passes at {cell.learning_rate:g}: validation loss {loss:.4f} a visit")
+    return loss
+
+
+def _take_place(trial: Path, run_folder: Path) -> None:
+    """Copy the run of a trial to the folder of the whole, the model last: a run that has one is complete."""
+    for path in trial.iterdir():
+        if path.is_dir() and path.name != MODEL:
+            shutil.copytree(path, run_folder / path.name, dirs_exist_ok=True)
+        elif path.is_file() and not path.name.startswith("."):
+            shutil.copy2(path, run_folder / path.name)
+    with fresh_folder(run_folder / MODEL, overwrite=True) as model:
+        shutil.copytree(trial / MODEL, model, dirs_exist_ok=True)

@@ -1,0 +1,130 @@
+"""Rate and passes by trying: the walk by hand, and runs that are stopped, resumed and refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapcla.errors import AdapclaError, ExistsError, InterruptedRun
+from adapcla.files import read_json
+from adapcla.generators import load, trials
+from adapcla.generators.trials import PASSES, RATES, Cell, climbed, rates_to_try, train_by_trials
+from adapcla.records.split import Split
+
+_SMALL = {"width": 16, "layers": 1, "heads": 2, "batch_size": 64, "validations": 3}
+
+
+def test_passes_go_up_while_the_loss_falls_and_then_the_next_rate_is_tried_below_them() -> None:
+    losses = {4: 5.0, 6: 4.0, 8: 3.0, 12: 3.5}
+    tried = climbed(lambda cell: losses[int(cell.passes)] if cell.learning_rate == RATES[0] else 9.0)
+    assert list(tried) == [Cell(RATES[0], p) for p in (4, 6, 8, 12)] + [Cell(RATES[1], 6)]
+    assert min(tried, key=tried.__getitem__) == Cell(RATES[0], 8)
+
+
+def test_a_better_second_rate_is_walked_along() -> None:
+    slow = {4: 5.0, 6: 4.9, 8: 5.5}
+    fast = {4: 4.5, 6: 4.6, 3: 4.2, 2: 4.8}
+    tried = climbed(lambda cell: (slow if cell.learning_rate == RATES[0] else fast)[int(cell.passes)])
+    assert min(tried, key=tried.__getitem__) == Cell(RATES[1], 3)
+
+
+def test_ends_of_the_ladder_are_ends() -> None:
+    assert min(climbed(lambda cell: cell.passes), key=lambda cell: cell.passes).passes == PASSES[0]
+    assert max(climbed(lambda cell: -cell.passes), key=lambda cell: cell.passes).passes == PASSES[-1]
+
+
+def test_a_rate_at_which_training_fails_is_not_chosen() -> None:
+    tried = climbed(lambda cell: math.inf if cell.learning_rate == RATES[0] else cell.passes)
+    assert min(tried, key=tried.__getitem__).learning_rate == RATES[1]
+
+
+@given(st.integers(0, len(PASSES) - 1), st.lists(st.floats(0.1, 5), min_size=len(PASSES), max_size=len(PASSES)))
+def test_with_one_rate_the_bottom_of_any_valley_is_found(bottom: int, slopes: list[float]) -> None:
+    losses = [sum(slopes[min(bottom, rung) : max(bottom, rung)]) for rung in range(len(PASSES))]
+    tried = climbed(lambda cell: losses[PASSES.index(cell.passes)], RATES[:1])
+    assert min(tried, key=tried.__getitem__).passes == PASSES[bottom]
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "n_patients"),
+    [
+        ("marginal", {}, 5_000),
+        ("adapcla", {"learning_rate": 1e-3}, 5_000),
+        ("adapcla", {"budget": {"passes": 2}}, 5_000),
+        ("adapcla", {"privacy": {}}, 5_000),
+        ("adapcla", {}, 1_000_000),
+    ],
+)
+def test_nothing_is_tried_where_nothing_is_to_be_found(method: str, changes: dict[str, Any], n_patients: int) -> None:
+    assert rates_to_try(method, changes, n_patients) == ()
+
+
+@pytest.fixture
+def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "PASSES", (0.5, 1.0, 2.0))
+    monkeypatch.setattr(trials, "FIRST", 1.0)
+
+
+@pytest.mark.usefixtures("short_ladder")
+def test_the_best_trial_takes_the_place_of_the_run(
+    parts: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("adapcla-no-scaffold", _SMALL, RATES)
+    fitted = train_by_trials(*asked, parts.train, parts.valid, tmp_path / "whole")
+    told = read_json(tmp_path / "whole" / "trials.json")
+    losses = {line["validation loss per visit"] for line in told["trials"]}
+    assert len(told["trials"]) >= 3 and fitted.model.facts["validation loss per visit"] == min(losses)
+    assert {path.name for path in (tmp_path / "whole").iterdir()} == {
+        ".lock", "asked.json", "outcome.json", "environment.json", "journal.jsonl", "model", "trials.json",
+    }  # fmt: skip
+    assert load(tmp_path / "whole").settings.last_weights
+
+    # Stopped in the second trial and resumed, it comes to the same bytes, and the first trial is not trained again.
+    original, trained = trials.train_run, []
+
+    def stopping(*words: Any, **options: Any) -> Any:
+        trained.append(words[3].name)
+        if len(trained) == 2:
+            raise InterruptedRun("stopped")
+        return original(*words, **options)
+
+    monkeypatch.setattr(trials, "train_run", stopping)
+    with pytest.raises(InterruptedRun):
+        train_by_trials(*asked, parts.train, parts.valid, tmp_path / "run")
+    for _ in range(2):
+        train_by_trials(*asked, parts.train, parts.valid, tmp_path / "run", resume=True)
+    weights = [(tmp_path / name / "model" / "weights.safetensors").read_bytes() for name in ("run", "whole")]
+    assert weights[0] == weights[1]
+    with pytest.raises(ExistsError, match="--overwrite"):
+        train_by_trials(*asked, parts.train, parts.valid, tmp_path / "run")
+    with pytest.raises(ExistsError, match="other training data"):
+        train_by_trials(*asked, parts.test, parts.valid, tmp_path / "run", resume=True)
+
+
+@pytest.mark.usefixtures("short_ladder")
+def test_a_trial_that_fails_is_left_out_and_one_that_was_asked_wrongly_is_not(
+    parts: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = trials.train_run
+
+    def failing(generator: Any, *words: Any, **options: Any) -> Any:
+        if generator.settings.budget.learning_rate == RATES[0]:
+            raise AdapclaError("loss is nan")
+        return original(generator, *words, **options)
+
+    monkeypatch.setattr(trials, "train_run", failing)
+    asked = ("adapcla-no-scaffold", _SMALL, RATES)
+    fitted = train_by_trials(*asked, parts.train, parts.valid, tmp_path / "run")
+    assert fitted.settings.budget.learning_rate == RATES[1]
+
+    def refusing(*words: Any, **options: Any) -> Any:
+        raise ExistsError("in use")
+
+    monkeypatch.setattr(trials, "train_run", refusing)
+    with pytest.raises(ExistsError):
+        train_by_trials(*asked, parts.train, parts.valid, tmp_path / "other")
