@@ -20,17 +20,23 @@ _SMALL = {"width": 16, "layers": 1, "heads": 2, "batch_size": 64, "validations":
 
 
 def test_passes_go_up_while_the_loss_falls_and_then_the_next_rate_is_tried_below_them() -> None:
-    losses = {4: 5.0, 6: 4.0, 8: 3.0, 12: 3.5}
+    losses = {4: 5.0, 5: 4.5, 6: 4.0, 8: 3.0, 10: 3.5}
     tried = climbed(lambda cell: losses[int(cell.passes)] if cell.learning_rate == RATES[0] else 9.0)
-    assert list(tried) == [Cell(RATES[0], p) for p in (4, 6, 8, 12)] + [Cell(RATES[1], 6)]
+    assert list(tried) == [Cell(RATES[0], p) for p in (4, 5, 6, 8, 10)] + [Cell(RATES[1], 6)]
     assert min(tried, key=tried.__getitem__) == Cell(RATES[0], 8)
 
 
 def test_a_better_second_rate_is_walked_along() -> None:
-    slow = {4: 5.0, 6: 4.9, 8: 5.5}
-    fast = {4: 4.5, 6: 4.6, 3: 4.2, 2: 4.8}
+    slow = {4: 5.0, 5: 4.9, 6: 5.5}
+    fast = {4: 4.5, 5: 4.6, 3: 4.2, 2: 4.8}
     tried = climbed(lambda cell: (slow if cell.learning_rate == RATES[0] else fast)[int(cell.passes)])
     assert min(tried, key=tried.__getitem__) == Cell(RATES[1], 3)
+
+
+def test_the_best_cell_is_tried_with_a_wider_network_and_no_other_is() -> None:
+    tried = climbed(lambda cell: abs(cell.passes - 5) - (0.5 if cell.width else 0.0), RATES[:1], wider=256)
+    assert [cell for cell in tried if cell.width] == [Cell(RATES[0], 5, 256)]
+    assert min(tried, key=tried.__getitem__) == Cell(RATES[0], 5, 256)
 
 
 def test_ends_of_the_ladder_are_ends() -> None:
@@ -74,7 +80,7 @@ def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_best_trial_takes_the_place_of_the_run(
     parts: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("adapcla-no-scaffold", _SMALL, RATES)
+    asked = ("adapcla-no-scaffold", _SMALL, RATES, None)
     fitted = train_by_trials(*asked, parts.train, parts.valid, tmp_path / "whole")
     told = read_json(tmp_path / "whole" / "trials.json")
     losses = {line["validation loss per visit"] for line in told["trials"]}
@@ -118,7 +124,7 @@ def test_a_trial_that_fails_is_left_out_and_one_that_was_asked_wrongly_is_not(
         return original(generator, *words, **options)
 
     monkeypatch.setattr(trials, "train_run", failing)
-    asked = ("adapcla-no-scaffold", _SMALL, RATES)
+    asked = ("adapcla-no-scaffold", _SMALL, RATES, None)
     fitted = train_by_trials(*asked, parts.train, parts.valid, tmp_path / "run")
     assert fitted.settings.budget.learning_rate == RATES[1]
 

@@ -56,7 +56,7 @@ def train(
     from adapcla.generators.methods import generator_for
     from adapcla.generators.recommended import with_recommended
     from adapcla.generators.run_folder import outcome, train_run
-    from adapcla.generators.trials import rates_to_try, train_by_trials
+    from adapcla.generators.trials import rates_to_try, train_by_trials, wider_than
     from adapcla.records.parts import parts_at
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
@@ -81,13 +81,14 @@ def train(
             f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
             f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
         )
-    rates = rates_to_try(method, changes, fit_on.n_patients)
+    rates, given = rates_to_try(method, changes, fit_on.n_patients), changes
     if not dp:
         # Private training has its own budget: the rule would look at numbers that ε does not cover.
         changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
     kept = {"resume": resume, "overwrite": overwrite, "shareable": shareable}
     if rates:
-        fitted = train_by_trials(method, changes, rates, fit_on, watch, out, **kept)
+        wider = wider_than(method, changes, given)
+        fitted = train_by_trials(method, changes, rates, wider, fit_on, watch, out, **kept)
     else:
         fitted = train_run(generator_for(method, **changes), fit_on, watch, out, **kept)
     if fitted.model_ is None:

@@ -1,4 +1,5 @@
-"""Rate and passes of a fit, found by trying: whole fits, each to the end of its cosine, judged on validation patients.
+"""Rate, passes and width of a fit, found by trying: whole fits, each to the end of its cosine, judged on validation
+patients.
 
 Sizes of a cohort do not tell how many passes it bears before they overfit, since that hangs on how much its visits say;
 a few short fits do. `adapcla train` looks for its passes so where neither rate nor passes are given.
@@ -24,8 +25,8 @@ from adapcla.records import Cohort
 from adapcla.training.budget import Budget
 from adapcla.training.processes import processes
 
-#: Passes to choose from, about the square root of two apart, and those of the first trial.
-PASSES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+#: Passes to choose from, and those of the first trial.
+PASSES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 FIRST = 4.0
 #: Rates to choose from, for rows that have none of their own.
 RATES = (1e-3, 2e-3)
@@ -34,19 +35,30 @@ MOST_PATIENTS = 100_000
 
 
 class Cell(NamedTuple):
-    """A rate and a number of passes."""
+    """A rate, a number of passes and, where it is not that of the settings, a width."""
 
     learning_rate: float
     passes: float
+    width: int | None = None
 
     @property
     def name(self) -> str:
         """The name of its folder.
 
-        >>> Cell(0.003, 8.0).name
-        'rate0.003-passes8'
+        >>> Cell(0.003, 8.0).name, Cell(0.003, 8.0, 256).name
+        ('rate0.003-passes8', 'rate0.003-passes8-width256')
         """
-        return f"rate{self.learning_rate:g}-passes{self.passes:g}"
+        width = "" if self.width is None else f"-width{self.width}"
+        return f"rate{self.learning_rate:g}-passes{self.passes:g}{width}"
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The settings that the cell says, by name.
+
+        >>> Cell(0.003, 8.0).changes
+        {'learning_rate': 0.003, 'passes': 8.0}
+        """
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
     def of(self, row: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         """The row with this cell: the passes are those of all its stages together, the last weights are kept.
@@ -59,27 +71,30 @@ class Cell(NamedTuple):
         method, settings = row
         n_stages = len(fitting.stages(generator_for(method, **settings).settings))
         passes = self.passes / n_stages * METHODS[method].settings.budget.passes / Budget().passes
-        own = {"learning_rate": self.learning_rate, "passes": passes, "last_weights": True}
-        return method, {**settings, **own}
+        return method, {**settings, **self.changes, "passes": passes, "last_weights": True}
 
 
-def climbed(loss_of: Callable[[Cell], float], rates: Sequence[float] = RATES) -> dict[Cell, float]:
+def climbed(
+    loss_of: Callable[[Cell], float], rates: Sequence[float] = RATES, wider: int | None = None
+) -> dict[Cell, float]:
     """Every cell that was tried, in the order of trying, with its loss.
 
     At the first rate passes go up as long as the loss falls, or down where it rose at once. A further rate is tried at
     the number of passes below the best so far, since faster learning overfits sooner, and gone on with where that is
-    better.
+    better. Last, the best cell is tried with a wider network.
 
-    >>> tried = climbed(lambda cell: abs(cell.passes - 3) + 1000 * cell.learning_rate)
-    >>> [(cell.learning_rate, cell.passes) for cell in tried]
-    [(0.001, 4.0), (0.001, 6.0), (0.001, 3.0), (0.001, 2.0), (0.002, 2.0)]
+    >>> tried = climbed(lambda cell: abs(cell.passes - 3) + 1000 * cell.learning_rate, wider=256)
+    >>> [cell.name for cell in tried][:4]
+    ['rate0.001-passes4', 'rate0.001-passes5', 'rate0.001-passes3', 'rate0.001-passes2']
+    >>> [cell.name for cell in tried][4:]
+    ['rate0.002-passes2', 'rate0.001-passes3-width256']
     """
     tried: dict[Cell, float] = {}
 
-    def loss(rate: float, rung: int) -> float:
+    def loss(rate: float, rung: int, width: int | None = None) -> float:
         if not 0 <= rung < len(PASSES):
             return math.inf
-        cell = Cell(rate, PASSES[rung])
+        cell = Cell(rate, PASSES[rung], width)
         if cell not in tried:
             tried[cell] = loss_of(cell)
         return tried[cell]
@@ -96,6 +111,8 @@ def climbed(loss_of: Callable[[Cell], float], rates: Sequence[float] = RATES) ->
         below = max(best - 1, 0)
         if loss(rate, below) < loss(best_rate, best):
             best_rate, best = rate, walked(rate, below)
+    if wider is not None:
+        loss(best_rate, best, wider)
     return tried
 
 
@@ -118,10 +135,21 @@ def rates_to_try(method: str, changes: dict[str, Any], n_patients: int) -> tuple
     return RATES if own is None else (float(own),)
 
 
+def wider_than(method: str, changes: dict[str, Any], given: dict[str, Any]) -> int | None:
+    """Twice the width that follows from the size of the cohort; None where the width is given, or there is none.
+
+    >>> wider_than("adapcla", {"width": 128}, {}), wider_than("adapcla", {"width": 96}, {"width": 96})
+    (256, None)
+    """
+    said = {**METHODS[method].row.settings, **given, **given.get("architecture", {})}
+    return None if "width" in said or "width" not in changes else 2 * int(changes["width"])
+
+
 def train_by_trials(
     method: str,
     changes: dict[str, Any],
     rates: Sequence[float],
+    wider: int | None,
     train: Cohort,
     valid: Cohort,
     folder: str | Path,
@@ -151,9 +179,9 @@ def train_by_trials(
             say(f"{run_folder} is complete already")
         else:
             trial = partial(_trial, method, changes, train, valid, run_folder / TRIALS, shareable)
-            tried = climbed(trial, rates)
+            tried = climbed(trial, rates, wider)
             best = min(tried, key=lambda cell: tried[cell])
-            lines = [{**cell._asdict(), "validation loss per visit": loss} for cell, loss in tried.items()]
+            lines = [{**cell.changes, "validation loss per visit": loss} for cell, loss in tried.items()]
             write_json(run_folder / TRIED, {**asked, "trials": lines, "chosen": best.name})
             _take_place(run_folder / TRIALS / best.name, run_folder)
         shutil.rmtree(run_folder / TRIALS, ignore_errors=True)
@@ -176,7 +204,7 @@ def _trial(
         say(f"{cell.name} failed: {error}")
         return math.inf
     loss = float(fitted.model.facts["validation loss per visit"])
-    say(f"tried {cell.passes:g} passes at {cell.learning_rate:g}: validation loss {loss:.4f} a visit")
+    say(f"tried {cell.name}: validation loss {loss:.4f} a visit")
     return loss
 
 
