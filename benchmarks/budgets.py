@@ -91,7 +91,8 @@ def by_trials(cohort: str, patients: int, method: str, parts: dict[str, Cohort],
 
 def measured(cell: Cell, parts: dict[str, Cohort]) -> Cell:
     """The cell with its validation loss and what it took."""
-    generator = generator_for(cell["method"], last_weights=True, threads=1, **cell["settings"])
+    # What is folded in after training changes no loss of a trial.
+    generator = generator_for(cell["method"], last_weights=True, calibration_rounds=0, threads=1, **cell["settings"])
     generator.fit(parts["train"], parts["valid"])
     assert generator.outcome_ is not None
     outcome = generator.outcome_

@@ -16,18 +16,20 @@ from typing import Any, NamedTuple
 
 from adapcla.console import say
 from adapcla.errors import AdapclaError, InterruptedRun
-from adapcla.files import folder_lock, fresh_folder, read_json, refuse_populated, remove_leftovers, write_json
-from adapcla.generators import fitting
+from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
+from adapcla.generators import bundle, fitting
+from adapcla.generators.calibration import fold_prevalence
 from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import METHODS, generator_for
 from adapcla.generators.run_folder import MODEL, TRIALS, TRIED, asked_of, demand_same, emptied, only_hidden, train_run
+from adapcla.generators.settings import settings_from
 from adapcla.records import Cohort
 from adapcla.training.budget import Budget
 from adapcla.training.processes import processes
 
-#: Passes to choose from, and those of the first trial.
-PASSES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
-FIRST = 4.0
+#: Passes to choose from, and those of the first trials. Sixteen overfit wherever they were measured.
+PASSES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0)
+COARSE = (2.0, 4.0, 8.0)
 #: Rates to choose from, for rows that have none of their own.
 RATES = (1e-3, 2e-3)
 #: Training patients beyond which nothing is tried: no larger cohort was measured, and every trial takes hours.
@@ -79,40 +81,42 @@ def climbed(
 ) -> dict[Cell, float]:
     """Every cell that was tried, in the order of trying, with its loss.
 
-    At the first rate passes go up as long as the loss falls, or down where it rose at once. A further rate is tried at
-    the number of passes below the best so far, since faster learning overfits sooner, and gone on with where that is
-    better. Last, the best cell is tried with a wider network.
+    At the first rate a few numbers of passes far apart come first, because one fit may be better than the next by luck;
+    from the best of them passes go down and up as long as the loss falls. A further rate is tried at half the passes of
+    the best, since faster learning overfits sooner. Last, the best cell is tried with a wider network.
 
     >>> tried = climbed(lambda cell: abs(cell.passes - 3) + 1000 * cell.learning_rate, wider=256)
     >>> [cell.name for cell in tried][:4]
-    ['rate0.001-passes4', 'rate0.001-passes5', 'rate0.001-passes3', 'rate0.001-passes2']
+    ['rate0.001-passes2', 'rate0.001-passes4', 'rate0.001-passes8', 'rate0.001-passes1']
     >>> [cell.name for cell in tried][4:]
-    ['rate0.002-passes2', 'rate0.001-passes3-width256']
+    ['rate0.001-passes3', 'rate0.002-passes2', 'rate0.001-passes3-width256']
     """
     tried: dict[Cell, float] = {}
 
-    def loss(rate: float, rung: int, width: int | None = None) -> float:
-        if not 0 <= rung < len(PASSES):
-            return math.inf
-        cell = Cell(rate, PASSES[rung], width)
+    def loss(cell: Cell) -> float:
         if cell not in tried:
             tried[cell] = loss_of(cell)
         return tried[cell]
 
-    def walked(rate: float, rung: int) -> int:
-        here = loss(rate, rung)
-        way = 1 if loss(rate, rung + 1) < here else -1
-        while loss(rate, rung + way) < loss(rate, rung):
-            rung += way
-        return rung
+    def best() -> Cell:
+        return min(tried, key=lambda cell: tried[cell])
 
-    best_rate, best = rates[0], walked(rates[0], PASSES.index(FIRST))
-    for rate in rates[1:]:
-        below = max(best - 1, 0)
-        if loss(rate, below) < loss(best_rate, best):
-            best_rate, best = rate, walked(rate, below)
+    rate = rates[0]
+    for passes in COARSE:
+        loss(Cell(rate, passes))
+    from_here = PASSES.index(best().passes)
+    for rungs in (range(from_here - 1, -1, -1), range(from_here + 1, len(PASSES))):
+        before = loss(Cell(rate, PASSES[from_here]))
+        for rung in rungs:
+            now = loss(Cell(rate, PASSES[rung]))
+            if now >= before:
+                break
+            before = now
+    half = min(reversed(PASSES), key=lambda passes: abs(passes - best().passes / 2))
+    for faster in rates[1:]:
+        loss(Cell(faster, half))
     if wider is not None:
-        loss(best_rate, best, wider)
+        loss(best()._replace(width=wider))
     return tried
 
 
@@ -164,7 +168,8 @@ def train_by_trials(
     what was tried.
     """
     run_folder = Path(folder)
-    asked = asked_of(generator_for(method, **changes), train, valid, shareable)
+    generator = generator_for(method, **changes)
+    asked = asked_of(generator, train, valid, shareable)
     going_on = resume and (run_folder / TRIED).exists()
     if not going_on and not (resume and only_hidden(run_folder)):
         refuse_populated(run_folder, overwrite)
@@ -178,24 +183,23 @@ def train_by_trials(
         if (run_folder / MODEL).is_dir():
             say(f"{run_folder} is complete already")
         else:
-            trial = partial(_trial, method, changes, train, valid, run_folder / TRIALS, shareable)
+            trial = partial(_trial, method, changes, train, valid, run_folder / TRIALS)
             tried = climbed(trial, rates, wider)
             best = min(tried, key=lambda cell: tried[cell])
             lines = [{**cell.changes, "validation loss per visit": loss} for cell, loss in tried.items()]
             write_json(run_folder / TRIED, {**asked, "trials": lines, "chosen": best.name})
-            _take_place(run_folder / TRIALS / best.name, run_folder)
+            rounds = generator.settings.calibration_rounds
+            _take_place(run_folder / TRIALS / best.name, run_folder, rounds, train, shareable)
         shutil.rmtree(run_folder / TRIALS, ignore_errors=True)
     return load(run_folder)
 
 
-def _trial(
-    method: str, changes: dict[str, Any], train: Cohort, valid: Cohort, folder: Path, shareable: bool, cell: Cell
-) -> float:
+def _trial(method: str, changes: dict[str, Any], train: Cohort, valid: Cohort, folder: Path, cell: Cell) -> float:
     """The validation loss of a whole fit of a cell; infinite where training failed at this rate."""
     row, settings = cell.of((method, changes))
-    generator = generator_for(row, **settings)
+    generator = generator_for(row, **{**settings, "calibration_rounds": 0})
     try:
-        fitted = train_run(generator, train, valid, folder / cell.name, resume=True, shareable=shareable)
+        fitted = train_run(generator, train, valid, folder / cell.name, resume=True)
     except InterruptedRun:
         raise
     except AdapclaError as error:
@@ -208,12 +212,18 @@ def _trial(
     return loss
 
 
-def _take_place(trial: Path, run_folder: Path) -> None:
-    """Copy the run of a trial to the folder of the whole, the model last: a run that has one is complete."""
+def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, shareable: bool) -> None:
+    """Put the run of a trial in the place of the whole, the model last: a run that has one is complete.
+
+    What comes after training, the folding in of prevalences, is done for this trial alone.
+    """
     for path in trial.iterdir():
         if path.is_dir() and path.name != MODEL:
             shutil.copytree(path, run_folder / path.name, dirs_exist_ok=True)
         elif path.is_file() and not path.name.startswith("."):
             shutil.copy2(path, run_folder / path.name)
-    with fresh_folder(run_folder / MODEL, overwrite=True) as model:
-        shutil.copytree(trial / MODEL, model, dirs_exist_ok=True)
+    model = bundle.read(trial / MODEL)
+    if rounds:
+        model.settings = settings_from(model.settings, {"calibration_rounds": rounds})
+        model.facts["calibration"] = fold_prevalence(model, train, rounds)
+    bundle.save(model, run_folder / MODEL, overwrite=True, shareable=shareable)
