@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from adapcla.commands.options import AsJson, Control, Out, Overwrite, Seed, assi
 from adapcla.console import say
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
+
+if TYPE_CHECKING:
+    from adapcla.records import Cohort
 
 
 def register(app: typer.Typer) -> None:
@@ -72,15 +75,7 @@ def train(
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
-        from adapcla.records.rollup import roll_up
-
-        rolled = roll_up(fit_on, support)
-        codes = rolled.facts(fit_on)["codes"]
-        fit_on, watch = rolled.applied(fit_on), rolled.applied(watch)
-        say(
-            f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
-            f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
-        )
+        fit_on, watch = _rolled_up(fit_on, watch, support)
     rates, given = rates_to_try(method, changes, fit_on.n_patients), changes
     if not dp:
         # Private training has its own budget: the rule would look at numbers that ε does not cover.
@@ -104,6 +99,19 @@ def train(
         loss = facts["validation loss per visit"]
         loss_text = "" if loss is None else f", validation loss {loss:.4f} a visit"
         say(f"{out}: {method}{loss_text}; next: adapcla sample {out} --patients 1000 --out …")
+
+
+def _rolled_up(fit_on: Cohort, watch: Cohort, support: int) -> tuple[Cohort, Cohort]:
+    """Both parts with every code of fewer training patients in the place of an ancestor that has as many."""
+    from adapcla.records.rollup import roll_up
+
+    rolled = roll_up(fit_on, support)
+    codes = rolled.facts(fit_on)["codes"]
+    say(
+        f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
+        f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
+    )
+    return rolled.applied(fit_on), rolled.applied(watch)
 
 
 def _refuse_mixed(dp: bool, by_counts: bool, amounts: bool) -> None:
