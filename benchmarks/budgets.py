@@ -1,14 +1,14 @@
 """Validation loss over rates, passes and sizes of the network, on parts of the open cohorts and the planted world.
 
     python benchmarks/budgets.py --cells cells.jsonl 'chile:2900:adapcla:learning_rate=0.001|0.002,passes=4|8'
-    python benchmarks/budgets.py --cells cells.jsonl chile:2900:adapcla:rule           # the cell of the rule
+    python benchmarks/budgets.py --cells cells.jsonl chile:2900:adapcla:trials         # what `train` tries and keeps
     python benchmarks/budgets.py --cells cells.jsonl --table results/budgets.md        # the table of all cells so far
 
-The rule of `adapcla.generators.recommended` is held against it: the table says how far the loss of the recommended
-cell lies above that of the best one. Every cell is one line of JSON, so that a stopped run goes on where it was. A cell
-is trained to the end of its cosine and keeps its last weights; the loss is that of the validation patients without any
-bias, in nats a visit. Test patients are not read. Ends with 1 where a recommended cell is further than .02 nats above
-the best.
+What `adapcla train` finds by trying (`adapcla.generators.trials`, from the sizes of `adapcla.generators.recommended`)
+is held against it: the table says how far the loss that it keeps lies above that of the best cell of all, and how many
+passes the trials took together. Every cell is one line of JSON, so that a stopped run goes on where it was. A cell is
+trained to the end of its cosine and keeps its last weights; the loss is that of the validation patients without any
+bias, in nats a visit. Test patients are not read. Ends with 1 where what is kept is more than .02 nats above the best.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from adapcla.experiment.spec import DataSpec
 from adapcla.experiment.stages import read_data
 from adapcla.generators.methods import generator_for
 from adapcla.generators.recommended import recommended
+from adapcla.generators.trials import Cell as Trial
+from adapcla.generators.trials import climbed, rates_to_try
 from adapcla.records import Cohort
 from adapcla.records.parts import divided
 from adapcla.records.split import SPLIT_SEED
 from adapcla.seeds import random_stream
+from adapcla.tables import Table
 
 _VISITS = {"patient": "patient_id", "visit": "visit_id", "codes": "dx"}
 COHORTS: dict[str, DataSpec] = {
@@ -66,96 +69,120 @@ def asked(cells: list[str]) -> Iterator[Cell]:
             yield {"cohort": cohort, "patients": int(patients), "method": method, "settings": settings}
 
 
-def recommended_cell(cohort: str, patients: int, method: str, train: Cohort) -> Cell:
-    """The cell of the rule."""
+def by_trials(cohort: str, patients: int, method: str, parts: dict[str, Cohort], kept: Kept) -> Cell:
+    """What `train` keeps: the best of the cells that it tries, and what the trials took."""
+    train = parts["train"]
     rule = recommended(train.n_patients, train.n_visits, train.n_codes)
-    settings = {**rule._asdict(), "recommended": True}
-    return {"cohort": cohort, "patients": patients, "method": method, "settings": settings}
+
+    def cell_of(trial: Trial) -> Cell:
+        settings = {**trial.changes, "width": trial.width or rule.width}
+        settings |= {"layers": rule.layers, "batch_size": rule.batch_size}
+        return {"cohort": cohort, "patients": patients, "method": method, "settings": settings}
+
+    tried = climbed(
+        lambda trial: float(kept.with_numbers(cell_of(trial), parts)["loss"]),
+        rates_to_try(method, {}, train.n_patients),
+        2 * rule.width,
+    )
+    best = min(tried, key=lambda trial: tried[trial])
+    told = {"trials": len(tried), "passes in all": sum(trial.passes for trial in tried)}
+    return {**kept.with_numbers(cell_of(best), parts), **told}
 
 
 def measured(cell: Cell, parts: dict[str, Cohort]) -> Cell:
     """The cell with its validation loss and what it took."""
-    settings = {name: value for name, value in cell["settings"].items() if name != "recommended"}
-    generator = generator_for(cell["method"], last_weights=True, threads=1, **settings)
+    # What is folded in after training changes no loss of a trial.
+    generator = generator_for(cell["method"], last_weights=True, calibration_rounds=0, threads=1, **cell["settings"])
     generator.fit(parts["train"], parts["valid"])
     assert generator.outcome_ is not None
     outcome = generator.outcome_
     return {**cell, "loss": outcome.best_loss, "steps": outcome.steps, "seconds": round(outcome.seconds, 1)}
 
 
-def _known(cell: Cell, done: list[Cell]) -> Cell | None:
-    """The recommended cell with the numbers of the same cell of the grid, where that was measured."""
-    settings = {name: value for name, value in cell["settings"].items() if name != "recommended"}
-    same = [one for one in done if one["settings"] == settings and all(one[k] == cell[k] for k in _WHERE)]
-    return {**same[0], **cell} if same else None
+class Kept:
+    """The cells so far, in a file of one line each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells: list[Cell] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def add(self, cell: Cell) -> Cell:
+        """Keep a cell."""
+        self.cells.append(cell)
+        with self.path.open("a") as file:
+            file.write(json.dumps(cell) + "\n")
+        print(json.dumps(cell), flush=True)
+        return cell
+
+    def with_numbers(self, cell: Cell, parts: dict[str, Cohort]) -> Cell:
+        """The cell with its loss, measured unless it was before."""
+        same = [one for one in self.cells if "trials" not in one and all(one[name] == cell[name] for name in cell)]
+        return same[0] if same else self.add(measured(cell, parts))
 
 
 def table(cells: list[Cell]) -> tuple[str, float]:
-    """The cells as a page, and the largest distance of a recommended cell from the best."""
-    lines = [
-        "| cohort | patients | row | best cell | its loss | recommended | its loss | above the best |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    worst = 0.0
-    groups = dict.fromkeys((cell["cohort"], cell["patients"], cell["method"]) for cell in cells)
-    for cohort, patients, method in groups:
-        own = [c for c in cells if (c["cohort"], c["patients"], c["method"]) == (cohort, patients, method)]
+    """The cells as a page, and the largest distance of what `train` keeps from the best."""
+    heading = ["cohort", "patients", "row", "cells", "best cell", "its loss", "what train keeps", "its loss"]
+    lines, worst = [], 0.0
+    groups = dict.fromkeys(tuple(cell[name] for name in _WHERE) for cell in cells)
+    for where in groups:
+        own = [cell for cell in cells if tuple(cell[name] for name in _WHERE) == where]
         # Other seeds of a cell show the noise of one fit; the best cell is of the seed that all have.
-        best = min((cell for cell in own if "seed" not in cell["settings"]), key=lambda cell: cell["loss"])
-        ours = [cell for cell in own if cell["settings"].get("recommended")]
-        last = ["–", "–", "–"]
+        plain = [cell for cell in own if "seed" not in cell["settings"] and "trials" not in cell]
+        best = min(plain, key=lambda cell: cell["loss"])
+        ours = [cell for cell in own if "trials" in cell]
+        last = ["–"] * 4
         if ours:
             above = ours[-1]["loss"] - best["loss"]
             worst = max(worst, above)
-            last = [_told(ours[-1]["settings"]), f"{ours[-1]['loss']:.3f}", f"{above:.3f}"]
-        cohort_cells = [cohort, f"{patients:,}", method, _told(best["settings"]), f"{best['loss']:.3f}", *last]
-        lines.append("| " + " | ".join(cohort_cells) + " |")
+            took = f"{ours[-1]['trials']} fits, {ours[-1]['passes in all']:g} passes"
+            last = [_told(ours[-1]["settings"]), f"{ours[-1]['loss']:.3f}", f"{above:.3f}", took]
+        cohort, patients, method = where
+        told = [str(len(plain)), _told(best["settings"]), f"{best['loss']:.3f}"]
+        lines.append([cohort, f"{patients:,}", method, *told, *last])
     every = [
-        "",
-        "Every cell:",
-        "",
-        "| cohort | patients | row | settings | loss | steps |",
-        "|---|---|---|---|---|---|",
+        [cell["cohort"], f"{cell['patients']:,}", cell["method"], _told(cell["settings"]), f"{cell['loss']:.3f}"]
+        for cell in cells
+        if "trials" not in cell
     ]
-    for cell in cells:
-        if not cell["settings"].get("recommended"):
-            told = [cell["cohort"], f"{cell['patients']:,}", cell["method"], _told(cell["settings"])]
-            every.append("| " + " | ".join([*told, f"{cell['loss']:.3f}", str(cell["steps"])]) + " |")
-    return "\n".join([*lines, *every]) + "\n", worst
+    found = Table([*heading, "above the best", "what the trials took"], lines).markdown()
+    return found + "\nEvery cell:\n\n" + Table(
+        ["cohort", "patients", "row", "settings", "loss"], every
+    ).markdown(), worst
 
 
 def _told(settings: Cell) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in settings.items() if name != "recommended")
+    """The settings in words, sizes of batches and layers left out: they follow from the number of patients.
+
+    >>> _told({"learning_rate": 0.001, "passes": 8.0, "width": 128, "layers": 2, "batch_size": 64})
+    '8 passes at 0.001, width 128'
+    """
+    seed = f", seed {settings['seed']}" if "seed" in settings else ""
+    return f"{settings['passes']:g} passes at {settings['learning_rate']:g}, width {settings['width']}{seed}"
 
 
 def main() -> None:
     """Measure what is missing and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cell", nargs="*", help="COHORT:PATIENTS:METHOD:name=value|value,…; `rule` for the rule's own.")
+    parser.add_argument(
+        "cell", nargs="*", help="COHORT:PATIENTS:METHOD:name=value|value,…; `trials` for what train does."
+    )
     parser.add_argument("--cells", type=Path, required=True)
     parser.add_argument("--table", type=Path)
     arguments = parser.parse_args()
-    done = [json.loads(line) for line in arguments.cells.read_text().splitlines()] if arguments.cells.exists() else []
-    wholes: dict[str, Cohort] = {}
+    kept, wholes = Kept(arguments.cells), dict[str, Cohort]()
     for text in arguments.cell:
         cohort, patients, method, wanted = text.split(":")
         if cohort not in wholes:
             wholes[cohort] = read_data(COHORTS[cohort])
         parts = divided(part_of(wholes[cohort], int(patients)), SPLIT_SEED)
-        cells = (
-            list(asked([text]))
-            if wanted != "rule"
-            else [recommended_cell(cohort, int(patients), method, parts["train"])]
-        )
-        for cell in cells:
-            if any(all(one[name] == cell[name] for name in cell) for one in done):
-                continue
-            done.append(_known(cell, done) or measured(cell, parts))
-            with arguments.cells.open("a") as file:
-                file.write(json.dumps(done[-1]) + "\n")
-            print(json.dumps(done[-1]), flush=True)
+        if wanted == "trials":
+            kept.add(by_trials(cohort, int(patients), method, parts, kept))
+        else:
+            for cell in asked([text]):
+                kept.with_numbers(cell, parts)
     if arguments.table:
-        page, worst = table(done)
+        page, worst = table(kept.cells)
         head = __doc__.splitlines()[0] if __doc__ else ""
         how = "Made by `benchmarks/budgets.py`, which says how: one fit each, of seed 1 where no seed stands."
         arguments.table.write_text(f"# Rate, passes and size\n\n{head} {how}\n\n{page}")

@@ -3,6 +3,7 @@
 # of single codes and cases of single patients stay with the run.
 #
 #   adapcla run experiments/NAME.toml --out runs && results/keep.sh runs/NAME [FIGURE ...]
+#   COMMAND='adapcla run experiments/tail.toml --set name=NAME …' results/keep.sh runs/NAME      where options were given
 set -euo pipefail
 run="$1"
 name="$(basename "$run")"
@@ -20,7 +21,7 @@ mkdir -p "$folder"
 {
   echo "# Tables of $name"
   echo
-  echo "Made by \`adapcla run experiments/$name.toml --out runs\` and \`results/keep.sh runs/$name\`; columns are explained in"
+  echo "Made by \`${COMMAND:-adapcla run experiments/$name.toml} --out runs\` and \`results/keep.sh runs/$name\`; columns are explained in"
   echo "[metrics](../../docs/metrics.md), rows in [methods](../../docs/methods.md), minutes stand in [results](../README.md)."
   for table in tail-glance tail-knowledge verdicts power grid tail-swap tail-information tail-plausibility tail-plausibility-third \
     tail-plausibility-same-size tail-plausibility-heldout tail-pairs-heldout fidelity utility reliability privacy gate control \

@@ -128,3 +128,13 @@ def test_codes_of_few_patients_are_rolled_up_and_not_dropped(cohort: Path, tmp_p
     before = Cohort.open(cohort).vocabulary
     new = set(vocabulary.tokens) - set(before.tokens)
     assert new and all(any(token.startswith(family) for token in before.tokens) for family in new)
+
+
+def test_without_rate_and_passes_a_few_whole_fits_are_tried(cohort: Path, tmp_path: Path) -> None:
+    words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "adapcla-no-scaffold", "--json"]
+    ran = _run(*words, *TINY[2:])
+    assert ran.exit_code == 0, ran.output
+    told = json.loads((tmp_path / "run" / "trials.json").read_text())
+    facts = json.loads(ran.stdout.splitlines()[-1])
+    losses = [line["validation loss per visit"] for line in told["trials"]]
+    assert len(losses) >= 3 and facts["validation loss per visit"] == min(losses)

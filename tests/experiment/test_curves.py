@@ -35,3 +35,12 @@ def test_a_scored_sample_has_its_curves_beside_it(finished_run):
     bins = curves["reliability"]["all"]
     assert len(bins["n"]) == 15 and sum(bins["n"]) > 0
     assert curves["roc"]["alarms"][0] == 0 and curves["roc"]["caught"][-1] == 1
+
+
+def test_curves_of_scores_that_are_left_out_train_no_classifier(monkeypatch):
+    cohort = simulate(patients=60, codes=60, seed=1)
+    trained = []
+    monkeypatch.setattr("adapcla.metrics.classifiers.fit", lambda *words, **options: trained.append(words))
+    comparison = Comparison.of(cohort, cohort, cohort, quick=True)
+    assert curves_of(comparison, ["utility", "reliability"], ["tstr_acc", "ece", "ece_balanced"]) == {}
+    assert not trained

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from adapcla.commands.options import AsJson, Control, Out, Overwrite, Seed, assi
 from adapcla.console import say
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
+
+if TYPE_CHECKING:
+    from adapcla.records import Cohort
 
 
 def register(app: typer.Typer) -> None:
@@ -50,11 +53,13 @@ def train(
 ) -> None:
     """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
 
-    Rate, passes, batches and size that are not given follow from the size of the cohort.
+    Batches and size that are not given follow from the size of the cohort. Where neither rate nor passes are given, a
+    few whole fits are tried, and the one with the least validation loss is kept.
     """
     from adapcla.generators.methods import generator_for
     from adapcla.generators.recommended import with_recommended
     from adapcla.generators.run_folder import outcome, train_run
+    from adapcla.generators.trials import rates_to_try, train_by_trials, wider_than
     from adapcla.records.parts import parts_at
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
@@ -70,20 +75,17 @@ def train(
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
     support = max(min_support, SMALLEST_COUNT if shareable else 0)
     if support:
-        from adapcla.records.rollup import roll_up
-
-        rolled = roll_up(fit_on, support)
-        codes = rolled.facts(fit_on)["codes"]
-        fit_on, watch = rolled.applied(fit_on), rolled.applied(watch)
-        say(
-            f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
-            f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
-        )
+        fit_on, watch = _rolled_up(fit_on, watch, support)
+    rates, given = rates_to_try(method, changes, fit_on.n_patients), changes
     if not dp:
         # Private training has its own budget: the rule would look at numbers that ε does not cover.
         changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
-    generator = generator_for(method, **changes)
-    fitted = train_run(generator, fit_on, watch, out, resume=resume, overwrite=overwrite, shareable=shareable)
+    kept = {"resume": resume, "overwrite": overwrite, "shareable": shareable}
+    if rates:
+        wider = wider_than(method, changes, given)
+        fitted = train_by_trials(method, changes, rates, wider, fit_on, watch, out, **kept)
+    else:
+        fitted = train_run(generator_for(method, **changes), fit_on, watch, out, **kept)
     if fitted.model_ is None:
         # Another machine, whose first process holds the run that was complete already, says what there is to say.
         return
@@ -97,6 +99,19 @@ def train(
         loss = facts["validation loss per visit"]
         loss_text = "" if loss is None else f", validation loss {loss:.4f} a visit"
         say(f"{out}: {method}{loss_text}; next: adapcla sample {out} --patients 1000 --out …")
+
+
+def _rolled_up(fit_on: Cohort, watch: Cohort, support: int) -> tuple[Cohort, Cohort]:
+    """Both parts with every code of fewer training patients in the place of an ancestor that has as many."""
+    from adapcla.records.rollup import roll_up
+
+    rolled = roll_up(fit_on, support)
+    codes = rolled.facts(fit_on)["codes"]
+    say(
+        f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
+        f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
+    )
+    return rolled.applied(fit_on), rolled.applied(watch)
 
 
 def _refuse_mixed(dp: bool, by_counts: bool, amounts: bool) -> None:

@@ -17,11 +17,12 @@ _ROC_POINTS = 200
 def curves_of(comparison: Comparison, suites: Sequence[str], leave_out: Collection[str] = ()) -> dict[str, Any]:
     """The curves of these suites, ready for JSON; the work behind them is the comparison's own, done once.
 
-    Labels one by one need the classifiers of the balanced protocol, and go where its scores are left out.
+    Curves need the classifiers of their protocol, which are slow to train, and go where its scores are left out.
     """
     out: dict[str, Any] = {}
-    if "reliability" in suites:
+    if "reliability" in suites and "ece" not in leave_out:
         out["reliability"] = _reliability(comparison)
+    if "reliability" in suites and "ece_balanced" not in leave_out:
         out["reliability_balanced"] = _reliability(comparison, balanced=True)
     if "utility" in suites and "tstr_acc" not in leave_out:
         out["labels"] = _labels(comparison)

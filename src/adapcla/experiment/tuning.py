@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,43 +24,12 @@ from adapcla.experiment.folder import RunFolder, is_done, making, stamp
 from adapcla.experiment.rows import Row
 from adapcla.experiment.spec import GridSpec, key_of
 from adapcla.experiment.step import Step
-from adapcla.generators import fitting
-from adapcla.generators.methods import METHODS, generator_for
+from adapcla.generators.methods import generator_for
+from adapcla.generators.trials import Cell
 from adapcla.records import Cohort
 from adapcla.seeds import random_stream
-from adapcla.training.budget import Budget
 
 _LOSS = "validation loss per visit"
-
-
-class Cell(NamedTuple):
-    """One place of the grid."""
-
-    learning_rate: float
-    passes: float
-
-    @property
-    def name(self) -> str:
-        """The name of its folder.
-
-        >>> Cell(0.003, 8.0).name
-        'rate0.003-passes8'
-        """
-        return f"rate{self.learning_rate:g}-passes{self.passes:g}"
-
-    def of(self, row: Row) -> Row:
-        """The row with this cell: the passes are those of all its stages together, the last weights are kept.
-
-        A method that by its nature takes a multiple of the usual passes, as SynTEG does, takes it here too.
-
-        >>> [Cell(0.003, 8.0).of((method, {}))[1]["passes"] for method in ("halo", "adapcla-release", "synteg")]
-        [8.0, 4.0, 24.0]
-        """
-        method, settings = row
-        n_stages = len(fitting.stages(generator_for(method, **settings).settings))
-        passes = self.passes / n_stages * METHODS[method].settings.budget.passes / Budget().passes
-        own = {"learning_rate": self.learning_rate, "passes": passes, "last_weights": True}
-        return method, {**settings, **own}
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,8 @@ from adapcla.training.private_step import SECRET
 from adapcla.training.processes import processes
 
 ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
+#: What a run that looked for its passes tried, and where it tried it.
+TRIED, TRIALS = "trials.json", "trials"
 
 
 def train_run(
@@ -36,14 +38,8 @@ def train_run(
     the run was complete already, a process that does not see its model gets the generator back as it was.
     """
     run_folder, group = Path(folder), processes()
-    asked = {
-        "settings": generator.settings.model_dump(),
-        "fingerprint": generator.settings.fingerprint(),
-        "train": train.fingerprint,
-        "valid": valid.fingerprint,
-        "shareable": shareable,
-    }
-    killed_at_once = resume and not (run_folder / ASKED).exists() and _only_hidden(run_folder)
+    asked = asked_of(generator, train, valid, shareable)
+    killed_at_once = resume and not (run_folder / ASKED).exists() and only_hidden(run_folder)
     resume = group.first_says(resume and (run_folder / ASKED).exists())
     if group.main and not resume and not killed_at_once:
         refuse_populated(run_folder, overwrite)
@@ -67,19 +63,30 @@ def train_run(
     return generator
 
 
+def asked_of(generator: Generator, train: Cohort, valid: Cohort, shareable: bool) -> dict[str, Any]:
+    """What a run is asked for, by which it is known again."""
+    return {
+        "settings": generator.settings.model_dump(),
+        "fingerprint": generator.settings.fingerprint(),
+        "train": train.fingerprint,
+        "valid": valid.fingerprint,
+        "shareable": shareable,
+    }
+
+
 def _prepare(run_folder: Path, asked: dict[str, Any], resume: bool) -> None:
     """Leave the folder as training needs it: emptied, or that of the same run."""
     if resume:
-        _same(read_json(run_folder / ASKED), asked, run_folder)
+        demand_same(read_json(run_folder / ASKED), asked, run_folder)
     else:
-        _emptied(run_folder)
+        emptied(run_folder)
         write_json(run_folder / ASKED, asked)
     for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL, SECRET):
         remove_leftovers(run_folder / name)
     _warn_other_environment(run_folder)
 
 
-def _only_hidden(run_folder: Path) -> bool:
+def only_hidden(run_folder: Path) -> bool:
     """Whether a folder holds no more than the lock and the unfinished files of a run that had just begun."""
     return run_folder.is_dir() and all(path.name.startswith(".") for path in run_folder.iterdir())
 
@@ -103,7 +110,7 @@ def outcome(generator: Generator) -> dict[str, Any]:
     }
 
 
-def _same(before: dict[str, Any], now: dict[str, Any], run_folder: Path) -> None:
+def demand_same(before: dict[str, Any], now: dict[str, Any], run_folder: Path) -> None:
     """Raise if a run would go on with other settings or data than it began with."""
     for name in ("fingerprint", "train", "valid", "shareable"):
         if before.get(name) != now[name]:
@@ -126,13 +133,13 @@ def _warn_other_environment(run_folder: Path) -> None:
         write_json(path, here)
 
 
-def _emptied(run_folder: Path) -> None:
+def emptied(run_folder: Path) -> None:
     """Clear what an earlier run left, file by file: only what runs make."""
     import shutil
 
     # The secret goes too: the same noise on other patients would give both away.
-    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET):
+    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET, TRIED):
         (run_folder / name).unlink(missing_ok=True)
     Checkpoints(run_folder).clear()
-    for name in (MODEL, FIRST_STAGE):
+    for name in (MODEL, FIRST_STAGE, TRIALS):
         shutil.rmtree(run_folder / name, ignore_errors=True)
