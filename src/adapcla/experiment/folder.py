@@ -103,9 +103,10 @@ def is_done(folder: Path, key: str) -> bool:
 def making(folder: Path, key: str, **facts: Any) -> Iterator[dict[str, Any]]:
     """Stamp the stage as finished when the block ends well; the block may add facts to what it is given."""
     (folder / STAMP).unlink(missing_ok=True)
-    begin = time.monotonic()
+    begin, processor = time.monotonic(), time.process_time()
     gathered = dict(facts)
     yield gathered
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"key": key, "seconds": round(time.monotonic() - begin, 2), **gathered}
+    took = {"seconds": time.monotonic() - begin, "processor seconds": time.process_time() - processor}
+    content = {"key": key, **{name: round(value, 2) for name, value in took.items()}, **gathered}
     write_json(folder / STAMP, content)

@@ -20,10 +20,11 @@ from adapcla.experiment.release_folder import write_release
 from adapcla.experiment.rows import checked_row, known_settings
 from adapcla.experiment.spec import EvaluateSpec, Spec, key_of
 from adapcla.experiment.step import Step
-from adapcla.experiment.tries import Try, tries
+from adapcla.experiment.tries import Try, once_shown, tries
 from adapcla.generators.generator import Generator
 from adapcla.metrics import Reference, Scores
 from adapcla.metrics.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
+from adapcla.metrics.references import some_patients
 from adapcla.records import Cohort
 from adapcla.records.parts import open_parts, save_parts
 from adapcla.records.rollup import CommonAttributes, roll_up
@@ -35,6 +36,10 @@ from adapcla.version import __version__
 FEWEST_PATIENTS = 500
 #: Attack models for the attacks on a model that is to be released.
 ATTACK_MODELS = 4
+#: Validation patients that watch training; more would take longer to look at than training takes.
+MOST_WATCHING = 10_000
+#: Patients of each part that likeness and usefulness are judged by at most; privacy is judged by all.
+MOST_JUDGED = 50_000
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 _ROUGH = {"read": 5.0, "vocabulary": 3.0, "gate": 0.5, "write": 8.0}
 
@@ -98,7 +103,7 @@ class ReleasePlan(Driver):
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
         asked = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
-        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 1")
+        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 2")
 
     def sample_key(self, attempt: Try) -> str:
         """What a sample depends on."""
@@ -106,16 +111,17 @@ class ReleasePlan(Driver):
 
     def scores_key(self, attempt: Try) -> str:
         """What the scores of a try depend on."""
-        return stages.scores_key(self.sample_key(attempt), self.spec.evaluate, self.release.model)
+        return stages.scores_key(self.sample_key(attempt), self.spec.evaluate, self.release.model, MOST_JUDGED)
 
     def real_key(self, attempt: Try) -> str:
         """What the scores of models of real patients depend on."""
-        return stages.scores_key(self.vocabulary_key(attempt), self.spec.evaluate, self.spec.sample.patients, REFERENCE)
+        asked = [self.spec.sample.patients, MOST_JUDGED, REFERENCE]
+        return stages.scores_key(self.vocabulary_key(attempt), self.spec.evaluate, *asked)
 
     def gate_key(self, attempt: Try) -> str:
-        """What the decision on a try depends on."""
+        """What the decision on a try depends on: its scores, and those of the tries before it."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        return key_of(self.scores_key(attempt), limits)
+        return key_of([self.scores_key(each) for each in self.tries[: attempt.number]], limits)
 
     @cached_property
     def write_key(self) -> str:
@@ -145,7 +151,8 @@ class ReleasePlan(Driver):
         """The fitted method of a try."""
         parts, settings = self.parts(attempt), known_settings(self.method, self.effort(attempt).settings)
         place, key = self.place(attempt, "fit"), self.fit_key(attempt)
-        return stages.trained(place, key, self.method, settings, self.seed, parts["train"], parts["valid"])
+        watching = some_patients(parts["valid"], MOST_WATCHING, self.seed)
+        return stages.trained(place, key, self.method, settings, self.seed, parts["train"], watching)
 
     def decision(self, attempt: Try) -> dict[str, Any] | None:
         """What the gate said of a try; None while it has not spoken."""
@@ -241,16 +248,17 @@ class ReleasePlan(Driver):
         """What models reach that learn from as many real patients."""
         parts, synthetic = self.parts(attempt), Cohort.open(self.place(attempt, "sample"))
         only = self.asked(attempt).model_copy(update={"suites": ("utility",)})
-        real = Reference.REAL_TRAIN.cohort(parts["train"], parts["test"], synthetic.n_patients, only.seed)
+        n, cache = min(synthetic.n_patients, MOST_JUDGED), self.folder.cache
+        real = Reference.REAL_TRAIN.cohort(parts["train"], parts["test"], n, only.seed)
         place = self.place(attempt, REFERENCE)
-        stages.scored(place, self.real_key(attempt), "real", real, parts, only, cache=self.folder.cache)
+        stages.scored(place, self.real_key(attempt), "real", real, parts, only, cache=cache, most=MOST_JUDGED)
 
     def _judge(self, attempt: Try) -> None:
         """The scores of the synthetic patients."""
         parts, place, generator = self.parts(attempt), self.place(attempt, "scores"), self.generator(attempt)
         synthetic, attacks = Cohort.open(self.place(attempt, "sample")), ATTACK_MODELS if self.release.model else 0
         key, asked, cache = self.scores_key(attempt), self.asked(attempt), self.folder.cache
-        stages.scored(place, key, self.method, synthetic, parts, asked, None, generator, cache, attacks)
+        stages.scored(place, key, self.method, synthetic, parts, asked, None, generator, cache, attacks, MOST_JUDGED)
 
     def _decide(self, attempt: Try) -> None:
         """The decision of the gate, on the data and, where the model is to be written too, on the model."""
@@ -258,7 +266,7 @@ class ReleasePlan(Driver):
         scores = Scores.open(self.place(attempt, "scores")).by_stratum("privacy")
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
-            lines = gate(scores)
+            lines = once_shown(gate(scores), self._exceeded_before(attempt))
             of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
             content = {
                 "passed": all(line.passed for line in lines),
@@ -267,6 +275,11 @@ class ReleasePlan(Driver):
                 "model passed": bool(of_model) and all(line.passed for line in of_model),
             }
             files.write_json(place / GATE, content)
+
+    def _exceeded_before(self, attempt: Try) -> set[str]:
+        """The lines that earlier tries exceeded."""
+        earlier = [self.decision(each) or {} for each in self.tries[: attempt.number - 1]]
+        return {line["name"] for decided in earlier for line in decided.get("lines", []) if not line["passed"]}
 
     def _write(self) -> None:
         """The page, and the release where the gate lets it pass or somebody wants it anyway."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from adapcla.generators.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generators.shards import stream_sample
 from adapcla.generators.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory
-from adapcla.metrics import Scores
+from adapcla.metrics import Comparison, Scores
 from adapcla.metrics.cache import name_of
 from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.references import some_patients
 from adapcla.metrics.suites import with_whole_record
 from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
@@ -189,31 +191,57 @@ def scored(
     generator: Generator | None = None,
     cache: Path | None = None,
     attack_models: int = 0,
+    most: int = 0,
 ) -> Scores:
-    """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already."""
+    """The scores of a synthetic cohort in a folder, with its curves beside them, made unless that is done already.
+
+    Where `most` is given, all suites but privacy are judged by at most so many random patients of each part, and the
+    card tells so. A leak may concern a single patient, so privacy is judged by all.
+    """
     if is_done(folder, key):
         return Scores.open(folder)
     with making(folder, key):
         say(f"evaluate {name}: {folder}")
         kept: dict[str, Any] = {}
-        scores = evaluate(
-            parts["train"],
-            parts["test"],
-            synthetic,
-            suites=spec.suites,
-            control=parts.get("control"),
-            target=target,
-            method=name,
-            seed=spec.seed,
-            quick=spec.quick,
-            cache=cache,
-            evidence=_evidence(generator, parts, spec, attack_models),
-            observe=lambda comparison: kept.update(curves_of(comparison, spec.suites, spec.leave_out)),
-            leave_out=spec.leave_out,
-        )
+        judged = [
+            evaluate(
+                those["train"],
+                those["test"],
+                made,
+                suites=suites,
+                control=those.get("control"),
+                target=target,
+                method=name,
+                seed=spec.seed,
+                quick=spec.quick,
+                cache=cache,
+                evidence=_evidence(generator, parts, spec.model_copy(update={"suites": suites}), attack_models),
+                observe=partial(_keep_curves, kept, suites, spec.leave_out),
+                leave_out=spec.leave_out,
+            )
+            for suites, those, made in _judgements(spec, parts, synthetic, most)
+        ]
+        scores = judged[0].beside(*judged[1:])
         scores.save(folder, overwrite=True)
         files.write_json(folder / CURVES, kept)
     return scores
+
+
+def _keep_curves(kept: dict[str, Any], suites: tuple[str, ...], leave_out: tuple[str, ...], seen: Comparison) -> None:
+    """Add the curves of a comparison to those that are kept."""
+    kept.update(curves_of(seen, suites, leave_out))
+
+
+def _judgements(
+    spec: EvaluateSpec, parts: dict[str, Cohort], synthetic: Cohort, most: int
+) -> list[tuple[tuple[str, ...], dict[str, Cohort], Cohort]]:
+    """Which suites are judged by which patients: privacy by all of them, the others by at most so many of each part."""
+    if not most or max(cohort.n_patients for cohort in (*parts.values(), synthetic)) <= most:
+        return [(tuple(spec.suites), parts, synthetic)]
+    some = {name: some_patients(part, most, spec.seed) for name, part in parts.items()}
+    split = {private: tuple(s for s in spec.suites if (s == "privacy") == private) for private in (False, True)}
+    by_some = (split[False], some, some_patients(synthetic, most, spec.seed))
+    return [each for each in (by_some, (split[True], parts, synthetic)) if each[0]]
 
 
 def _evidence(

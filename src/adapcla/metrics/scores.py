@@ -102,6 +102,23 @@ class Scores:
         row = self.row(*((key, ALL) if isinstance(key, str) else key))
         return Score(row.value, row.n, row.low, row.high, row.reason, row.redrawn)
 
+    def beside(self, *others: Scores) -> Scores:
+        """All rows of these scores; the card tells how many patients each suite was judged by.
+
+        >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "")
+        >>> first = Scores("demo", 1, (row,), {"suites": ["tail"], "patients": {"train": 5}})
+        >>> both = first.beside(Scores("demo", 1, (), {"suites": ["privacy"], "patients": {"train": 9}}))
+        >>> both.card["suites"], both.card["patients by suite"]["privacy"]
+        (['tail', 'privacy'], {'train': 9})
+        """
+        if not others:
+            return self
+        parts = (self, *others)
+        suites = [(suite, part.card) for part in parts for suite in part.card["suites"]]
+        sizes = {suite: card["patients"] for suite, card in suites}
+        card = {**self.card, "suites": [suite for suite, _ in suites], "patients by suite": sizes}
+        return Scores(self.method, self.seed, tuple(row for part in parts for row in part.rows), card)
+
     def row(self, metric: str, stratum: str = ALL) -> Row:
         """The row of a metric and stratum."""
         for row in self.rows:
