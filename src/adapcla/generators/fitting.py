@@ -21,6 +21,7 @@ from adapcla.generators.attributes import AttributeLaw
 from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.memory import demand_memory
 from adapcla.generators.model import Model, scaffold_bias, seen_records
+from adapcla.generators.pair_calibration import settle_company
 from adapcla.generators.privacy import Protection
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
@@ -123,6 +124,9 @@ def _trained(
         return model, outcome
     settle_record_length(model, train)
     model.facts |= facts
+    settled = settle_company(model, train, valid)
+    if settled:
+        model.facts["belief in pairs settled"] = settled
     if settings.calibration_rounds:
         model.facts["calibration"] = fold_prevalence(model, train, settings.calibration_rounds)
     return model, outcome
