@@ -40,6 +40,7 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
     assert isinstance(network.head, BlockwiseHead) and network.head.company is not None
     with torch.no_grad():
         network.head.company.belief.normal_()
+        network.head.company.rarity.normal_()
         if network.head.company.kinship is not None:
             network.head.company.kinship.belief.normal_()
         network.head.company.strangers.normal_()
@@ -97,12 +98,37 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
         said = company.of_strangers()[company.band.long()][:, company.band.long()].detach()
         counts = by_rank(pair_counts(others), network.rank_of_code, N_CODES)
         cell = count_band(counts) * company.n_columns + expected
-        said = torch.where(counts > 0, 4.0 * company.belief.detach().reshape(-1)[cell], said)
+        band = company.band.long()
+        rarer = torch.minimum(band[:, None], band[None])
+        met = company.belief.detach().reshape(-1)[cell] + company.rarity.detach()[count_band(counts), rarer]
+        said = torch.where(counts > 0, 4.0 * met, said)
         if company.kinship is not None:
             said = said + of_families(company.kinship, others, network.rank_of_code)
         said = torch.where(head.block_of_code[:, None] < head.block_of_code[None], said, 0.0)
         wanted = torch.zeros(batch.n_visits, N_CODES).index_add(0, batch.visit_of_entry, said[batch.codes])
         torch.testing.assert_close(sums(spoken, batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_out_of_training_everybody_hears_of_the_kept_pairs(world: Cohort) -> None:
+    """The loss is that of the likelihood then, in which no patient is left out; while training it is another."""
+    network, _, _ = built(world, least_patients=2, kinship=True)
+    batch = Records(world, 48).batch(np.arange(30))
+    kept, others = (float(network.train(training).loss(batch, None).detach()) for training in (False, True))
+    assert kept == pytest.approx(float(network.eval().likelihood(batch).record.sum()), rel=1e-4)
+    assert abs(others - kept) > 1e-3 * kept
+
+
+def test_the_same_count_may_say_more_of_rarer_codes(world: Cohort) -> None:
+    """What is believed more of one kind of pair changes pairs of that kind, and no other, by as much."""
+    _, _, company = built(world)
+    kinds, before = company.kind_of_kept(), company.values().detach()
+    more = torch.zeros(company.rarity.numel())
+    chosen = int(kinds[0])
+    more[chosen] = 0.7
+    company.believe(more)
+    changed = company.values().detach() - before
+    torch.testing.assert_close(changed, torch.where(kinds == chosen, 0.7, 0.0), rtol=1e-4, atol=1e-5)
+    assert 0 < int((kinds == chosen).sum()) < len(kinds)
 
 
 def test_a_pair_of_too_few_patients_is_not_even_kept(world: Cohort) -> None:

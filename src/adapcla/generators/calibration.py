@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.generators.model import Model
+from adapcla.generators.pair_calibration import PairShares, company_of
 from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
@@ -117,6 +118,8 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
     goal = np.bincount(band[inside], target[inside], minlength=n_bands)
     pilot = min(max(2 * train.n_patients, 1_000), 20_000)
     doubt = np.ones(n_bands)
+    company = company_of(model)
+    pairs = None if company is None else PairShares.of(company, network.code_of_rank.numpy(), train)
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
@@ -132,6 +135,8 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
             shift = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
+            if pairs is not None:
+                pairs.correct(drawn)
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history

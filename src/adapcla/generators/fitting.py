@@ -22,6 +22,7 @@ from adapcla.generators.calibration import fold_prevalence, settle_record_length
 from adapcla.generators.memory import demand_memory
 from adapcla.generators.model import Model, scaffold_bias, seen_records
 from adapcla.generators.natural import refuse_unlearnable
+from adapcla.generators.pair_calibration import settle_company
 from adapcla.generators.privacy import Protection
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
@@ -148,6 +149,9 @@ def _trained(
         return model, outcome
     settle_record_length(model, train)
     model.facts |= facts
+    settled = settle_company(model, train, valid)
+    if settled:
+        model.facts["belief in pairs settled"] = settled
     if settings.calibration_rounds:
         model.facts["calibration"] = fold_prevalence(model, train, settings.calibration_rounds)
     return model, outcome

@@ -71,6 +71,8 @@ class Company(nn.Module, Settling):
         expected = 2.0 ** (torch.tensor([EXPECTED_POWERS[0] - 1, *EXPECTED_POWERS], dtype=torch.float32) + 0.5)
         lift = torch.log((count[:, None] + _SHRINKAGE) / (expected[None] + _SHRINKAGE))
         self.belief = nn.Parameter(lift / _PACE)
+        # The same count says more of a rare code than of one that the rest of the network knows well.
+        self.rarity = nn.Parameter(torch.zeros(len(COUNT_EDGES), N_BANDS))
         typical = 2.0 ** (torch.arange(N_BANDS) + 0.5)
         by_chance = typical[:, None] * typical[None] / max(n_visits, 1)
         self.strangers = nn.Parameter(torch.log(_SHRINKAGE / (by_chance + _SHRINKAGE)) / _PACE)
@@ -130,9 +132,14 @@ class Company(nn.Module, Settling):
         """The bands of both codes of pairs as one number."""
         return self.band[first].long() * N_BANDS + self.band[second]
 
+    def _by_rarity(self, cell: Tensor, between: Tensor) -> Tensor:
+        """Where pairs stand in the flat table of rarity: a row for their count, a column for their rarer code."""
+        return cell // self.n_columns * N_BANDS + torch.minimum(between // N_BANDS, between % N_BANDS)
+
     def _more(self, cell: Tensor, between: Tensor) -> Tensor:
         """How much more pairs that met say than pairs that never met."""
         met = taken(self.belief.reshape(-1), cell.long())
+        met = met + taken(self.rarity.reshape(-1), self._by_rarity(cell.long(), between))
         return _PACE * (met - taken(self.strangers.reshape(-1), between))
 
     def values(self) -> Tensor:
@@ -142,6 +149,21 @@ class Company(nn.Module, Settling):
     def of_strangers(self) -> Tensor:
         """(bands, bands) what a code of each band says of a code of each band that it never met."""
         return _PACE * self.strangers
+
+    @property
+    def beliefs(self) -> list[nn.Parameter]:
+        """What is learned of how far counts are believed: a few tables that all pairs share."""
+        kin = [] if self.kinship is None else [self.kinship.belief]
+        return [self.belief, self.rarity, self.strangers, self.strength, *kin]
+
+    def kind_of_kept(self) -> Tensor:
+        """(pairs,) the place in the table of rarity of each pair that is kept: its count and its rarer code."""
+        return self._by_rarity(self.cell.long(), self._between(self.first.long(), self.second.long()))
+
+    @torch.no_grad()
+    def believe(self, more: Tensor) -> None:
+        """Believe pairs of each kind more by these log-odds (rows of the table of rarity, flat)."""
+        self.rarity.view(-1).add_(more / _PACE)
 
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:

@@ -280,11 +280,13 @@ class BlockwiseHead(Remembering):
         return spoken._replace(strength=spoken.strength * listens)
 
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
-        """The summed loss of all visits, with gradients."""
+        """The summed loss of all visits, with gradients; while training, company tells nobody of their own visits."""
         order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
-        patients = torch.empty_like(order.place)
-        patients[order.place] = visits.patient_of_visit
+        patients = None
+        if self.training:
+            patients = torch.empty_like(order.place)
+            patients[order.place] = visits.patient_of_visit
         return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, patients))
 
     @torch.no_grad()
