@@ -85,3 +85,21 @@ def test_failures_carry_their_exit_code_and_leave_nothing(
     with pytest.raises(kind):
         run(*arguments, "--out", str(tmp_path / "c"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_says_what_would_be_read_and_writes_nothing(tmp_path: Path) -> None:
+    data = table(tmp_path)
+    columns = ["--patient", "who", "--visit", "stay", "--codes", "what", "--date", "when"]
+    arguments = ["table", str(data.root), "--out", str(tmp_path / "c"), "--dry-run"]
+    said = run(*arguments, *columns)
+    assert "who: " in said and "→ patient" in said and "tried all of it" in said
+    found = json.loads(run(*arguments, "--json", *columns))
+    assert found["problem"] is None and found["patients"] >= 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_dry_run_of_a_folder_lists_its_tables_or_says_the_problem(tmp_path: Path) -> None:
+    data = mimic3(tmp_path / "data")
+    assert "DIAGNOSES_ICD.csv" in run("mimic3", str(data.root), "--out", str(tmp_path / "c"), "--dry-run")
+    said = run("mimic4", str(data.root), "--out", str(tmp_path / "c"), "--dry-run")
+    assert "expected:" in said and "to do:" in said

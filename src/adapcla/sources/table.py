@@ -33,11 +33,12 @@ _SEPARATORS = (" ", ";", "|", ",")
 _SAMPLE_ROWS = 5_000
 #: System of procedures and drugs in a table that names none, so that they are never taken for diagnoses.
 _OTHER_SYSTEMS = {"px": "PX", "rx": "RX"}
-#: System of the procedures in a row whose diagnoses are of this system.
+#: Names by which columns are found; a table that has one of them has a header.
+KNOWN_NAMES = frozenset().union(_PATIENT, _VISIT, _DATE, _DAY, _SEQUENCE, _SYSTEM, *_CODES.values())
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Which column plays which part; an empty name means there is none."""
 
     patient: str
@@ -64,8 +65,12 @@ def read(root: Path, options: Options) -> Cohort:
     if not root.exists():
         raise InputError("no such file", path=root, remedy="check the path")
     book, root, options = Codebook.of_table(root, options)
-    table = open_table(root)
-    layout = _layout(table, options)
+    return read_rows(open_table(root), book, options)
+
+
+def read_rows(table: Table, book: Codebook | None, options: Options) -> Cohort:
+    """The cohort in an opened table, with what its codebook knows where it is an export."""
+    layout, root = layout_of(table, options), table.path
     say(f"reading {root.name}: {layout.sentence()}")
     attributes = _attribute_names(table, options.attributes)
     with Workbench() as bench:
@@ -85,7 +90,7 @@ def read(root: Path, options: Options) -> Cohort:
         )
 
 
-def _layout(table: Table, options: Options) -> _Layout:
+def layout_of(table: Table, options: Options) -> Layout:
     """The columns that were named, and guesses for the rest."""
 
     def named_or_guessed(named: str | None, guesses: Sequence[str]) -> str:
@@ -107,7 +112,7 @@ def _layout(table: Table, options: Options) -> _Layout:
         keys = [name for name in (patient, visit, sequence, "" if visit else date or day) if name]
         separator = _separator(table, keys, all_codes)
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
-    return _Layout(patient, visit, date, day, sequence, system, codes, separator)
+    return Layout(patient, visit, date, day, sequence, system, codes, separator)
 
 
 def _code_columns(table: Table, domain: str, options: Options) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ def _attribute_names(table: Table, attributes: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str, str]) -> None:
+def _load(bench: Workbench, table: Table, layout: Layout, attributes: dict[str, str]) -> None:
     """Make `raw`: the columns that are needed, under fixed names."""
     parts = {"patient": layout.patient, "visit": layout.visit, "date": layout.date, "day": layout.day}
     parts |= {"sequence": layout.sequence, "system": layout.system}
@@ -178,7 +183,7 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
 
-def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[str]) -> None:
+def _shape(bench: Workbench, layout: Layout, system: str, attributes: Sequence[str]) -> None:
     """Make the views `visits`, `entries` and `people` over `raw`."""
     has = {part: part if getattr(layout, part) else "''" for part in ("date", "day", "sequence")}
     visit = _visit_key(layout)
@@ -203,7 +208,7 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
 
 
-def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int]]:
+def _renamed_drugs(bench: Workbench, layout: Layout) -> dict[str, dict[str, int]]:
     """How many names of drugs were written as a code, for the card."""
     if "rx" not in layout.codes:
         return {}
@@ -212,7 +217,7 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
     return {"drugs": {"names written as a code": n}}
 
 
-def _pieces(domain: str, layout: _Layout) -> list[str]:
+def _pieces(domain: str, layout: Layout) -> list[str]:
     """SQL for the codes in each column of a domain, one per row."""
     cells = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
     if layout.separator:
@@ -221,7 +226,7 @@ def _pieces(domain: str, layout: _Layout) -> list[str]:
     return [f"regexp_replace({cell}, '^''', '')" for cell in cells]
 
 
-def _visit_key(layout: _Layout) -> str:
+def _visit_key(layout: Layout) -> str:
     """SQL for what tells a patient's visits apart; a visit number beside the id tells apart what the id does not."""
     if layout.visit and layout.sequence:
         return "CASE visit WHEN '' THEN '' ELSE visit || ' ' || sequence END"
@@ -230,7 +235,7 @@ def _visit_key(layout: _Layout) -> str:
     return "sequence" if layout.sequence else "left(date, 10)" if layout.date else "day"
 
 
-def _system_of(domain: str, layout: _Layout, named: str) -> str:
+def _system_of(domain: str, layout: Layout, named: str) -> str:
     """SQL for the code system of a domain."""
     if domain == "dx":
         return "system" if layout.system else _quoted(named)
@@ -240,7 +245,7 @@ def _system_of(domain: str, layout: _Layout, named: str) -> str:
     return _quoted(_OTHER_SYSTEMS[domain])
 
 
-def _rule(layout: _Layout) -> str:
+def _rule(layout: Layout) -> str:
     """What a visit is and how visits are ordered, in words."""
     unit = " and ".join(name for name in (layout.visit, layout.sequence) if name) or layout.date or layout.day
     order = [name for name in (layout.date, layout.day, layout.sequence, layout.visit) if name]
