@@ -29,7 +29,13 @@ def test_columns_have_names_kinds_and_parts_and_what_is_left_out_has_reasons(tmp
         ("code", "text", "codes (dx)"),
         ("n", "whole numbers", ""),
     ]
-    assert (found["problem"], found["tried"], found["patients"], found["visits"], found["codes"]) == (None, "all", 1, 1, 2)
+    assert (found["problem"], found["tried"], found["patients"], found["visits"], found["codes"]) == (
+        None,
+        "all",
+        1,
+        1,
+        2,
+    )
     assert found["dropped"]["empty code cells"] == 1 and found["dropped"]["visits without a readable date"] == 1
 
 

@@ -25,6 +25,7 @@ from adapcla.report.release import (
     usefulness,
 )
 from adapcla.report.tables import Line, Table, shown
+from adapcla.report.timelines import timelines
 from adapcla.tables import Cell
 from adapcla.version import __version__
 
@@ -54,7 +55,7 @@ def rendered(release: Release) -> str:
         prevalences=pictures.prevalences(train, synthetic),
         company=pictures.company(train, synthetic, k),
         lengths=pictures.lengths(train, synthetic, k),
-        timelines=pictures.timelines(synthetic, train),
+        timelines=timelines(synthetic, train),
         tables=list(_tables(release)),
         k=k,
         css=Markup(read["css"]),

@@ -23,7 +23,9 @@ _REFUSED = (
     "to do: copy it from there, or start the studio again\n"
 )
 #: Goes on to the page from this site, so that the browser sends the cookie whatever page the link was on.
-_WELCOME = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={path}"><title>Studio</title>'
+_WELCOME = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={path}"><title>Studio</title>'
+)
 
 
 class Guard:
@@ -92,9 +94,7 @@ class Guard:
             return
         await self._answer(send, 403, b"text/plain; charset=utf-8", _REFUSED.encode(), [])
 
-    async def _answer(
-        self, send: Send, status: int, kind: bytes, body: bytes, more: list[tuple[bytes, bytes]]
-    ) -> None:
+    async def _answer(self, send: Send, status: int, kind: bytes, body: bytes, more: list[tuple[bytes, bytes]]) -> None:
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *self.headers, *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -166,7 +166,9 @@ def jobs_in(folder: Path, **about: str) -> list[Job]:
     """The jobs in a folder with these keys, the newest first."""
     for pid in [pid for pid, process in _CHILDREN.items() if process.poll() is not None]:
         del _CHILDREN[pid]
-    return [job for job in map(_read, sorted(folder.glob("*/"), reverse=True)) if job is not None and _is_of(job, about)]
+    return [
+        job for job in map(_read, sorted(folder.glob("*/"), reverse=True)) if job is not None and _is_of(job, about)
+    ]
 
 
 def newest(folder: Path, **about: str) -> Job | None:
