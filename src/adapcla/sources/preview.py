@@ -164,5 +164,5 @@ def _tables_in(root: Path) -> list[dict[str, Any]]:
     """Names and sizes of the tables in a folder, the largest first."""
     endings = (*ENDINGS, ".ndjson", ".ndjson.gz", ".pkl", ".json")
     paths = [path for path in root.rglob("*") if path.is_file() and path.name.lower().endswith(endings)]
-    listed = [{"name": path.relative_to(root).as_posix(), "bytes": path.stat().st_size} for path in paths]
-    return sorted(listed, key=lambda each: (-each["bytes"], each["name"]))[:_MOST_TABLES]
+    largest_first = sorted((-path.stat().st_size, path.relative_to(root).as_posix()) for path in paths)
+    return [{"name": name, "bytes": -size} for size, name in largest_first[:_MOST_TABLES]]

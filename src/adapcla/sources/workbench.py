@@ -130,7 +130,8 @@ class Workbench:
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
         """The columns that a query gives, as numpy arrays; for numbers."""
         self.run(statement)
-        return dict(self._database.fetchnumpy())
+        found: dict[str, Any] = self._database.fetchnumpy()  # type: ignore[assignment, unused-ignore]
+        return found
 
     def drop(self, reason: str, n: int) -> None:
         """Count `n` things left out for a reason."""

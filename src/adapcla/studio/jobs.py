@@ -167,7 +167,7 @@ def jobs_in(folder: Path, **about: str) -> list[Job]:
     for pid in [pid for pid, process in _CHILDREN.items() if process.poll() is not None]:
         del _CHILDREN[pid]
     return [
-        job for job in map(_read, sorted(folder.glob("*/"), reverse=True)) if job is not None and _is_of(job, about)
+        job for job in map(job_at, sorted(folder.glob("*/"), reverse=True)) if job is not None and _is_of(job, about)
     ]
 
 
@@ -180,7 +180,7 @@ def _is_of(job: Job, about: Mapping[str, str]) -> bool:
     return all(job.about.get(key) == value for key, value in about.items())
 
 
-def _read(folder: Path) -> Job | None:
+def job_at(folder: Path) -> Job | None:
     """The job in a folder; None where it is not whole."""
     try:
         content = read_json(folder / JOB)

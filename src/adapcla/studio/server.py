@@ -37,6 +37,7 @@ SETTINGS: dict[str, Any] = {
     "server.fileWatcherType": "none",
     "server.headless": True,
     "server.maxUploadSize": MOST_MEGABYTES,
+    "theme.primaryColor": "#2A78B8",
 }
 
 

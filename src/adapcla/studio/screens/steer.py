@@ -1,0 +1,7 @@
+"""x"""
+
+import streamlit as st
+
+
+def page():
+    st.write("steer")
