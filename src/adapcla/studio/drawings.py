@@ -36,9 +36,10 @@ STYLE = """<style>
  background:color-mix(in srgb,currentColor 30%,transparent)}
 .ad-line i{position:absolute;top:.15rem;width:.75rem;height:.75rem;margin-left:-.37rem;border-radius:50%;
  background:currentColor}
-.ad-visits{display:flex;flex-wrap:wrap;gap:.7rem;margin:0;padding:0;list-style:none}
+.ad-visits{display:flex;flex-wrap:wrap;gap:.7rem}
 .ad-visits>li{flex:1 1 13rem;min-width:0;max-width:26rem}.ad-visits .day{font-size:.85rem;opacity:.8}
-.ad-codes{list-style:none;margin:.15rem 0 0;padding:0}
+.ad-visits,.ad-codes{padding:0!important;margin:.15rem 0 0!important;list-style:none!important}
+.ad-visits>li{margin:0!important;padding:0!important}
 .ad-chip{border-left:.35rem solid var(--c);background:color-mix(in srgb,var(--c) 13%,transparent);
  margin:.15rem 0!important;padding:.12rem .45rem;border-radius:.2rem;font-size:.88rem;overflow-wrap:anywhere}
 .ad-chip b{font-variant-numeric:tabular-nums}.ad-chip.rare{outline:1.5px dashed var(--c);font-weight:600}
@@ -97,12 +98,11 @@ def _chip(code: Mapping[str, Any], chapters: Sequence[str], marked: bool) -> str
     return f'<li class="{kind}" style="--c:{colour(code["chapter"], chapters)}">{words}{rare}</li>'
 
 
-def legend(chapters: Sequence[str], names: Mapping[str, str] | None = None) -> str:
-    """The colours of the chapters."""
-    known = names or {}
+def legend(shown: Sequence[str], chapters: Sequence[str]) -> str:
+    """The colours of the chapters that are shown, among all that there are."""
     chips = "".join(
-        f'<span class="ad-chip" style="--c:{colour(chapter, chapters)}">{escape(known.get(chapter, chapter))}</span>'
-        for chapter in sorted(set(chapters))
+        f'<span class="ad-chip" style="--c:{colour(chapter, chapters)}">{escape(chapter)}</span>'
+        for chapter in sorted(set(shown))
     )
     return f'<div class="ad-legend" aria-label="colours of chapters">{chips}</div>'
 
@@ -151,7 +151,8 @@ def chances(codes: Sequence[Mapping[str, Any]]) -> str:
     """Codes with their probabilities, as a table with bars."""
     rows = "".join(
         f"<tr><td>{escape(code['code'])}</td><td>{escape(code['name'])}</td>"
-        f'<td class="n">{share(code["probability"])}</td><td class="ad-cell">{_bar(code["probability"], _BLUE)}</td></tr>'
+        f'<td class="n">{share(code["probability"])}</td>'
+        f'<td class="ad-cell">{_bar(code["probability"], _BLUE)}</td></tr>'
         for code in codes
     )
     head = '<th scope="col">code</th><th scope="col">name</th><th scope="col" class="n">probability</th><th></th>'
@@ -192,8 +193,8 @@ def lamps(shown: Sequence[Mapping[str, str]]) -> str:
     for lamp in shown:
         tone, mark = _LIGHTS.get(lamp["light"], _LIGHTS["off"])
         cards.append(
-            f'<div class="ad-lamp" style="--c:{tone}"><strong><span style="color:{tone}" aria-hidden="true">{mark}</span> '
-            f'{escape(lamp["title"])}</strong> <span class="ad-small">({escape(lamp["light"])})</span>'
+            f'<div class="ad-lamp" style="--c:{tone}"><strong><span style="color:var(--c)" aria-hidden="true">{mark}'
+            f'</span> {escape(lamp["title"])}</strong> <span class="ad-small">({escape(lamp["light"])})</span>'
             f'<div class="number">{escape(lamp["value"])} <small>{escape(lamp["unit"])}</small></div>'
             f"<p>{escape(lamp['sentence'])}</p></div>"
         )
@@ -230,7 +231,8 @@ def curve(trained: Sequence[tuple[float, float]], checked: Sequence[tuple[float,
     drawing = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 178" font-family="sans-serif" font-size="12" '
         f'fill="{_GREY}">{grid}<polyline points="{path}" fill="none" stroke="{_BLUE}" stroke-width="2"/>{dots}'
-        f'<text x="46" y="172">step {left:,.0f}</text><text x="586" y="172" text-anchor="end">step {right:,.0f}</text></svg>'
+        f'<text x="46" y="172">step {left:,.0f}</text>'
+        f'<text x="586" y="172" text-anchor="end">step {right:,.0f}</text></svg>'
     )
     last = f", last {checked[-1][1]:.4g} in validation" if checked else ""
     words = f"Loss of training (line) and of validation (dots) up to step {right:,.0f}{last}"

@@ -38,8 +38,9 @@ class Guard:
         here = " ".join(f"ws://{host}" for host in self.hosts)
         policy = (
             "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-            f"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' {here}; frame-src 'self' data: blob:; "
-            "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+            f"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' {here}; "
+            "frame-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+            "form-action 'self'; frame-ancestors 'self'"
         )
         self.headers = [
             (b"content-security-policy", policy.encode()),

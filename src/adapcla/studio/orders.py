@@ -113,3 +113,12 @@ def report(studies: Sequence[str], out: str) -> list[str]:
     ['report', 'runs/a', 'runs/b', '--out=comparisons/c/report.html', '--json']
     """
     return ["report", *map(path_word, studies), f"--out={out}", "--json"]
+
+
+def run(options: Mapping[str, Any]) -> list[str]:
+    """An experiment.
+
+    >>> run({"out": "runs", "cohort": "cohorts/a", "quick": True})
+    ['run', '--out=runs', '--cohort=cohorts/a', '--quick', '--json']
+    """
+    return ["run", *words(options), "--json"]

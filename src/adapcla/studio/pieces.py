@@ -10,6 +10,7 @@ import streamlit as st
 
 from adapcla.errors import AdapclaError
 from adapcla.studio import drawings, jobs
+from adapcla.studio.albums import Known
 from adapcla.studio.jobs import Job
 from adapcla.studio.server import FOLDER
 from adapcla.studio.workspace import Workspace
@@ -53,6 +54,13 @@ def begin(command: list[str], title: str, **about: str) -> Job:
     """Start a job of the folder."""
     here = space()
     return jobs.start(here.jobs, command, title, about, here.root)
+
+
+def fresh(kind: str, wish: str) -> str:
+    """A path in the folder that nothing has, and that no job was told to write."""
+    here = space()
+    outs = {job.about.get(key, "") for job in jobs.jobs_in(here.jobs) for key in ("out", "cohort")}
+    return here.fresh(kind, wish, promised=frozenset(out for out in outs if out.startswith(f"{kind}/")))
 
 
 def newest(**about: str) -> Job | None:
@@ -116,3 +124,20 @@ def choose(label: str, names: list[str], key: str, first: str = "", words: str =
     index = names.index(first) if first in names else 0
     chosen = st.selectbox(label, names, index=index, key=key, help=words or None)
     return str(chosen)
+
+
+def codes(title: str, about: Known, key: str, hint: str = "", typed: bool = False, most: int = 20) -> list[str]:
+    """Codes of a model, found by code or words of their names; with `typed`, patterns such as E84* too."""
+    chosen = st.multiselect(
+        title,
+        list(about.vocabulary.tokens),
+        format_func=about.label,
+        key=key,
+        help=hint or None,
+        max_selections=most,
+        accept_new_options=typed,
+        filter_mode="contains",
+        select_all=False,
+        placeholder="Type a code or a word",
+    )
+    return [str(code) for code in chosen]

@@ -79,15 +79,15 @@ class Workspace:
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
-    def fresh(self, kind: str, wish: str, ending: str = "") -> str:
-        """A path, relative to the folder, that nothing has yet: the wish, or the wish with a number.
+    def fresh(self, kind: str, wish: str, ending: str = "", promised: frozenset[str] = frozenset()) -> str:
+        """A path, relative to the folder, that nothing has and that is not promised: the wish, or one with a number.
 
         >>> import tempfile
         >>> Workspace(Path(tempfile.mkdtemp())).fresh("samples", "Cystic fibrosis!")
         'samples/cystic-fibrosis'
         """
         folder, stem = self.place(kind), plain_name(wish)
-        taken = {path.name for path in folder.iterdir()}
+        taken = {path.name for path in folder.iterdir()} | {Path(path).name for path in promised}
         number, name = 1, f"{stem}{ending}"
         while any(f"{name}{more}" in taken for more in ("", "-work", "-UNSAFE")):
             number += 1

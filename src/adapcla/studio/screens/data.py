@@ -64,7 +64,7 @@ def _example() -> None:
         patients = st.number_input("Patients", 500, 1_000_000, 4000, step=500, key="example-patients")
         codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
     if st.button("Make the example world", type="primary", key="example"):
-        out = pieces.space().fresh("cohorts", "example world")
+        out = pieces.fresh("cohorts", "example world")
         pieces.begin(orders.simulate(out, int(patients), int(codes)), "The example world", kind=_READ, cohort=out)
         st.rerun()
 
@@ -159,7 +159,7 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
     if again:
         _look(source, path, orders.reading(options))
     if read:
-        out = pieces.space().fresh("cohorts", name)
+        out = pieces.fresh("cohorts", name)
         pieces.begin(orders.read(source, path, out, options), f"Reading {name}", kind=_READ, cohort=out)
         st.rerun()
 

@@ -12,20 +12,21 @@ import streamlit as st
 
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.jobs import Job
+from adapcla.studio.jobs import Job, jobs_in
 from adapcla.studio.workspace import Found, plain_name
 
 _RELEASE, _PLAN = "release", "plan"
 FORMATS = ("csv", "meds", "omop", "fhir", "halo")
-#: The methods that are offered first; any row of `adapcla methods` can be typed.
-METHODS = ("tailwise", "adapcla")
+METHOD = "tailwise"
 
 
 def page() -> None:
     """Ask, start, watch, and look at what came of it."""
     found = pieces.space().found()
     if not found.sources:
-        st.write("There are no patients to learn from yet. Begin on the page Data; the example world is one click away.")
+        st.write(
+            "There are no patients to learn from yet. Begin on the page Data; the example world is one click away."
+        )
         return
     _asked(found)
     releases = _releases(found)
@@ -44,24 +45,21 @@ def _asked(found: Found) -> None:
         first = "" if newest is None else newest.about["cohort"]
         cohort = pieces.choose("Learn from", found.sources, "train-cohort", first)
         left, right = st.columns(2)
-        minutes = left.number_input(
-            "Minutes", 0.1, 10_000.0, 10.0, key="minutes",
-            help="Time on two quiet cores for the whole. The network and its passes are made to fit.",
-        )  # fmt: skip
-        patients = right.number_input(
-            "Synthetic patients", 0, 100_000_000, 0, key="patients", help="0: as many as were learned from."
-        )
-        formats = st.multiselect(
-            "Formats", FORMATS, ["csv"], key="formats", help="The release holds the patients in each of these formats."
-        )
-        name = st.text_input("Name", plain_name(Path(cohort).name), key="release-name", help="The folder of the release.")
+        minutes = left.number_input("Minutes", 0.1, 10_000.0, 10.0, key="minutes")
+        left.caption("Time on two quiet cores for the whole. The network and its passes are made to fit.")
+        patients = right.number_input("Synthetic patients", 0, 100_000_000, 0, key="patients")
+        right.caption("0: as many as were learned from.")
+        formats = left.multiselect("Formats", FORMATS, ["csv"], key="formats")
+        left.caption("The release holds the patients in each of these.")
+        name = right.text_input("Name", plain_name(Path(cohort).name), key="release-name")
+        right.caption("The folder of the release, in releases.")
         with st.expander("More choices"):
             options = _more()
         start = st.form_submit_button("Train and release", type="primary")
         plan = st.form_submit_button("Show the plan with rough times")
     options |= {"minutes": float(minutes), "patients": int(patients), "format": ",".join(formats) or "csv"}
     if start or plan:
-        out = pieces.space().fresh("releases", name)
+        out = pieces.fresh("releases", name)
         words = orders.synthesize(cohort, out, options, dry_run=plan)
         pieces.begin(words, f"Plan of {name}" if plan else f"Release {name}", kind=_PLAN if plan else _RELEASE, out=out)
         st.rerun()
@@ -70,28 +68,26 @@ def _asked(found: Found) -> None:
 
 def _more() -> dict[str, Any]:
     """Choices that most people leave as they are."""
-    k = st.number_input(
-        "Fewest patients of a code", 2, 10_000, SMALLEST_COUNT, key="min-patients",
-        help="Rarer codes are replaced by their nearest ancestor that has as many patients.",
-    )  # fmt: skip
-    rollup = st.selectbox("The way up for rarer codes", ["icd", "ccs"], key="rollup", help="The tree of ICD, or CCS groups.")
-    repair = st.checkbox(
-        "Repair", key="repair", help="Where the privacy gate is not met, try again more carefully, three times at most."
-    )
-    anyway = st.checkbox(
-        "Write it anyway", key="anyway", help="Write what the gate refuses, to a folder whose name ends with UNSAFE."
-    )
-    model = st.checkbox(
-        "The model, too", key="model", help="Write the generator beside the data, where attacks on it fail. Takes longer."
-    )
-    method = st.text_input("Method", METHODS[0], key="method", help="A row of `adapcla methods`.")
-    seed = st.number_input("Seed", 0, 2**31 - 1, 1, key="seed", help="The same seed gives the same patients.")
-    title = st.text_input("Title of page and card", "", key="title", help="The name of the cohort if empty.")
-    settings = st.text_area(
-        "Other settings", "", key="settings", placeholder="fit.settings.width=64",
-        help="NAME=VALUE, one on each line, as for --set.",
-    )  # fmt: skip
-    usual = {"min_patients": (int(k), SMALLEST_COUNT), "rollup": (rollup, "icd"), "method": (method, METHODS[0])}
+    left, right = st.columns(2)
+    k = left.number_input("Fewest patients of a code", 2, 10_000, SMALLEST_COUNT, key="min-patients")
+    left.caption("Rarer codes are replaced by their nearest ancestor that has as many patients.")
+    rollup = right.selectbox("The way up for rarer codes", ["icd", "ccs"], key="rollup")
+    right.caption("Along the tree of ICD, or through CCS groups.")
+    repair = left.checkbox("Repair", key="repair")
+    left.caption("Where the privacy gate is not met, try again more carefully, three times at most.")
+    anyway = right.checkbox("Write it anyway", key="anyway")
+    right.caption("Write what the gate refuses, to a folder whose name ends with UNSAFE.")
+    model = left.checkbox("The model, too", key="model")
+    left.caption("Write the generator beside the data, where attacks on it fail. Takes longer.")
+    seed = right.number_input("Seed", 0, 2**31 - 1, 1, key="seed")
+    right.caption("The same data, minutes and seed give the same patients.")
+    method = left.text_input("Method", METHOD, key="method")
+    left.caption("A row of `adapcla methods`; tailwise if you have no reason for another.")
+    title = right.text_input("Title of page and card", "", key="title")
+    right.caption("The name of the cohort if empty.")
+    settings = st.text_area("Other settings", "", key="settings", placeholder="fit.settings.width=64")
+    st.caption("NAME=VALUE, one on each line, as for --set.")
+    usual = {"min_patients": (int(k), SMALLEST_COUNT), "rollup": (rollup, "icd"), "method": (method, METHOD)}
     out: dict[str, Any] = {name: value for name, (value, common) in usual.items() if value != common}
     out |= {"repair": repair, "anyway": anyway, "model": model, "title": title.strip()}
     return out | {"seed": None if seed == 1 else int(seed), "set": [line.strip() for line in settings.splitlines()]}
@@ -112,8 +108,6 @@ def _plan() -> None:
 # ---- what came of it ----------------------------------------------------------------------------------------
 def _releases(found: Found) -> list[str]:
     """Releases that were begun, here or on the command line: the newest of the studio first."""
-    from adapcla.studio.jobs import jobs_in
-
     begun = [job.about["out"] for job in jobs_in(pieces.space().jobs, kind=_RELEASE)]
     return list(dict.fromkeys([*begun, *(work.removesuffix("-work") for work in found.works)]))
 
