@@ -102,7 +102,7 @@ class Job:
         starts = [number for number, line in enumerate(lines) if line.startswith("adapcla: ")]
         if starts:
             return "\n".join(lines[starts[-1] :]).removeprefix("adapcla: ").strip()
-        return "" if self.state in ("running", "done") else "\n".join(lines[-3:])
+        return "\n".join(lines[-3:]) if self.state in ("failed", "lost") else ""
 
     @property
     def result(self) -> dict[str, Any]:
