@@ -82,7 +82,8 @@ class Visitor:
 
     def press(self, label: str, kind: str = "button") -> None:
         def act() -> None:
-            found = [e for e in self.window.find_elements("css selector", kind) if e.text.strip() == label]
+            # The name of an icon may stand before the words.
+            found = [e for e in self.window.find_elements("css selector", kind) if e.text.split("\n")[-1] == label]
             shown = [e for e in found if e.is_displayed() and e.is_enabled()]
             self.window.execute_script("arguments[0].scrollIntoView({block: 'center'})", shown[0])
             shown[0].click()

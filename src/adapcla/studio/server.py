@@ -72,7 +72,7 @@ class Studio:
         config = uvicorn.Config(guarded, log_config=None, access_log=False, timeout_graceful_shutdown=1)
         # A line for each request would hold the token.
         logging.getLogger("uvicorn.access").disabled = True
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         ready()
         uvicorn.Server(config).run(sockets=[self.door])
 
