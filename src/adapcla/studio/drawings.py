@@ -20,7 +20,7 @@ _BLUE, _ORANGE, _GREY = "#3B93D2", "#E0702E", "#8A8A8A"
 _LIGHTS = {"green": ("#1a9c6b", "●"), "amber": ("#c98a00", "▲"), "red": ("#d8452e", "■"), "off": (_GREY, "○")}
 
 STYLE = """<style>
-.stMainBlockContainer{padding-top:2.5rem;padding-bottom:4rem}.stMain h1{font-size:2rem;padding:.3rem 0 .6rem}
+.stMainBlockContainer{padding-top:3.75rem;padding-bottom:4rem}.stMain h1{font-size:2rem;padding:.3rem 0 .6rem}
 .ad-table{border-collapse:collapse;width:100%;font-size:.92rem}.ad-scroll{overflow-x:auto;max-width:100%}
 .ad-table th,.ad-table td{padding:.3rem .6rem;text-align:left;vertical-align:top;
  border-bottom:1px solid color-mix(in srgb,currentColor 18%,transparent)}

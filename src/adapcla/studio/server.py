@@ -37,7 +37,8 @@ SETTINGS: dict[str, Any] = {
     "server.fileWatcherType": "none",
     "server.headless": True,
     "server.maxUploadSize": MOST_MEGABYTES,
-    "theme.primaryColor": "#2A78B8",
+    "theme.dark.primaryColor": "#4C9BDB",
+    "theme.light.primaryColor": "#2A78B8",
 }
 
 
