@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("analysis",),
     ("report",),
     ("experiment",),
+    ("studio",),
     ("commands",),
     ("cli",),
     ("__main__",),
@@ -34,7 +35,19 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 GROUND = set(FLOORS[0])
 #: Never loaded by `import adapcla` or `adapcla --help`.
-HEAVY = ("torch", "matplotlib", "polars", "duckdb", "sklearn", "pyarrow", "scipy", "numpy", "pydantic", "accelerate")
+HEAVY = (
+    "torch",
+    "matplotlib",
+    "polars",
+    "duckdb",
+    "sklearn",
+    "pyarrow",
+    "scipy",
+    "numpy",
+    "pydantic",
+    "accelerate",
+    "streamlit",
+)
 #: May use torch though they live below the networks: classifiers that judge, and only inside functions.
 TORCH_INSIDE_FUNCTIONS = ("metrics/classifiers.py", "metrics/utility.py", "metrics/reliability.py")
 #: Read or write code as data; the one restricted reader of a foreign format is the only exception.
@@ -199,6 +212,15 @@ def test_matplotlib_stays_in_the_report():
         f"{place(path)}:{found.line}"
         for module, path, found in all_imports()
         if found.name.split(".")[0] == "matplotlib" and room(module) != "report"
+    ]
+    assert not offenders, listed(offenders)
+
+
+def test_streamlit_stays_in_the_studio():
+    offenders = [
+        f"{place(path)}:{found.line}"
+        for module, path, found in all_imports()
+        if found.name.split(".")[0] in ("streamlit", "uvicorn") and room(module) != "studio"
     ]
     assert not offenders, listed(offenders)
 

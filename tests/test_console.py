@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import pytest
@@ -113,3 +114,39 @@ def test_an_error_inside_takes_the_bar_away():
     with pytest.raises(ValueError), console.one_bar("release"):
         raise ValueError
     assert console._WHOLE == []
+
+
+def test_a_program_that_watches_finds_how_far_the_work_is(monkeypatch, tmp_path, capsys):
+    """Steps at 1 s, 1.2 s and 2 s: the second comes too soon after the first, the last is always written."""
+    monkeypatch.setenv(console.PROGRESS, str(tmp_path / "progress.json"))
+    monkeypatch.setattr(console, "_WRITTEN", [0.0])
+    clock = iter([0.0, 1.0, 1.2, 2.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    seen = []
+    with console.meter("training", 4) as bar:
+        for n, note in ((1, "a"), (1, "b"), (2, "c")):
+            bar.advance(n, note)
+            seen.append(json.loads((tmp_path / "progress.json").read_text()))
+    first = {"share": 0.25, "left": 3.0, "what": "training a"}
+    assert seen == [first, first, {"share": 1.0, "left": 0.0, "what": "training c"}]
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.json"]
+
+
+def test_the_one_bar_leaves_word_too_and_a_folder_that_is_gone_stops_nothing(monkeypatch, tmp_path):
+    place = tmp_path / "progress.json"
+    monkeypatch.setenv(console.PROGRESS, str(place))
+    monkeypatch.setattr(console, "_WRITTEN", [-1e9])
+    with console.one_bar("release") as whole:
+        whole.begin("train", 10.0, 5.0)
+        word = json.loads(place.read_text())
+        assert word["what"] == "train" and word["left"] == pytest.approx(15.0, abs=1.0) and 0 <= word["share"] < 0.5
+        monkeypatch.setenv(console.PROGRESS, str(tmp_path / "gone" / "progress.json"))
+        monkeypatch.setattr(console, "_WRITTEN", [-1e9])
+        whole.moved(1.0)
+
+
+def test_without_a_name_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.delenv(console.PROGRESS, raising=False)
+    monkeypatch.chdir(tmp_path)
+    console.leave_word(0.5, 1.0, "x", 1e9)
+    assert list(tmp_path.iterdir()) == []

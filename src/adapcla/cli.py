@@ -33,6 +33,7 @@ VERBS = (
     "evaluate",
     "judge",
     "doctor",
+    "studio",
 )
 
 #: Boxes and colours would more than double the time that `--help` takes.

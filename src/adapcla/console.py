@@ -1,13 +1,20 @@
-"""Progress bars and log lines, on stderr and never on stdout."""
+"""Progress bars and log lines, on stderr and never on stdout; and how far the work is, in a file for programs."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
+
+#: Names the file that says how far the work is, for a program that shows it; seconds between two writings.
+PROGRESS, _SELDOM = "ADAPCLA_PROGRESS", 0.5
+#: When the file was last written.
+_WRITTEN = [0.0]
 
 
 class Meter(Protocol):
@@ -27,11 +34,12 @@ class _PlainMeter:
     def advance(self, n: int = 1, note: str = "") -> None:
         self.done += n
         now = time.monotonic()
+        elapsed = now - self.started
+        left = elapsed / self.done * (self.total - self.done) if self.done else 0.0
+        leave_word(self.done / max(self.total, 1), left, f"{self.title} {note}".strip(), now)
         if now - self.spoke < 10 and self.done < self.total:
             return
         self.spoke = now
-        elapsed = now - self.started
-        left = elapsed / self.done * (self.total - self.done) if self.done else 0.0
         say(f"{self.title} {self.done}/{self.total} {note} [{elapsed:.0f}s, {left:.0f}s left]")
 
 
@@ -59,7 +67,9 @@ class Whole:
         length = max(self._expected, taken) if self._share < 0.05 else taken / self._share
         left = max(length - taken, 0.0) + self.left
         done = self._before + taken
-        self._show(done / (done + left) if done + left else 0.0, left, f"{self.what} {note}".strip())
+        whole, words = done / (done + left) if done + left else 0.0, f"{self.what} {note}".strip()
+        leave_word(whole, left, words, self._begun + taken)
+        self._show(whole, left, words)
 
 
 #: The bar over everything, where there is one.
@@ -103,6 +113,23 @@ def say(text: str) -> None:
     """Print one line for people on stderr, unless quiet."""
     if not quiet():
         print(text, file=sys.stderr, flush=True)
+
+
+def leave_word(share: float, left: float, what: str, now: float) -> None:
+    """Write how far the work is to the file of ADAPCLA_PROGRESS, at most twice a second; nothing where none is named.
+
+    The file is one JSON object: `share` of the work that is done, seconds `left`, and `what` is being done.
+    """
+    place = os.environ.get(PROGRESS, "")
+    if not place or (now - _WRITTEN[0] < _SELDOM and share < 1):
+        return
+    _WRITTEN[0] = now
+    content = {"share": round(min(max(share, 0.0), 1.0), 4), "left": round(max(left, 0.0), 1), "what": what}
+    unfinished = Path(f"{place}.part")
+    # Whoever only watches must not stop the work.
+    with suppress(OSError):
+        unfinished.write_text(json.dumps(content), encoding="utf-8")
+        unfinished.replace(place)
 
 
 @contextmanager

@@ -100,3 +100,21 @@ def test_labs_and_stays_by_options(tmp_path: Path) -> None:
     plain = ["--patient", "who", "--visit", "stay", "--codes", "what", "--date", "when"]
     with pytest.raises(UsageError, match="--kind, --length or --ending"):
         run("table", str(tmp_path / "t" / "long.csv"), "--out", str(tmp_path / "d"), *plain, "--domains", "stay")
+
+
+def test_a_dry_run_says_what_would_be_read_and_writes_nothing(tmp_path: Path) -> None:
+    data = table(tmp_path)
+    columns = ["--patient", "who", "--visit", "stay", "--codes", "what", "--date", "when"]
+    arguments = ["table", str(data.root), "--out", str(tmp_path / "c"), "--dry-run"]
+    said = run(*arguments, *columns)
+    assert "who: " in said and "→ patient" in said and "tried all of it" in said
+    found = json.loads(run(*arguments, "--json", *columns))
+    assert found["problem"] is None and found["patients"] >= 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_dry_run_of_a_folder_lists_its_tables_or_says_the_problem(tmp_path: Path) -> None:
+    data = mimic3(tmp_path / "data")
+    assert "DIAGNOSES_ICD.csv" in run("mimic3", str(data.root), "--out", str(tmp_path / "c"), "--dry-run")
+    said = run("mimic4", str(data.root), "--out", str(tmp_path / "c"), "--dry-run")
+    assert "expected:" in said and "to do:" in said

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from adapcla.cli import app
 from adapcla.errors import UsageError
-from adapcla.generators import generator_for, load, steering
+from adapcla.generators import generator_for, load
+from adapcla.generators.futures import as_known
 from adapcla.records import Cohort
 from adapcla.records.condition import Condition
 from adapcla.sources import planted
@@ -55,18 +57,22 @@ def test_conditions_are_pairs(model: Path, tmp_path: Path) -> None:
     assert isinstance(result.exception, UsageError) and "sex=F" in str(result.exception)
 
 
-def test_a_steered_sample_says_what_was_achieved(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_steered_sample_says_what_was_achieved(model: Path, tmp_path: Path) -> None:
     """The closed loop ends inside sampling error for nine of ten codes; rare codes alone cannot be judged."""
-    monkeypatch.setattr(steering.closed_loop, "__defaults__", (400,))
     planted.simulate(patients=400, codes=60, seed=2, population="shifted").save(tmp_path / "other")
     words = [str(model), "--patients", "300", "--toward", str(tmp_path / "other"), "--json"]
     paper, loop = (
         json.loads(_run(*words, *more, "--out", str(tmp_path / name)).stdout)
-        for name, more in (("paper", []), ("loop", ["--calibrate"]))
+        for name, more in (("paper", []), ("loop", ["--calibrate", "--pilot", "400"]))
     )
     assert {"inside_sampling_error", "mae", "max_gap", "n_judged", "floor"} == set(paper["achieved"])
     assert loop["achieved"]["inside_sampling_error"] >= 0.9
     assert paper["unknown_codes"] == 0
+    drawn, wish = Cohort.open(tmp_path / "paper").prevalence(), Cohort.open(tmp_path / "other").prevalence()
+    for line in paper["codes_by_prevalence"]:
+        assert line["requested"] == wish.share[wish.vocabulary.index[line["code"]]]
+        assert line["achieved"] == drawn.share[drawn.vocabulary.index[line["code"]]]
+    assert [line["code"] for line in loop["codes_by_prevalence"]] == list(load(model).vocabulary_.tokens)
     (tmp_path / "rare.csv").write_text(f"code,prevalence\n{load(model).prevalence_.vocabulary.tokens[0]},0.0001\n")
     words[words.index("--toward") + 1] = str(tmp_path / "rare.csv")
     assert json.loads(_run(*words, "--out", str(tmp_path / "rare")).stdout)["achieved"] is None
@@ -137,5 +143,10 @@ def test_histories_are_gone_on_with(model: Path, tmp_path: Path) -> None:
     cohort = Cohort.open(tmp_path / "f")
     assert cohort.n_patients == 8 and cohort.card["draws"] == 4 and cohort.card["histories"] == 2
     assert Condition.of(asked, within=2).fulfilled(cohort).all() and cohort.visits_per_patient.max() <= 2
-    assert _run(*words, "--out", str(tmp_path / "g")).exit_code == 0
-    assert Cohort.open(tmp_path / "g").n_patients == 8
+    told = json.loads(_run(*words, "--likeliest", "3", "--out", str(tmp_path / "g"), "--json").stdout)["likeliest"]
+    assert Cohort.open(tmp_path / "g").n_patients == 8 and "likeliest" not in json.loads(result.stdout)
+    generator = load(model)
+    expected = generator.continue_(as_known(generator.model, histories), 2, 4, 1).probabilities
+    for codes, row in zip(told, expected, strict=True):
+        assert [code["code"] for code in codes] == [tokens[i] for i in np.argsort(-row, kind="stable")[:3]]
+        assert [code["probability"] for code in codes] == pytest.approx(sorted(row, reverse=True)[:3], rel=1e-3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.records import Cohort
-from adapcla.report.release_pictures import company, lengths, merged, pair_patients, prevalences, timelines
+from adapcla.report.release_pictures import company, lengths, merged, pair_patients, prevalences
 from adapcla.sources.planted import simulate
 
 
@@ -56,20 +56,3 @@ def test_bars_of_few_join_their_neighbours():
 def test_one_patient_with_many_visits_does_not_make_a_bar():
     values, who = np.array([1] * 5 + [9] * 5), np.array([0, 1, 2, 3, 4, 5, 5, 5, 5, 5])
     assert merged(np.array([1, 9]), values, who, 2).tolist() == [1]
-
-
-def test_five_patients_with_the_names_of_their_codes(world):
-    shown = timelines(world, world)
-    assert len(shown) == 5
-    for person in shown:
-        assert all(0 <= visit.place <= 1 and visit.codes for visit in person.visits)
-        for visit in person.visits:
-            rare = [code["rare"] for code in visit.codes]
-            assert rare == sorted(rare, reverse=True)
-    assert shown[0].visits[0].codes[0]["name"] != shown[0].visits[0].codes[0]["code"]
-
-
-def test_patients_without_days_are_shown_by_visit():
-    cohort = Cohort.of([[["4019"], ["25000"]]] * 6)
-    person = timelines(cohort, cohort)[0]
-    assert [visit.day for visit in person.visits] == [None, None] and person.span == "2 visits"

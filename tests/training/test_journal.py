@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.errors import ExistsError
-from adapcla.training.journal import Journal
+from adapcla.training.journal import Journal, loss_curves
 
 
 def test_resuming_forgets_later_steps_and_torn_lines(tmp_path: Path) -> None:
@@ -39,3 +39,14 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(ExistsError, match="bytes are needed"):
         Journal(tmp_path / "journal.jsonl").write(kind="step", step=1)
+
+
+def test_the_curves_of_a_run_are_read_while_it_is_written(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.write(kind="step", step=1, loss=3.0)
+    journal.write(kind="step", step=2)  # of a private run, whose losses are not told
+    journal.write(kind="validation", step=2, loss=2.5)
+    with path.open("a") as stream:
+        stream.write('{"kind": "step", "st')
+    assert loss_curves(path) == ([(1.0, 3.0)], [(2.0, 2.5)])

@@ -42,6 +42,9 @@ def import_(
     kind: reading.Kind = None,
     length: reading.Length = None,
     ending: reading.Ending = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the columns are taken for and what is left out, and end.")
+    ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +52,11 @@ def import_(
     options = reading.asked(locals())
     from adapcla.files import refuse_populated
     from adapcla.sources import read
+    from adapcla.sources.preview import preview
 
+    if dry_run:
+        _show(preview(source, path, **options), as_json)
+        return
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
     cohort = read(source, path, **options)
@@ -68,6 +75,35 @@ def import_(
         },
         as_json,
     )
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    """Say what a first look found."""
+    if as_json:
+        emit(found)
+        return
+    for number, column in enumerate(found.get("columns", ()), 1):
+        name = column["name"] or f"column {number}"
+        typer.echo(f"{name}: {column['kind']}" + (f" → {column['part']}" if column["part"] else ""))
+    for table in found.get("tables", ()):
+        typer.echo(f"{table['name']}: {table['bytes']:,} bytes")
+    if not found.get("header", True):
+        typer.echo("the first line does not look like a header: its names are not shown")
+    if found["problem"]:
+        typer.echo(found["problem"])
+    elif found["tried"] is None:
+        typer.echo("too large to be tried: what is left out is counted while it is read")
+    else:
+        _report_trial(found)
+
+
+def _report_trial(found: dict[str, Any]) -> None:
+    """Say what the part that was tried comes to."""
+    part = "all of it" if found["tried"] == "all" else f"the first {found['tried']:,} rows"
+    counts = ", ".join(f"{found[name]:,} {name}" for name in ("patients", "visits", "codes"))
+    typer.echo(f"tried {part}: {counts}")
+    for reason, n in found["dropped"].items():
+        typer.echo(f"  would be left out: {n:,} {reason}")
 
 
 def _report(result: dict[str, Any], as_json: bool) -> None:

@@ -48,6 +48,9 @@ def sample(
     strength: Annotated[float, typer.Option("--strength", help="0: no steering; 1: the full shift.")] = 1.0,
     missing: Annotated[str, typer.Option("--missing", help="Codes without a target: keep or drop.")] = "keep",
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Correct the shift by pilot samples.")] = False,
+    pilot: Annotated[
+        int | None, typer.Option("--pilot", min=100, help="With --calibrate: patients of a pilot; 20,000 if left out.")
+    ] = None,
     codes_per_visit: Annotated[str, typer.Option("--codes-per-visit", help="natural, or match training.")] = "natural",
     temperature: Annotated[float, typer.Option("--temperature", help="Divides the logits.")] = 1.0,
     max_visits: Annotated[int | None, typer.Option("--max-visits", help="Most visits of a record.")] = None,
@@ -65,6 +68,9 @@ def sample(
         Path | None, typer.Option("--continue", help="Table or cohort of histories that are gone on with.")
     ] = None,
     draws: Annotated[int, typer.Option("--draws", min=1, help="With --continue: continuations of each history.")] = 20,
+    likeliest: Annotated[
+        int, typer.Option("--likeliest", min=0, help="With --continue: tell the N likeliest codes of the next visit.")
+    ] = 0,
     shard: Annotated[
         str | None, typer.Option("--shard", help="I/N: write the I-th of N shares beside OUT, for --assemble.")
     ] = None,
@@ -87,7 +93,7 @@ def sample(
     part = _part(shard, assembled, resume, overwrite)
     generator = load(run)
     attributes = attributes_of(where)
-    steering = generator.steering(toward, strength, missing, calibrate, seed)
+    steering = generator.steering(toward, strength, missing, calibrate, seed, pilot)
     if steering is not None and steering.unknown:
         say(
             f"{len(steering.unknown)} codes of the target are unknown to the model: {', '.join(steering.unknown[:8])} …"
@@ -105,7 +111,8 @@ def sample(
         _write_share(generator.model, patients or 0, seed, out, part, steering, rule, as_json)
         return
     if histories is not None:
-        card = _continued(generator, histories, condition, within or 1, draws, seed, out, overwrite, steering)
+        asked = (condition, within or 1, draws, seed, likeliest)
+        card = _continued(generator, histories, asked, out, overwrite, steering)
     elif condition is not None:
         card = _on_demand(generator, patients or 0, seed, condition, steering, rule, train, out, resume, overwrite)
     elif assembled:
@@ -118,9 +125,9 @@ def sample(
     if "rules" in card:
         result["rules"] = card["rules"]
         say(f"{card['rules']['drawn again']:,} patients broke a rule and were drawn again")
-    result |= {name: card[name] for name in ("condition", "effort") if name in card}
+    result |= {name: card[name] for name in ("condition", "effort", "likeliest") if name in card}
     if steering is not None and condition is None and histories is None:
-        result |= _steered(generator, out, steering)
+        result |= _steered(out, generator, steering)
     if as_json:
         emit(result)
     else:
@@ -188,43 +195,48 @@ def _on_demand(
 def _continued(
     generator: Generator,
     histories: Path,
-    condition: Condition | None,
-    visits: int,
-    draws: int,
-    seed: int,
+    asked: tuple[Condition | None, int, int, int, int],
     out: Path,
     overwrite: bool,
     steering: Steering | None,
 ) -> dict[str, Any]:
     """Continuations of histories, `draws` of each in their order, written as a cohort of the new visits; its card."""
     from adapcla.files import read_json, refuse_populated
+    from adapcla.generators.continuation import likeliest
     from adapcla.generators.futures import as_known
     from adapcla.records import Cohort, store
     from adapcla.sources import read
 
+    condition, visits, draws, seed, n_likeliest = asked
     refuse_populated(out, overwrite)
     given = Cohort.open(histories) if histories.is_dir() else read("table", histories)
     known = as_known(generator.model, given)
     if condition is not None:
         condition = replace(condition, within=visits)
-        drawn = generator.continue_given(known, condition, draws, seed, steering).drawn
+        found = generator.continue_given(known, condition, draws, seed, steering)
     elif steering is not None:
         raise UsageError("--toward with --continue needs --having: plain continuations follow the model itself")
     else:
-        drawn = generator.continue_(known, visits, draws, seed).drawn
+        found = generator.continue_(known, visits, draws, seed)
+    drawn = found.drawn
     replace(drawn, card={**drawn.card, "draws": draws, "histories": known.n_patients}).save(out, overwrite)
-    return read_json(out / store.CARD)
+    told = likeliest(found, n_likeliest)
+    for number, codes in enumerate(told if n_likeliest else (), 1):
+        for code in codes:
+            say(f"history {number}: {code['probability']:.1%} {code['code']} {code['name']}")
+    return read_json(out / store.CARD) | ({"likeliest": told} if n_likeliest else {})
 
 
-def _steered(generator: Generator, out: Path, steering: Steering) -> dict[str, Any]:
+def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, Any]:
     """How near the sample came to the requested prevalences."""
     from dataclasses import asdict
 
     from adapcla.records import Cohort
-    from adapcla.scaffold.steering import achieved
+    from adapcla.scaffold.steering import achieved, by_code
 
     cohort = generator.model.inside(Cohort.open(out))
-    came = achieved(steering.target, cohort.prevalence(), cohort.n_visits)
+    prevalence = cohort.prevalence()
+    came = achieved(steering.target, prevalence, cohort.n_visits)
     if came.n_judged:
         say(
             f"{came.inside_sampling_error:.1%} of {came.n_judged} judged codes came out inside sampling error; "
@@ -234,6 +246,7 @@ def _steered(generator: Generator, out: Path, steering: Steering) -> dict[str, A
         say("no code of the target is frequent enough here to be judged")
     return {
         "achieved": asdict(came) if came.n_judged else None,
+        "codes_by_prevalence": by_code(steering.target, generator.prevalence_, prevalence),
         "unknown_codes": len(steering.unknown),
         "unreachable_codes": len(steering.unreachable),
     }

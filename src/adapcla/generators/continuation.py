@@ -19,6 +19,7 @@ from adapcla.networks.batch import Records
 from adapcla.networks.draws import Noise
 from adapcla.records import Cohort
 from adapcla.seeds import stream_key
+from adapcla.sources.codes import descriptions
 
 #: Drawn records computed together.
 _AT_ONCE = 4096
@@ -34,6 +35,28 @@ class Continuation:
     drawn: Cohort
     #: The history that each drawn record continues.
     history_of: NDArray[np.int64]
+
+
+def likeliest(continuation: Continuation, n: int) -> list[list[dict[str, Any]]]:
+    """The `n` likeliest codes of the next visit of each history, with names where they are known, likeliest first.
+
+    >>> drawn = Cohort.of([[["4019", "A"]]])
+    >>> likeliest(Continuation(np.array([[0.2, 0.7]]), drawn, np.array([0])), 1)
+    [[{'code': 'A', 'name': 'A', 'probability': 0.7}]]
+    """
+    vocabulary = continuation.drawn.vocabulary
+    names = descriptions(vocabulary)
+    return [
+        [
+            {
+                "code": vocabulary.tokens[code],
+                "name": names.get(vocabulary.tokens[code], vocabulary.codes[code].bare),
+                "probability": float(f"{row[code]:.4g}"),
+            }
+            for code in np.argsort(-row, kind="stable")[:n]
+        ]
+        for row in continuation.probabilities
+    ]
 
 
 @torch.no_grad()

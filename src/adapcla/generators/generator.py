@@ -141,12 +141,14 @@ class Generator:
         missing: str = "keep",
         calibrate: bool = False,
         seed: int = 1,
+        pilot: int | None = None,
     ) -> Steering | None:
         """The shift towards a target, by the paper's rule or by closed loop; None where there is no target."""
         if toward is None:
             return None
         first = steer(self.model, toward, strength, missing)
-        return closed_loop(self.model, first, seed) if calibrate and strength else first
+        sized = {} if pilot is None else {"pilot": pilot}
+        return closed_loop(self.model, first, seed, **sized) if calibrate and strength else first
 
     def continue_(self, history: Cohort, visits: int = 1, draws: int = 100, seed: int = 1) -> Continuation:
         """What follows given histories: draws of the next visits and the probability of each code at the next one."""

@@ -84,6 +84,17 @@ def _family(code: str, system: str) -> tuple[str, str] | None:
     return (icd.category(code, revision), icd.chapter(code, revision)) if icd.has_form(code, revision) else None
 
 
+def chapters(vocabulary: Vocabulary) -> list[str]:
+    """The chapter of each code; its domain where its form shows none.
+
+    >>> chapters(Vocabulary.of(["4019", "aspirin"]))
+    ['ICD9 07', 'diagnosis']
+    """
+    bare = icd.system_of([code.bare for code in vocabulary.codes if not code.system])
+    families = [_family(code.bare, code.system or bare) for code in vocabulary.codes]
+    return [family[1] if family else code.domain for family, code in zip(families, vocabulary.codes, strict=True)]
+
+
 def ancestors(vocabulary: Vocabulary) -> list[tuple[Code, ...]]:
     """The ancestors of each code as codes, nearest first: category, section, chapter; none where none are known.
 

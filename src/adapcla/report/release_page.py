@@ -26,6 +26,7 @@ from adapcla.report.release import (
 )
 from adapcla.report.release_bars import bar_sections
 from adapcla.report.tables import Line, Table, shown
+from adapcla.report.timelines import timelines
 from adapcla.tables import Cell
 from adapcla.version import __version__
 
@@ -55,7 +56,7 @@ def rendered(release: Release) -> str:
         prevalences=pictures.prevalences(train, synthetic),
         company=pictures.company(train, synthetic, k),
         bar_sections=bar_sections(train, synthetic, k),
-        timelines=pictures.timelines(synthetic, train),
+        timelines=timelines(synthetic, train),
         tables=list(_tables(release)),
         k=k,
         css=Markup(read["css"]),

@@ -6,8 +6,7 @@ patients than the smallest count have is not shown, or is shown together with it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from adapcla.records import Cohort
 from adapcla.records.icd import dotted
 from adapcla.report.figures.cooccurrence import linkage_order
 from adapcla.report.figures.frequency import shares
-from adapcla.sources.codes import descriptions
+from adapcla.report.timelines import code_names
 
-#: Codes in the picture of prevalences, codes in that of company, patients that are shown, visits and codes of each.
-MOST_DOTS, COMPANY, SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 1200, 28, 5, 6, 8
+#: Codes in the picture of prevalences, and codes in that of company.
+MOST_DOTS, COMPANY = 1200, 28
 #: Patients behind the picture of company at most: enough for its colours.
 _ENOUGH = 50_000
 #: Bars at most, and days that begin them.
@@ -257,82 +256,6 @@ def _bars(title: str, unit: str, real: NDArray[np.int64], written: NDArray[np.in
 
     means = tuple(round(float(values.mean()), 2) if len(values) else 0.0 for values in (real, written))
     return Bars(title, unit, labels, share(real), share(written), (means[0], means[1]))
-
-
-class Visit(NamedTuple):
-    """A visit of a shown patient: its day, its place on the line, and its codes with their names."""
-
-    day: int | None
-    place: float
-    codes: list[dict[str, Any]]
-    n_more: int
-
-
-class Timeline(NamedTuple):
-    """A synthetic patient: who, how long, and the first visits."""
-
-    who: str
-    span: str
-    visits: list[Visit]
-    n_more: int
-
-
-def timelines(synthetic: Cohort, train: Cohort) -> list[Timeline]:
-    """The first synthetic patients of several visits, or the first ones where there are none."""
-    several = np.flatnonzero(synthetic.visits_per_patient >= 2)
-    chosen = (several if len(several) >= SHOWN_PATIENTS else np.arange(synthetic.n_patients))[:SHOWN_PATIENTS]
-    rare = train.strata().tail if synthetic.vocabulary == train.vocabulary else np.zeros(synthetic.n_codes, dtype=bool)
-    names = code_names(synthetic)
-    return [_timeline(synthetic, int(patient), names, rare) for patient in chosen]
-
-
-def _timeline(cohort: Cohort, patient: int, names: Sequence[str], rare: NDArray[np.bool_]) -> Timeline:
-    first, n = int(cohort.first_visits[patient]), int(cohort.visits_per_patient[patient])
-    days = None if cohort.days is None else np.asarray(cohort.days[first : first + n], dtype=np.int64)
-    span = int(days[-1]) if days is not None else 0
-    visits = []
-    for number in range(min(n, SHOWN_VISITS)):
-        # Rare codes first: they are what a reader looks for.
-        codes = sorted(cohort.codes_of(first + number).tolist(), key=lambda code: (not rare[code], code))
-        vocabulary = cohort.vocabulary.codes
-        shown = [
-            {
-                "code": dotted(vocabulary[c].bare, vocabulary[c].system),
-                "name": names[c] + _value(cohort, first + number, c),
-                "rare": bool(rare[c]),
-            }
-            for c in codes[:SHOWN_CODES]
-        ]
-        place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
-        visits.append(
-            Visit(None if days is None else int(days[number]), round(place, 4), shown, max(len(codes) - SHOWN_CODES, 0))
-        )
-    who = [
-        f"{name.replace('_', ' ')} {a.categories[a.values[patient]]}"
-        for name, a in sorted(cohort.attributes.items())
-        if a.values[patient] >= 0
-    ]
-    told = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
-    return Timeline(", ".join(who), told, visits, max(n - SHOWN_VISITS, 0))
-
-
-def _value(cohort: Cohort, visit: int, code: int) -> str:
-    """The value of a number in a visit with its unit, nothing for a plain code."""
-    if cohort.values is None or not cohort.vocabulary.codes[code].unit:
-        return ""
-    entry = int(cohort.visit_starts[visit]) + int(np.searchsorted(cohort.codes_of(visit), code))
-    unit = cohort.vocabulary.codes[code].unit
-    return f" {float(cohort.values[entry]):g}" + ("" if unit == "1" else f" {unit}")
-
-
-def code_names(cohort: Cohort) -> list[str]:
-    """The name of each code, or the code itself where it has none.
-
-    >>> code_names(Cohort.of([[["4019", "x.y"]]]))[0]
-    '4019'
-    """
-    known = descriptions(cohort.vocabulary)
-    return [known.get(code.token, code.bare) for code in cohort.vocabulary.codes]
 
 
 def _percent(share: float) -> str:

@@ -204,3 +204,22 @@ def achieved(target: Prevalence, generated: Prevalence, n_visits: int) -> Achiev
         int(judged.sum()),
         float(f"{target.sampling_gap(n_visits)[judged].mean():.3g}"),
     )
+
+
+def by_code(target: Prevalence, before: Prevalence, generated: Prevalence) -> list[dict[str, float | str | None]]:
+    """For each requested code its prevalence in the source, the requested one and the achieved one.
+
+    >>> wish, source = Prevalence.of({"A": 0.5}), Prevalence.of({"A": 0.1, "B": 0.2})
+    >>> by_code(wish, source, Prevalence.of({"A": 0.4, "B": 0.2}))
+    [{'code': 'A', 'before': 0.1, 'requested': 0.5, 'achieved': 0.4}]
+    """
+    have, came = before.on(target.vocabulary), np.nan_to_num(generated.on(target.vocabulary).share)
+    return [
+        {
+            "code": target.vocabulary.tokens[code],
+            "before": None if np.isnan(have.share[code]) else float(have.share[code]),
+            "requested": float(target.share[code]),
+            "achieved": float(came[code]),
+        }
+        for code in np.flatnonzero(target.known)
+    ]

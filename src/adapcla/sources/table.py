@@ -48,10 +48,12 @@ _SEPARATORS = (" ", ";", "|", ",")
 _SAMPLE_ROWS = 5_000
 #: System of procedures and drugs in a table that names none, so that they are never taken for diagnoses.
 _OTHER_SYSTEMS = {"px": "PX", "rx": "RX", "lab": "LAB"}
+#: Names by which columns are found; a table that has one of them has a header.
+KNOWN_NAMES = frozenset().union(_PATIENT, _VISIT, _DATE, _DAY, _SEQUENCE, _SYSTEM, *_CODES.values())
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Which column plays which part; an empty name means there is none."""
 
     patient: str
@@ -83,10 +85,15 @@ def read(root: Path, options: Options) -> Cohort:
     if not root.exists():
         raise InputError("no such file", path=root, remedy="check the path")
     book, root, options = Codebook.of_table(root, options)
-    table = open_table(root)
+    return read_rows(open_table(root), book, options)
+
+
+def read_rows(table: Table, book: Codebook | None, options: Options) -> Cohort:
+    """The cohort in an opened table, with what its codebook knows where it is an export."""
+    root = table.path
     if book is not None and root.name == LONG and table.has("value"):
         options = replace(options, value="value")
-    layout = _layout(table, options)
+    layout = layout_of(table, options)
     say(f"reading {root.name}: {layout.sentence()}")
     attributes = _attribute_names(table, options.attributes)
     card: dict[str, Any]
@@ -115,7 +122,7 @@ def read(root: Path, options: Options) -> Cohort:
         )
 
 
-def _layout(table: Table, options: Options) -> _Layout:
+def layout_of(table: Table, options: Options) -> Layout:
     """The columns that were named, and guesses for the rest."""
 
     def named_or_guessed(named: str | None, guesses: Sequence[str]) -> str:
@@ -144,7 +151,7 @@ def _layout(table: Table, options: Options) -> _Layout:
     system = "" if options.system else table.first_of(*_SYSTEM) or ""
     lab = "" if "value" not in more else all_codes[0] if all_codes else table.column(*_CODES["dx"])
     lab = codes["lab"][0] if lab and "lab" in codes else lab
-    return _Layout(patient, visit, date, day, sequence, system, codes, separator, more, lab)
+    return Layout(patient, visit, date, day, sequence, system, codes, separator, more, lab)
 
 
 def _more_columns(table: Table, options: Options) -> dict[str, str]:
@@ -226,7 +233,7 @@ def _attribute_names(table: Table, attributes: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str, str]) -> None:
+def _load(bench: Workbench, table: Table, layout: Layout, attributes: dict[str, str]) -> None:
     """Make `raw`: the columns that are needed, under fixed names."""
     parts = {"patient": layout.patient, "visit": layout.visit, "date": layout.date, "day": layout.day}
     parts |= {"sequence": layout.sequence, "system": layout.system}
@@ -238,7 +245,7 @@ def _load(bench: Workbench, table: Table, layout: _Layout, attributes: dict[str,
     bench.load("raw", table, {part: column for part, column in parts.items() if column})
 
 
-def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[str]) -> None:
+def _shape(bench: Workbench, layout: Layout, system: str, attributes: Sequence[str]) -> None:
     """Make the views `visits`, `entries` and `people` over `raw`."""
     has = {part: part if getattr(layout, part) else "''" for part in ("date", "day", "sequence")}
     visit = _visit_key(layout)
@@ -266,7 +273,7 @@ def _shape(bench: Workbench, layout: _Layout, system: str, attributes: Sequence[
         bench.run(f"CREATE VIEW people AS SELECT DISTINCT patient, {visit} AS visit, {columns} FROM raw")
 
 
-def _shape_results(bench: Workbench, layout: _Layout, system: str, own: bool) -> None:
+def _shape_results(bench: Workbench, layout: Layout, system: str, own: bool) -> None:
     """Make `results` of the rows that have a value, or of all that name a lab in a column of its own."""
     column = {part: f"more_{part}" if part in layout.more else "''" for part in _NUMBERS}
     named = "system" if layout.system else _quoted("" if own else system or _OTHER_SYSTEMS["lab"])
@@ -280,7 +287,7 @@ def _shape_results(bench: Workbench, layout: _Layout, system: str, own: bool) ->
     )
 
 
-def _shape_courses(bench: Workbench, layout: _Layout) -> dict[str, int]:
+def _shape_courses(bench: Workbench, layout: Layout) -> dict[str, int]:
     """Make `courses` of the columns of kind, length and ending; words that are not known."""
     column = {part: f"more_{part}" if part in layout.more else "''" for part in _STAYS}
     begins = "days_of(date)" if layout.date else "try_cast(day AS DOUBLE)" if layout.day else NO_DAY
@@ -289,7 +296,7 @@ def _shape_courses(bench: Workbench, layout: _Layout) -> dict[str, int]:
     return make_courses(bench, rows, TABLE_KINDS, TABLE_ENDS)
 
 
-def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int]]:
+def _renamed_drugs(bench: Workbench, layout: Layout) -> dict[str, dict[str, int]]:
     """How many names of drugs were written as a code, for the card."""
     if "rx" not in layout.codes:
         return {}
@@ -298,7 +305,7 @@ def _renamed_drugs(bench: Workbench, layout: _Layout) -> dict[str, dict[str, int
     return {"drugs": {"names written as a code": n}}
 
 
-def _pieces(domain: str, layout: _Layout) -> list[str]:
+def _pieces(domain: str, layout: Layout) -> list[str]:
     """SQL for the codes in each column of a domain, one per row."""
     cells = [f"codes_{domain}_{number}" for number in range(len(layout.codes[domain]))]
     if layout.separator:
@@ -307,7 +314,7 @@ def _pieces(domain: str, layout: _Layout) -> list[str]:
     return [f"regexp_replace({cell}, '^''', '')" for cell in cells]
 
 
-def _visit_key(layout: _Layout) -> str:
+def _visit_key(layout: Layout) -> str:
     """SQL for what tells a patient's visits apart; a visit number beside the id tells apart what the id does not."""
     if layout.visit and layout.sequence:
         return "CASE visit WHEN '' THEN '' ELSE visit || ' ' || sequence END"
@@ -316,7 +323,7 @@ def _visit_key(layout: _Layout) -> str:
     return "sequence" if layout.sequence else "left(date, 10)" if layout.date else "day"
 
 
-def _system_of(domain: str, layout: _Layout, named: str) -> str:
+def _system_of(domain: str, layout: Layout, named: str) -> str:
     """SQL for the code system of a domain."""
     if domain == "dx":
         return "system" if layout.system else _quoted(named)
@@ -326,7 +333,7 @@ def _system_of(domain: str, layout: _Layout, named: str) -> str:
     return _quoted(_OTHER_SYSTEMS[domain])
 
 
-def _rule(layout: _Layout) -> str:
+def _rule(layout: Layout) -> str:
     """What a visit is and how visits are ordered, in words."""
     unit = " and ".join(name for name in (layout.visit, layout.sequence) if name) or layout.date or layout.day
     order = [name for name in (layout.date, layout.day, layout.sequence, layout.visit) if name]

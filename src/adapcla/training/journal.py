@@ -46,3 +46,23 @@ class Journal:
         1
         """
         return [line for line in self.lines if line.get("kind") == kind]
+
+
+def loss_curves(path: Path) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """(step, loss) of training and of validation in the journal of a run, even while it is written; empty without.
+
+    >>> loss_curves(Path("nowhere"))
+    ([], [])
+    """
+    journal = Journal()
+    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            journal.lines.append(dict(json.loads(text)))
+        except (ValueError, TypeError):
+            # The last line may be half written.
+            continue
+    found = (
+        [(float(line["step"]), float(line["loss"])) for line in journal.of_kind(kind) if line.get("loss") is not None]
+        for kind in ("step", "validation")
+    )
+    return next(found), next(found)

@@ -1,0 +1,141 @@
+"""Synthetic patients as timelines: visits in time, their codes with names, rare ones first and marked.
+
+No matplotlib here: pages draw timelines themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.records import Cohort
+from adapcla.records.hierarchy import chapters
+from adapcla.records.icd import dotted
+from adapcla.sources.codes import descriptions
+
+#: Patients that the page of a release shows, visits of each, and codes of a visit.
+SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 5, 6, 8
+
+
+class Visit(NamedTuple):
+    """A visit of a shown patient: its day, its place on the line, and its codes with their names."""
+
+    day: int | None
+    place: float
+    codes: list[dict[str, Any]]
+    n_more: int
+
+
+class Timeline(NamedTuple):
+    """A synthetic patient: who, how long, and the first visits."""
+
+    who: str
+    span: str
+    visits: list[Visit]
+    n_more: int
+
+
+@dataclass(frozen=True, eq=False)
+class Album:
+    """Everything that it takes to show patients of a cohort."""
+
+    cohort: Cohort
+    #: Codes that are marked as rare.
+    rare: NDArray[np.bool_]
+    most_visits: int = SHOWN_VISITS
+    most_codes: int = SHOWN_CODES
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The name of each code."""
+        return code_names(self.cohort)
+
+    @cached_property
+    def chapters(self) -> list[str]:
+        """The chapter of each code."""
+        return chapters(self.cohort.vocabulary)
+
+    def timeline(self, patient: int) -> Timeline:
+        """One patient."""
+        cohort = self.cohort
+        first, n = int(cohort.first_visits[patient]), int(cohort.visits_per_patient[patient])
+        days = None if cohort.days is None else np.asarray(cohort.days[first : first + n], dtype=np.int64)
+        span = int(days[-1]) if days is not None else 0
+        visits = []
+        for number in range(min(n, self.most_visits)):
+            codes = cohort.codes_of(first + number).tolist()
+            shown = self._shown(first + number, codes)
+            place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
+            more = max(len(codes) - self.most_codes, 0)
+            visits.append(Visit(None if days is None else int(days[number]), round(place, 4), shown, more))
+        who = [
+            f"{name.replace('_', ' ')} {a.categories[a.values[patient]]}"
+            for name, a in sorted(cohort.attributes.items())
+            if a.values[patient] >= 0
+        ]
+        told = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
+        return Timeline(", ".join(who), told, visits, max(n - self.most_visits, 0))
+
+    def _shown(self, visit: int, codes: Sequence[int]) -> list[dict[str, Any]]:
+        """The codes of a visit; rare ones first: they are what a reader looks for."""
+        vocabulary = self.cohort.vocabulary.codes
+        return [
+            {
+                "code": dotted(vocabulary[c].bare, vocabulary[c].system),
+                "name": self.names[c] + self._value(visit, c),
+                "rare": bool(self.rare[c]),
+                "chapter": self.chapters[c],
+            }
+            for c in sorted(codes, key=lambda code: (not self.rare[code], code))[: self.most_codes]
+        ]
+
+    def _value(self, visit: int, code: int) -> str:
+        """The value of a number in a visit with its unit, nothing for a plain code."""
+        cohort, unit = self.cohort, self.cohort.vocabulary.codes[code].unit
+        if cohort.values is None or not unit:
+            return ""
+        entry = int(cohort.visit_starts[visit]) + int(np.searchsorted(cohort.codes_of(visit), code))
+        return f" {float(cohort.values[entry]):g}" + ("" if unit == "1" else f" {unit}")
+
+
+def timelines(synthetic: Cohort, train: Cohort) -> list[Timeline]:
+    """The first synthetic patients of several visits, or the first ones where there are none."""
+    several = np.flatnonzero(synthetic.visits_per_patient >= 2)
+    chosen = (several if len(several) >= SHOWN_PATIENTS else np.arange(synthetic.n_patients))[:SHOWN_PATIENTS]
+    rare = train.strata().tail if synthetic.vocabulary == train.vocabulary else np.zeros(synthetic.n_codes, dtype=bool)
+    album = Album(synthetic, rare)
+    return [album.timeline(int(patient)) for patient in chosen]
+
+
+def code_names(cohort: Cohort) -> list[str]:
+    """The name of each code, or the code itself where it has none.
+
+    >>> code_names(Cohort.of([[["4019", "x.y"]]]))[0]
+    '4019'
+    """
+    known = descriptions(cohort.vocabulary)
+    return [known.get(code.token, code.bare) for code in cohort.vocabulary.codes]
+
+
+def matching(cohort: Cohort, text: str, most: int = 200) -> list[int]:
+    """The codes whose code or name holds every word of a text, those that begin with it first.
+
+    >>> cohort = Cohort.of([[["4019", "4280", "42800"]]])
+    >>> [cohort.vocabulary.tokens[code] for code in matching(cohort, "428")], matching(cohort, "")
+    (['4280', '42800'], [])
+    """
+    words = text.lower().split()
+    if not words:
+        return []
+    found = []
+    for number, (code, name) in enumerate(zip(cohort.vocabulary.codes, code_names(cohort), strict=True)):
+        written = (code.token.lower(), code.bare.lower(), dotted(code.bare, code.system).lower())
+        told = " ".join((*written, name.lower()))
+        if all(word in told for word in words):
+            found.append((not any(form.startswith(words[0]) for form in written), number))
+    return [number for _, number in sorted(found)][:most]

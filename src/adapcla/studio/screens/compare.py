@@ -1,0 +1,155 @@
+"""The page *Compare*: experiments in the folder side by side, chosen rows, tables and figures of their pages."""
+
+from __future__ import annotations
+
+import csv
+import io
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from adapcla.files import read_json
+from adapcla.studio import drawings, orders, pieces
+from adapcla.studio.jobs import jobs_in
+
+_RUN, _REPORT = "run", "report"
+_FIRST_TABLES = ("tail-glance", "fidelity", "utility", "privacy")
+
+
+class Sheet(NamedTuple):
+    """A table of a page as it was written beside it."""
+
+    columns: list[str]
+    #: Kind of each line (`method`, or what stands beside methods) and its cells.
+    lines: list[tuple[str, list[str]]]
+
+
+def page() -> None:
+    """Choose runs, rows, tables and figures."""
+    found = pieces.space().found()
+    _lamps()
+    if not found.studies:
+        st.write(
+            "Experiments in this folder are shown here side by side: runs of several methods on the same patients, "
+            "with their tables and figures. There is none yet."
+        )
+    else:
+        _studies(found.studies)
+    _run(found.sources)
+
+
+def _lamps() -> None:
+    """Releases of the folder side by side."""
+    releases = [job for job in jobs_in(pieces.space().jobs, kind="release") if job.result.get("lamps")]
+    if len(releases) > 1:
+        st.header("Releases")
+        heads = [lamp["title"] for lamp in releases[0].result["lamps"].values()]
+        rows = [
+            [
+                job.about["out"],
+                *(f"{lamp['value']} {lamp['unit']} ({lamp['light']})" for lamp in job.result["lamps"].values()),
+            ]
+            for job in releases
+        ]
+        st.html(drawings.table(["release", *heads], rows))
+
+
+def _studies(names: list[str]) -> None:
+    """Tables and figures of some experiments."""
+    root = pieces.space().root
+    chosen = [str(name) for name in st.multiselect("Experiments", names, names[:2], key="studies")]
+    if not chosen:
+        return
+    rows = list(dict.fromkeys(row for name in chosen for row in rows_of(root / name)))
+    shown = [str(row) for row in st.multiselect("Rows", rows, rows, key="rows")]
+    keys = list(dict.fromkeys(key for name in chosen for key in _keys(root / name / "tables", ".csv")))
+    first = [key for key in _FIRST_TABLES if key in keys]
+    for key in st.multiselect("Tables", keys, first, key="tables"):
+        st.subheader(str(key).replace("-", " "))
+        for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
+            path = root / name / "tables" / f"{key}.csv"
+            if path.is_file():
+                place.html(drawn(sheet_of(path), shown, set(rows), name))
+    figures = list(dict.fromkeys(key for name in chosen for key in _keys(root / name / "figures", ".svg")))
+    for key in st.multiselect("Figures", figures, figures[:1], key="figures"):
+        for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
+            path = root / name / "figures" / f"{key}.svg"
+            if path.is_file():
+                place.html(drawings.picture(path.read_bytes(), f"{key} of {name}"))
+                words = path.with_suffix(".md")
+                place.caption(words.read_text(encoding="utf-8") if words.is_file() else name)
+    _page_of(chosen)
+
+
+def _keys(folder: Path, ending: str) -> list[str]:
+    return sorted(path.stem for path in folder.glob(f"*{ending}")) if folder.is_dir() else []
+
+
+def rows_of(study: Path) -> list[str]:
+    """The rows of an experiment, in their order."""
+    return list(dict.fromkeys(str(fit["row"]) for fit in read_json(study / "study.json").get("fits", ())))
+
+
+def sheet_of(path: Path) -> Sheet:
+    """A table that a page was written with; every number has its interval in the column behind it."""
+    lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
+    return Sheet(
+        lines[0][1::2], [(line[0], [_joined(*line[i : i + 2]) for i in range(1, len(line), 2)]) for line in lines[1:]]
+    )
+
+
+def _joined(value: str, interval: str = "") -> str:
+    """A number with its interval.
+
+    >>> _joined("0.123456", "0.1 to 0.2"), _joined("adapcla", "")
+    ('0.1235 (0.1 to 0.2)', 'adapcla')
+    """
+    with suppress(ValueError):
+        value = f"{float(value):.4g}"
+    return f"{value} ({interval})" if interval else value
+
+
+def drawn(sheet: Sheet, shown: list[str], rows: set[str], caption: str) -> str:
+    """The table without the rows that were not chosen; what stands beside the rows stays."""
+    kept = [cells for _, cells in sheet.lines if cells and (cells[0] in shown or cells[0] not in rows)]
+    return drawings.table(sheet.columns, kept, caption)
+
+
+def _page_of(chosen: list[str]) -> None:
+    """The whole page of the chosen experiments, as `adapcla report` writes it."""
+    if st.button("Make one page of these", key="make-page"):
+        out = pieces.fresh("comparisons", "-".join(Path(name).name for name in chosen))
+        pieces.begin(orders.report(chosen, f"{out}/report.html"), "One page", kind=_REPORT, out=out)
+        st.rerun()
+    job = pieces.newest(kind=_REPORT)
+    if job is None:
+        return
+    pieces.show(job)
+    path = pieces.space().root / job.about["out"] / "report.html"
+    if job.code == 0 and path.is_file():
+        st.download_button(
+            "report.html", path.read_bytes, f"{path.parent.name}.html", key="comparison", on_click="ignore"
+        )
+        if st.toggle("Show the page", key="show-comparison"):
+            st.iframe(path.read_text(encoding="utf-8"), height=900)
+
+
+def _run(sources: list[str]) -> None:
+    """A new experiment: several methods on one cohort."""
+    if not sources:
+        return
+    with st.expander("A new experiment: several methods on the same patients"), st.form("run-form"):
+        cohort = pieces.choose("Patients", sources, "run-cohort")
+        methods = st.text_input("Methods, with commas", "adapcla, adapcla-no-scaffold", key="run-methods")
+        quick = st.checkbox("A quick look: fewer draws, smaller classifiers", True, key="run-quick")
+        settings = st.text_area("Other settings", "", key="run-settings", placeholder="fit.settings.width=64")
+        if st.form_submit_button("Run it", type="primary"):
+            lines = [line.strip() for line in settings.splitlines()]
+            words: dict[str, Any] = {"out": "runs", "cohort": cohort, "methods": methods, "quick": quick, "set": lines}
+            pieces.begin(orders.run(words), f"Experiment on {cohort}", kind=_RUN)
+            st.rerun()
+    job = pieces.newest(kind=_RUN)
+    if job is not None:
+        pieces.show(job)

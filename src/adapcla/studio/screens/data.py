@@ -1,0 +1,246 @@
+"""The page *Data*: a table, a folder or the example world becomes a cohort, and its description is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import streamlit as st
+
+from adapcla.disclosure import told
+from adapcla.records import description_words as words
+from adapcla.sources.contract import SOURCES
+from adapcla.studio import drawings, orders, pieces
+from adapcla.studio.jobs import Job
+from adapcla.studio.workspace import TABLES, plain_name
+
+WAYS = ("The example world", "Drop a table", "A file or folder on this computer")
+#: What a source is called by people.
+TITLES = {
+    "table": "a table (CSV, TSV, Parquet)",
+    "mimic3": "MIMIC-III",
+    "mimic4": "MIMIC-IV",
+    "eicu": "eICU",
+    "omop": "OMOP CDM",
+    "meds": "MEDS",
+    "fhir": "FHIR (NDJSON)",
+    "halo": "HALO pickles",
+}
+_GUESS = "(guess)"
+#: Words under which a described cohort is remembered.
+_LOOK, _READ, _DESCRIBE = "look", "read", "describe"
+
+
+def page() -> None:
+    """Choose patients, look at what they would come to, read them, and see what they are."""
+    sources = pieces.space().found().sources
+    if not sources:
+        st.write("Begin with the example world: made-up patients, ready in seconds. Or bring your own.")
+    way = st.radio("Where are the patients?", WAYS, horizontal=True, key="way")
+    if way == WAYS[0]:
+        _example()
+    elif way == WAYS[1]:
+        _dropped()
+    else:
+        _named()
+    if way != WAYS[0]:
+        _looked()
+    reading = pieces.newest(kind=_READ)
+    if reading is not None:
+        pieces.show(reading, quiet=reading.state == "done")
+    if sources:
+        st.header("What is there")
+        _described(sources, reading)
+
+
+# ---- three ways in ------------------------------------------------------------------------------------------
+def _example() -> None:
+    """The planted world, one click away."""
+    st.write(
+        "A made-up hospital with a known law and a long tail of rare codes. Nobody in it is real, "
+        "and everything that the studio does can be tried on it."
+    )
+    with st.expander("Its size"):
+        patients = st.number_input("Patients", 500, 1_000_000, 4000, step=500, key="example-patients")
+        codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
+    if st.button("Make the example world", type="primary", key="example"):
+        out = pieces.fresh("cohorts", "example world")
+        pieces.begin(orders.simulate(out, int(patients), int(codes)), "The example world", kind=_READ, cohort=out)
+        st.rerun()
+
+
+def _dropped() -> None:
+    """A file that is dropped on the page; it is kept in the folder, for its owner only."""
+    dropped = st.file_uploader(
+        "One row for each code (patient, visit or date, code), or one for each visit", type=list(TABLES), key="upload"
+    )
+    if dropped is not None and st.session_state.get("kept") != dropped.file_id:
+        path = pieces.space().keep("uploads", dropped.name, dropped.getvalue())
+        st.session_state["kept"] = dropped.file_id
+        _look("table", path, {})
+
+
+def _named() -> None:
+    """A path on this computer, and what it is."""
+    with st.form("named"):
+        source = st.selectbox(
+            "What is it?", list(SOURCES), format_func=lambda name: TITLES.get(name, name), key="source"
+        )
+        text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
+        if st.form_submit_button("Look at it", type="primary"):
+            path = pieces.space().checked(text)
+            _look(str(source), str(path), {})
+
+
+def _look(source: str, path: str, options: dict[str, Any]) -> None:
+    """Start a first look, which reads the beginning only."""
+    about = {"kind": _LOOK, "source": source, "path": path, "options": json.dumps(options)}
+    pieces.begin(orders.look(source, path, options), "A first look", **about)
+    st.rerun()
+
+
+# ---- what would be read -------------------------------------------------------------------------------------
+def _looked() -> None:
+    """The newest first look: columns, what would be left out, and the choices of reading."""
+    job = pieces.newest(kind=_LOOK)
+    if job is None:
+        return
+    pieces.show(job, quiet=True)
+    found = job.result
+    if job.running or not found:
+        return
+    name = job.about["path"].rsplit("/", 1)[-1]
+    st.subheader(f"{name}: {found['bytes']:,} bytes")
+    _parts_of(found)
+    if found["problem"]:
+        st.html(drawings.error(found["problem"]))
+    elif found["tried"] is None:
+        st.write("It is too large to be tried in a moment. What is left out, and why, is counted while it is read.")
+    else:
+        part = "All of it was" if found["tried"] == "all" else f"Its first {found['tried']:,} rows were"
+        st.write(
+            f"{part} tried: {found['patients']:,} patients, {found['visits']:,} visits, {found['codes']:,} codes. "
+            + ("Nothing would be left out." if not found["dropped"] else "This would be left out:")
+        )
+        if found["dropped"]:
+            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items())))
+    _choices(job, found)
+
+
+def _parts_of(found: dict[str, Any]) -> None:
+    """The columns or tables that were found."""
+    if "columns" in found:
+        rows = [
+            (column["name"] or f"column {number}", column["kind"], column["part"] or "–")
+            for number, column in enumerate(found["columns"], 1)
+        ]
+        st.html(drawings.table(["column", "looks like", "taken for"], rows))
+        if not found["header"]:
+            st.write("The first line does not look like a header, and is not shown: it may be a patient's.")
+    else:
+        st.html(drawings.table(["table", "bytes"], [(each["name"], each["bytes"]) for each in found["tables"]]))
+
+
+def _choices(job: Job, found: dict[str, Any]) -> None:
+    """How it is read: guesses that can be changed."""
+    before = json.loads(job.about["options"])
+    names = [column["name"] for column in found.get("columns", ()) if column["name"]]
+    with st.form("choices"):
+        options = _columns(names, before) if job.about["source"] == "table" else {}
+        with st.expander("More choices"):
+            options |= _reading(before)
+        name = st.text_input(
+            "Name", plain_name(job.about["path"].rsplit("/", 1)[-1].partition(".")[0]), key="cohort-name"
+        )
+        left, right = st.columns(2)
+        again = left.form_submit_button("Look again with these choices")
+        read = right.form_submit_button("Read all of it", type="primary", disabled=bool(found["problem"]))
+    source, path = job.about["source"], job.about["path"]
+    if again:
+        _look(source, path, orders.reading(options))
+    if read:
+        out = pieces.fresh("cohorts", name)
+        pieces.begin(orders.read(source, path, out, options), f"Reading {name}", kind=_READ, cohort=out)
+        st.rerun()
+
+
+def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
+    """Which column plays which part; names are chosen where they are known, and typed where they are not."""
+    asked = {
+        "patient": "Patient",
+        "visit": "Visit",
+        "date": "Date of the visit",
+        "day": "Day since the first visit",
+        "codes": "Codes",
+    }
+    out: dict[str, Any] = {}
+    for place, (part, title) in zip(st.columns(len(asked)), asked.items(), strict=True):
+        given = before.get(part) or ""
+        if names and part != "codes":
+            listed = [_GUESS, *names]
+            chosen = place.selectbox(title, listed, listed.index(given) if given in listed else 0, key=f"column-{part}")
+            out[part] = None if chosen == _GUESS else chosen
+        else:
+            words_of = "Several with commas, or with * (dx*)" if part == "codes" else None
+            out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=words_of) or None
+    told_before = [name for name in before.get("attributes", "").split(",") if name in names]
+    who = st.multiselect("Columns that say who a patient is, such as sex", names, told_before, key="attributes")
+    out["attributes"] = ",".join(who)
+    return out
+
+
+def _reading(before: dict[str, Any]) -> dict[str, Any]:
+    """Choices that every source has."""
+
+    def one_of(name: str, title: str, values: list[str], why: str) -> str:
+        index = values.index(before[name]) if before.get(name) in values else 0
+        return str(st.selectbox(title, values, index, key=f"reading-{name}", help=why))
+
+    kinds = before.get("domains", "dx").split(",")
+    domains = st.multiselect(
+        "Kinds of code", ["dx", "px", "rx"], kinds, key="domains", help="Diagnoses, procedures, drugs."
+    )
+    most = st.number_input("Most visits of a patient (0: all)", 0, 10_000, int(before.get("max_visits", 0)), key="most")
+    system = "Name of the code system, if the data does not say it"
+    revisions = ["apart", "map9", "map10"]
+    return {
+        "domains": ",".join(domains) or "dx",
+        "level": one_of("level", "Level of codes", ["full", "category", "ccs"], "Coarser codes are less rare."),
+        "icd": one_of("icd", "ICD-9 beside ICD-10", revisions, "Keep them apart, or map one to the other."),
+        "labels": one_of("labels", "Labels", ["", "phenotypes", "auto"], "Groups of diagnoses as labels of patients."),
+        "separator": st.text_input("What separates codes in a cell", before.get("separator", ""), key="separator"),
+        "system": st.text_input(system, before.get("system", ""), placeholder="ICD10CM", key="system"),
+        "max_visits": int(most) or None,
+    }
+
+
+# ---- what it is ---------------------------------------------------------------------------------------------
+def _described(sources: list[str], reading: Job | None) -> None:
+    """The description of a cohort with its pictures: numbers of many patients, never a row of one."""
+    first = reading.about["cohort"] if reading is not None else ""
+    cohort = pieces.choose("Cohort", sources, "cohort", first)
+    job = pieces.newest(kind=_DESCRIBE, cohort=cohort)
+    if job is None:
+        job = pieces.begin(
+            orders.describe(cohort, f".studio/{plain_name(cohort)}.svg"), "Describing it", kind=_DESCRIBE, cohort=cohort
+        )
+    pieces.show(job, quiet=True)
+    description = job.result
+    if job.running or not description:
+        return
+    shown = {**description, "attributes": {}}
+    st.html(drawings.table(["", ""], list(words.lines(shown))))
+    picture = pieces.space().root / ".studio" / f"{plain_name(cohort)}.svg"
+    if picture.is_file():
+        st.html(drawings.picture(picture.read_bytes(), "The long tail: how many visits hold each code"))
+    rows = [
+        (name, part["codes"], words.percent(part["share_of_codes"]), words.percent(part["share_of_entries"]))
+        for name, part in words.parts(description)
+    ]
+    st.html(drawings.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used"))
+    for name, categories in description["attributes"].items():
+        counts = [(category, told(n)) for category, n in categories.items()]
+        st.html(drawings.table([name, "patients"], counts))
+    if description["dropped"]:
+        st.html(drawings.table(["reason", "how many"], list(description["dropped"].items()), "Left out while reading"))
+    st.caption("Next: the page Train and release.")

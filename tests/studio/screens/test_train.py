@@ -1,0 +1,69 @@
+"""The page Train and release: choices become options, and a finished release shows lamps, page and downloads."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.studio.conftest import press, put, text_of
+
+from adapcla.studio.screens.train import packed
+from adapcla.studio.workspace import Workspace
+
+Shown = Callable[..., Any]
+LAMP = {"key": "a", "title": "Safe", "light": "green", "value": "8 of 8", "unit": "limits kept", "sentence": "No leak."}
+
+
+def test_defaults_need_few_words_and_choices_become_options(shown: Shown, started: list[list[str]]) -> None:
+    page = shown("train")
+    press(page, "Train and release")
+    usual = {"--out=releases/world", "--minutes=10.0", "--patients=0", "--format=csv", "--json"}
+    assert started[-1][:3] == ["synthesize", "cohort", "cohorts/world"] and set(started[-1][3:]) == usual
+    page.number_input(key="minutes").set_value(2.0)
+    page.multiselect(key="formats").set_value(["meds", "csv"])
+    page.checkbox(key="repair").check()
+    page.number_input(key="min-patients").set_value(20)
+    page.text_area(key="settings").set_value("fit.settings.width=16\n\nevaluate.quick=true")
+    press(page, "Show the plan with rough times")
+    line = started[-1]
+    assert {"--minutes=2.0", "--format=meds,csv", "--repair", "--min-patients=20", "--dry-run"} <= set(line)
+    assert {"--set=fit.settings.width=16", "--set=evaluate.quick=true"} <= set(line) and "--set=" not in line
+    # The first release has promised its name.
+    assert "--out=releases/world-2" in line
+
+
+def test_a_release_shows_its_lamps_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
+    about = {"kind": "release", "out": "releases/hospital"}
+    put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, result={"lamps": {"safe": LAMP}})
+    page = shown("train")
+    said = text_of(page)
+    assert "8 of 8" in said and "Loss of training" in said and "hospital-work holds real patients" in said
+    labels = [each.proto.label for each in page.get("download_button")]
+    assert {"csv (zip)", "meds (zip)", "fhir (zip)", "README.md", "croissant.json", "report.html"} <= set(labels)
+
+
+def test_a_gate_that_is_not_met_shows_its_reasons(shown: Shown, folder: Path) -> None:
+    about = {"kind": "release", "out": "releases/refused"}
+    said = "adapcla: the privacy gate is not met: nothing was released\n- attack\nto do: --repair\n"
+    result = {"lamps": {"safe": {**LAMP, "light": "red"}}, "reasons": ["an attack succeeds"]}
+    put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, code=5, said=said, result=result)
+    told = text_of(shown("train"))
+    assert "gate is not met" in told and "to do: --repair" in told and "an attack succeeds" in told
+
+
+def test_a_plan_shows_its_steps(shown: Shown, folder: Path) -> None:
+    steps = [{"stage": "train", "what": "x", "done": False, "seconds": 90}]
+    put(Workspace(folder).jobs, ["synthesize"], "Plan", {"kind": "plan"}, folder, result={"steps": steps})
+    assert "1 min 30 s" in text_of(shown("train"))
+
+
+def test_a_folder_is_packed_to_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "csv" / "deep").mkdir(parents=True)
+    (tmp_path / "csv" / "a.csv").write_text("x")
+    (tmp_path / "csv" / "deep" / "b.csv").write_text("y")
+    content = packed(tmp_path / "csv")
+    assert packed(tmp_path / "csv") == content and packed(tmp_path / "csv" / "a.csv") == b"x"
+    assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["csv/a.csv", "csv/deep/b.csv"]
