@@ -31,8 +31,8 @@ class Scaffold:
     def bias(self) -> NDArray[np.float64]:
         """The paper's b_stat: log((1 − π̂ + ε)/(π̂ + ε)), tempered; 0 for codes never seen in training.
 
-        For codes of a choice group 1 − π̂ is the share of visits without any of them, or that of the most frequent of
-        them if it is larger: where every visit has a code of the group, rare ones are lifted to the others, not to none.
+        For codes of a choice group 1 − π̂ is the share of visits without any of them, or that of the most frequent one
+        if it is larger: where every visit has a code of the group, rare ones are lifted to the others, not to none.
         """
         share, rest = np.nan_to_num(self.prevalence.share), self.prevalence.rest()
         group = self.prevalence.vocabulary.group_of_code

@@ -1,4 +1,4 @@
-"""The whole record of the planted world: kind, length and ending of visits, drugs, a procedure and values, by known laws.
+"""The whole record of the planted world: kind, length and ending of visits, a drug, a procedure and values, by law.
 
 Everything here is drawn given the disorders of a visit, which are those of the world without it. A few common disorders
 are *marked*: by each of them one thing is more frequent, longer or shifted. Which they are, how far values are shifted
@@ -169,7 +169,7 @@ class _Entries(NamedTuple):
 
 def _alive(cohort: Cohort, died: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The visits before and with each patient's first that ends with death."""
-    before = np.cumsum(died) - died
+    before: NDArray[np.int64] = np.cumsum(died) - died
     return np.asarray(before - before[cohort.first_visits][cohort.patient_of_visit] == 0)
 
 
