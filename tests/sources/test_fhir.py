@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sources.whole import WHOLES
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
@@ -189,3 +190,26 @@ def test_systems_have_short_names() -> None:
     assert system_name(ICD10) == "ICD10CM"
     assert system_name("") == ""
     assert system_name("http://example.org/codes/my codes/") == "my-codes"
+
+
+def test_a_bound_is_no_value_and_a_panel_holds_its_parts(tmp_path: Path) -> None:
+    folder = WHOLES["fhir"](tmp_path / "data").root
+    concept = {name: {"coding": [{"system": "http://loinc.org", "code": name}]} for name in ("low", "high", "pressure")}
+    found = [
+        {"code": concept["low"], "valueQuantity": {"value": 5, "comparator": "<"}},
+        {
+            "code": concept["pressure"],
+            "component": [
+                {"code": concept["low"], "valueQuantity": {"value": 80, "unit": "mm[Hg]"}},
+                {"code": concept["high"], "valueQuantity": {"value": 120, "unit": "mm[Hg]"}},
+            ],
+        },
+    ]
+    to = {"subject": {"reference": "Patient/1"}, "encounter": {"reference": "Encounter/11"}}
+    lines = [json.dumps({"resourceType": "Observation", **to, **observation}) + "\n" for observation in found]
+    (folder / "Observation.ndjson").write_text("".join(lines), encoding="utf-8")
+    cohort = read("fhir", folder, domains=("lab",))
+    assert cohort.vocabulary.tokens == ("LOINC/high", "LOINC/low")
+    assert cohort.values is not None and cohort.values.tolist() == [120, 80]
+    # The bound, and the panel itself, which has no value of its own.
+    assert cohort.card["dropped"]["values that are no number"] == 2

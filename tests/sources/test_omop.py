@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.sources.fixtures import write_csv
+from tests.sources.whole import WHOLES
 
 from adapcla.errors import InputError
 from adapcla.records import Cohort
@@ -125,3 +126,14 @@ def test_an_export_without_its_codebook_is_anybodys_data(tiny_full: Cohort, tmp_
     found = read("omop", tmp_path / "o")
     assert list(found.patients()) == [[["SYS/A", "SYS/B"], ["SYS/B"]], [["SYS/A", "SYS/B"], ["SYS/A"]]]
     assert found.days.tolist() == [0, 30, 0, 7]
+
+
+def test_a_bound_of_a_value_is_no_value(tmp_path: Path) -> None:
+    """The second measurement says less than 5, the third equals 5."""
+    folder = WHOLES["omop"](tmp_path / "data").root
+    header = ("person_id", "visit_occurrence_id", "measurement_concept_id", "value_as_number", "operator_concept_id")
+    rows = [("1", "11", "5", "7", ""), ("1", "12", "5", "5", "4171756"), ("2", "21", "5", "5", "4172703")]
+    write_csv(folder / "measurement.csv", header, rows)
+    cohort = read("omop", folder, domains=("lab",))
+    assert cohort.values is not None and cohort.values.tolist() == [7, 5]
+    assert cohort.card["dropped"]["values that are no number"] == 1

@@ -100,6 +100,17 @@ class Options:
         """The domains as a vocabulary names them."""
         return tuple(DOMAIN_OF[domain] for domain in self.domains)
 
+    @property
+    def labs_file(self) -> Path | None:
+        """The file that lists the labs; None where the option itself says which.
+
+        >>> Options(labs="50931,50912").labs_file is None
+        True
+        """
+        # A long list is no name of a file, and some systems refuse to look.
+        path = None if "," in self.labs else Path(self.labs)
+        return path if path is not None and path.is_file() else None
+
     def for_card(self) -> dict[str, Any]:
         """The options that say how codes were read, as JSON for a cohort's card.
 
@@ -111,7 +122,8 @@ class Options:
             if getattr(self, name):
                 content[name] = getattr(self, name)
         if "lab" in self.domains:
-            content |= {"labs": self.labs, "lab_values": list(self.lab_values)}
+            listed = self.labs_file
+            content |= {"labs": self.labs if listed is None else listed.name, "lab_values": list(self.lab_values)}
         return content
 
 

@@ -233,12 +233,12 @@ def _load_codes(
 
 
 def _quantity(quantity: Any) -> tuple[str, str]:
-    """The number of a quantity and its unit, as text; nothing where there is none.
+    """The number of a quantity and its unit, as text; nothing where there is none, or only a bound of it.
 
     >>> _quantity({"value": 5.4, "unit": "mmol per l", "system": UCUM, "code": "mmol/L"}), _quantity(None)
     (('5.4', 'mmol/L'), ('', ''))
     """
-    value = inside(quantity, "value")
+    value = None if inside(quantity, "comparator") else inside(quantity, "value")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "", ""
     coded = text(inside(quantity, "code")) if inside(quantity, "system") == UCUM else ""

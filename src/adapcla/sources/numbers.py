@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def found(
         if n:
             none = unit in _NO_UNIT
             of_item.setdefault((system, code), []).append((n, unit, UNITLESS if none else spelling, domain))
-    asked = _asked(of_item, options.labs)
+    asked = _asked(of_item, options)
     numbers, others = [], 0
     for (system, code), rows in sorted(of_item.items()):
         n_rows, unit, spelling, domain = max(rows, key=lambda row: (row[0], row[1]))
@@ -101,8 +100,11 @@ def _card(numbers: list[Number], options: Options) -> dict[str, Any]:
     return {"labs": {"items": labs, "values of a visit": list(options.lab_values)}} if labs else {}
 
 
-def _asked(of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], labs: str) -> set[tuple[str, str]]:
+def _asked(
+    of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], options: Options
+) -> set[tuple[str, str]]:
     """The items that `--labs` asks for; what is no lab is never left out."""
+    labs = options.labs
     others = {item for item, rows in of_item.items() if rows[0][3] != "lab"}
     listed = [item for item in of_item if item not in others]
     if labs == "all":
@@ -110,8 +112,8 @@ def _asked(of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], l
     if labs.isdigit():
         order = sorted(listed, key=lambda item: (-sum(row[0] for row in of_item[item]), item))
         return {*order[: int(labs)], *others}
-    path = Path(labs)
-    text = path.read_text(encoding="utf-8") if path.is_file() else labs.replace(",", "\n")
+    file = options.labs_file
+    text = labs.replace(",", "\n") if file is None else file.read_text(encoding="utf-8", errors="replace")
     names = {line.strip() for line in text.splitlines() if line.strip()}
     known = {name: item for item in listed for name in (item[1], f"{item[0]}/{item[1]}")}
     chosen = {known[name] for name in names if name in known}

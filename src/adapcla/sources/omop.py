@@ -27,6 +27,8 @@ _MORE = (
     ("observation", "observation", ("observation_date",), "other"),
     ("device_exposure", "device", ("device_exposure_start_date",), "other"),
 )
+#: Operators that say that a value is the value, not a bound of it.
+_EQUAL = ("", "0", "4172703")
 # Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
 _ID = r"regexp_replace({}, '\.0+$', '')"
 
@@ -101,13 +103,15 @@ def _load_codes(bench: Workbench, table: Table, stem: str, dates: tuple[str, ...
             "number": ("value_as_number",),
             "unit": ("unit_source_value",),
             "unit_concept": ("unit_concept_id",),
+            "operator": ("operator_concept_id",),
         },
     )
     own, standard, visit = _ID.format("own"), _ID.format("standard"), _ID.format("visit")
     bench.run(
         f"""INSERT INTO coded SELECT {_ID.format("patient")}, CASE WHEN {visit} = '0' THEN '' ELSE {visit} END, date,
             CASE WHEN {own} NOT IN ('', '0') THEN {own} WHEN {standard} <> '0' THEN {standard} ELSE '' END,
-            value, '{domain}', number_of(number), unit, {_ID.format("unit_concept")} FROM rows_{stem}"""
+            value, '{domain}', CASE WHEN {_ID.format("operator")} IN {_EQUAL} THEN number_of(number) END, unit,
+            {_ID.format("unit_concept")} FROM rows_{stem}"""
     )
     bench.run(f"DROP VIEW rows_{stem}")
     bench.run(f"DROP TABLE rows_{stem}_file")
