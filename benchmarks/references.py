@@ -40,7 +40,7 @@ def reference_scores(cohort: Cohort, suites: list[str], seed: int = 1) -> tuple[
     base = Comparison.of(train, reference, ceiling, seed=seed)
     found: Found = {}
     for subject in SUBJECTS:
-        comparison = base.instead(subject.cohort(base.train, base.synthetic, n, seed), intervals=True)
+        comparison = base.instead(subject.cohort(base.whole.train, base.whole.synthetic, n, seed), intervals=True)
         for metric in metrics_of(suites):
             for stratum, score in metric.compute(comparison).items():
                 found[subject, metric.key, stratum] = score
