@@ -108,13 +108,15 @@ class Visitor:
         )
 
     def fill(self, label: str, text: str, kind: str = "input") -> None:
-        field = self.field(label, kind)
-        self.window.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
-        field.click()
-        field.send_keys("\ue009a\ue000")  # select all
-        field.send_keys(text)
-        if kind == "input":
-            field.send_keys("\ue004")  # tab
+        def act() -> None:
+            field = self.field(label, kind)
+            self.window.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", field)
+            field.send_keys("\ue009a\ue000")  # select all
+            field.send_keys(text)
+            if kind == "input":
+                field.send_keys("\ue004")  # tab
+
+        self._retry(act, f"fill {label}")
 
     def pick(self, label: str, text: str) -> None:
         """Choose the first code that a text finds."""
