@@ -2,45 +2,73 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import write_hospital_table
 
+from adapcla.files import write_json
 from adapcla.generators import generator_for
-from adapcla.sources import planted
+from adapcla.records import Cohort
+from adapcla.report.tables import Line, Table
+from adapcla.sources import planted, read
+from adapcla.sources.export import write
+from adapcla.tables import Cell
+from adapcla.training.journal import Journal
 
 pytest.importorskip("streamlit", reason="the studio is an extra: pip install 'adapcla[ui]'")
 
 
 @pytest.fixture(scope="session")
-def stocked(tmp_path_factory: pytest.TempPathFactory, finished_run: Path, finished_release: Any) -> Path:
-    """A folder with a cohort, a trained run, a sample, an experiment and a release; not to be changed."""
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    root = base / "stocked-studio"
-    with (base / "stocked-studio.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if root.exists():
-            return root
-        unfinished = base / "unfinished-studio"
-        world = planted.simulate(300, 60, seed=1, tripwires=5)
-        world.save(unfinished / "cohorts" / "world")
-        train, valid, _ = world.split(seed=4)
-        settings = {"width": 16, "layers": 1, "heads": 2, "passes": 0.5, "batch_size": 64}
-        model = generator_for("adapcla", **settings).fit(train, valid)
-        model.save(unfinished / "runs" / "one" / "model")
-        model.sample(40, seed=1).save(unfinished / "samples" / "first")
-        shutil.copytree(finished_run, unfinished / "runs" / "tiny")
-        work = finished_release.folder.root
-        shutil.copytree(finished_release.out, unfinished / "releases" / "hospital")
-        shutil.copytree(work, unfinished / "releases" / "hospital-work")
-        unfinished.rename(root)
-        return root
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the verbs leave it, with little in it; not to be changed."""
+    root = tmp_path_factory.mktemp("stocked")
+    world = planted.simulate(300, 60, seed=1, tripwires=5)
+    world.save(root / "cohorts" / "world")
+    train, valid, _ = world.split(seed=4)
+    settings = {"width": 16, "layers": 1, "heads": 2, "passes": 0.5, "batch_size": 64}
+    model = generator_for("adapcla", **settings).fit(train, valid)
+    model.save(root / "runs" / "one" / "model")
+    sample = model.sample(40, seed=1)
+    sample.save(root / "samples" / "first")
+    _experiment(root / "runs" / "tiny")
+    _release(root, sample)
+    return root
+
+
+def _experiment(study: Path) -> None:
+    """An experiment of two rows, with a table and a figure as its page has them."""
+    rows = ["adapcla", "adapcla-no-scaffold"]
+    (study / "figures").mkdir(parents=True)
+    write_json(study / "study.json", {"fits": [{"row": row} for row in rows]})
+    lines = [Line((Cell(row), Cell("0.5", 0.5, "0.4 to 0.6"))) for row in rows]
+    beside = Line((Cell("real test"), Cell("0.9", 0.9, "")), "reference")
+    Table("fidelity", "Fidelity", "", ("method", "unigram R²"), (*lines, beside)).save(study / "tables")
+    (study / "figures" / "frequency.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (study / "figures" / "frequency.md").write_text("**Frequencies.** How often.")
+
+
+def _release(root: Path, sample: Cohort) -> None:
+    """A release of a hospital's table, and the working folder with real patients beside it."""
+    (root / "uploads").mkdir()
+    real = read("table", write_hospital_table(root / "uploads" / "hospital.csv", 60), system="PLANTED")
+    out, work = root / "releases" / "hospital", root / "releases" / "hospital-work"
+    for name in ("csv", "meds", "fhir"):
+        write(sample, out / name, name)
+    for name in ("README.md", "croissant.json", "report.html"):
+        (out / name).write_text("x")
+    real.save(work / "data" / "train")
+    for part in ("train", "test"):
+        real.save(work / "tries" / "1" / "patients" / part)
+    sample.save(work / "tries" / "1" / "sample")
+    shutil.copytree(root / "runs" / "one" / "model", work / "tries" / "1" / "fit" / "model")
+    journal = Journal(work / "tries" / "1" / "fit" / "journal.jsonl")
+    for step in (1, 2, 3):
+        journal.write(kind="step", step=step, loss=4.0 - step)
+    (work / "report.html").write_text("x")
 
 
 @pytest.fixture

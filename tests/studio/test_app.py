@@ -21,7 +21,7 @@ def test_the_first_visit_offers_the_example_world(tmp_path: Path, monkeypatch: p
     page = AppTest.from_file(str(Path(server.__file__).with_name("app.py")), default_timeout=60).run()
     assert not page.exception and page.title[0].value == "1 Data"
     assert [button.label for button in page.button] == ["Make the example world"]
-    assert str(tmp_path) in page.sidebar.caption[0].value
+    assert page.sidebar.caption[0].value == f"Working in {tmp_path.name}"
 
 
 @pytest.mark.parametrize("name", PAGES)

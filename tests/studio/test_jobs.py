@@ -25,35 +25,29 @@ def ended(job: Job, seconds: float = 60) -> Job:
     return job
 
 
-def test_a_verb_runs_by_itself_and_leaves_its_answer(tmp_path: Path) -> None:
-    job = start(tmp_path / "jobs", ["methods", "--json"], "Methods", {"kind": "a"}, tmp_path)
+def test_a_verb_runs_by_itself_and_leaves_its_answer_to_whoever_looks(tmp_path: Path) -> None:
+    """A reload, a second tab, another studio: the folder says to all of them how a job stands."""
+    words = ["simulate", "--out=world", "--patients=40", "--codes=40", "--json"]
+    job = start(tmp_path / "jobs", words, "World", {"kind": "a"}, tmp_path)
     assert job.state == "running" and job.code is None
+    script = (
+        "import sys; from pathlib import Path; from adapcla.studio.jobs import newest\n"
+        "print(newest(Path(sys.argv[1]), kind='a').state)"
+    )
+    call = [sys.executable, "-c", script, str(tmp_path / "jobs")]
+    assert subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip() in ("running", "done")
     ended(job)
     assert job.state == "done" and job.code == 0 and job.message == ""
-    assert any(row["name"] == "adapcla" for row in job.result["methods"])
-    assert job.line == "adapcla methods --json" and 0 < job.seconds < 60
+    assert subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip() == "done"
+    assert job.result["patients"] == 40 and (tmp_path / "world").is_dir()
+    assert job.line.startswith("adapcla simulate --out=world") and 0 < job.seconds < 300
+    assert job_at(job.folder) == job
 
 
 def test_an_error_is_the_message_of_the_command(tmp_path: Path) -> None:
     job = ended(start(tmp_path / "jobs", ["describe", "nothing"], "Describe", {}, tmp_path))
     assert job.state == "failed" and job.code == 3
     assert job.message.startswith("nothing") and "to do:" in job.message and "Traceback" not in job.said
-
-
-def test_another_process_finds_the_same_jobs(tmp_path: Path) -> None:
-    """Whoever looks, the folder says how a job stands: a reload, a second tab, another studio."""
-    job = start(tmp_path / "jobs", ["methods", "--json"], "Methods", {"kind": "a"}, tmp_path)
-    script = (
-        "import sys; from pathlib import Path; from adapcla.studio.jobs import newest\n"
-        "print(newest(Path(sys.argv[1]), kind='a').state)"
-    )
-    seen = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "jobs")], capture_output=True, text=True, check=True
-    )
-    assert seen.stdout.strip() in ("running", "done")
-    ended(job)
-    again = job_at(job.folder)
-    assert again == job and again.state == "done"
 
 
 def test_the_newest_comes_first_and_keys_choose(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_everything_is_found_and_only_what_a_generator_wrote_is_shown(stocked: P
     assert found.studies == ["runs/tiny"] and found.works == ["releases/hospital-work"]
     assert "releases/hospital-work/tries/1/sample" in found.synthetic
     parts = [name for name in found.cohorts if "/patients/" in name or "/data/" in name]
-    assert len(parts) >= 6 and not set(parts) & {*found.synthetic, *found.sources}
+    assert len(parts) == 3 and not set(parts) & {*found.synthetic, *found.sources}
     assert not set(found.synthetic) & set(found.sources)
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     chosen = st.navigation(pages)
     space = pieces.space()
     with st.sidebar:
-        st.caption(f"Working in {space.root}")
+        st.caption(f"Working in {space.root.name}", help=str(space.root))
         running = [job for job in jobs.jobs_in(space.jobs) if job.running]
         for job in running:
             st.caption(f"Running: {job.title}")
@@ -50,4 +50,5 @@ def main() -> None:
     chosen.run()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,8 @@ _USUAL = {"domains": "dx", "level": "full", "icd": "apart"}
 def words(options: Mapping[str, Any]) -> list[str]:
     """The options that say something, as words; a list is given several times, True is a flag.
 
+    >>> words({"seed": 0})
+    ['--seed=0']
     >>> words({"min_patients": 11, "having": ["A|B", "C*"], "repair": True, "anyway": False, "title": ""})
     ['--min-patients=11', '--having=A|B', '--having=C*', '--repair']
     """
@@ -25,7 +27,7 @@ def words(options: Mapping[str, Any]) -> list[str]:
             out.append(option)
         elif isinstance(value, list | tuple):
             out += [f"{option}={each}" for each in value if str(each).strip()]
-        elif value not in (None, False, ""):
+        elif value is not None and value is not False and value != "":
             out.append(f"{option}={value}")
     return out
 

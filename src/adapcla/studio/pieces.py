@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,15 @@ def command(job: Job) -> None:
         st.code(job.line, language="bash", wrap_lines=True)
         if job.said:
             st.code(job.said[-4000:], language=None, wrap_lines=True)
+
+
+def page_of(path: Path) -> None:
+    """A page that lies in the folder, in a frame of its own.
+
+    As an address of data it has an origin of its own: whoever wrote it, its scripts cannot reach the studio.
+    """
+    content = base64.b64encode(path.read_bytes()).decode()
+    st.iframe(f"data:text/html;charset=utf-8;base64,{content}", height=900, alt=f"The page {path.name}")
 
 
 def choose(label: str, names: list[str], key: str, first: str = "", words: str = "") -> str:

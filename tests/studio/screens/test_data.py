@@ -11,7 +11,9 @@ from tests.studio.conftest import press, put, text_of
 
 from adapcla.records import Cohort
 from adapcla.records.description import describe
+from adapcla.sources.contract import SOURCES
 from adapcla.sources.preview import preview
+from adapcla.studio.screens.data import TITLES
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
@@ -22,6 +24,10 @@ def look(folder: Path, table: Path, **came: Any) -> None:
     """A first look that has ended."""
     about = {"kind": "look", "source": "table", "path": str(table), "options": json.dumps({})}
     put(Workspace(folder).jobs, ["import"], "A first look", about, folder, **came)
+
+
+def test_every_source_is_offered() -> None:
+    assert set(TITLES) == set(SOURCES)
 
 
 def test_the_example_world_is_one_click_away(shown: Shown, started: list[list[str]]) -> None:

@@ -41,6 +41,8 @@ def test_a_release_shows_its_lamps_its_curve_and_its_files(shown: Shown, folder:
     page = shown("train")
     said = text_of(page)
     assert "8 of 8" in said and "Loss of training" in said and "hospital-work holds real patients" in said
+    page.toggle[0].set_value(True).run()
+    assert page.get("iframe")[0].proto.src.startswith("data:text/html") and not page.exception
     labels = [each.proto.label for each in page.get("download_button")]
     assert {"csv (zip)", "meds (zip)", "fhir (zip)", "README.md", "croissant.json", "report.html"} <= set(labels)
 

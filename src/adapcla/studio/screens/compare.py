@@ -133,7 +133,7 @@ def _page_of(chosen: list[str]) -> None:
             "report.html", path.read_bytes, f"{path.parent.name}.html", key="comparison", on_click="ignore"
         )
         if st.toggle("Show the page", key="show-comparison"):
-            st.iframe(path.read_text(encoding="utf-8"), height=900)
+            pieces.page_of(path)
 
 
 def _run(sources: list[str]) -> None:

@@ -9,7 +9,6 @@ import streamlit as st
 
 from adapcla.disclosure import told
 from adapcla.records import description_words as words
-from adapcla.sources.contract import SOURCES
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job
 from adapcla.studio.workspace import TABLES, plain_name
@@ -83,9 +82,7 @@ def _dropped() -> None:
 def _named() -> None:
     """A path on this computer, and what it is."""
     with st.form("named"):
-        source = st.selectbox(
-            "What is it?", list(SOURCES), format_func=lambda name: TITLES.get(name, name), key="source"
-        )
+        source = st.selectbox("What is it?", list(TITLES), format_func=lambda name: TITLES[name], key="source")
         text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
         if st.form_submit_button("Look at it", type="primary"):
             path = pieces.space().checked(text)

@@ -131,7 +131,7 @@ def _shown(out: str) -> None:
     pages = [*(folder / "report.html" for folder in folders), root / f"{out}-work" / "report.html"]
     written = [path for path in pages if path.is_file()]
     if written and st.toggle("Show the page of the release", key=f"page-{out}"):
-        st.iframe(written[0].read_text(encoding="utf-8"), height=900)
+        pieces.page_of(written[0])
     if written:
         st.caption(f"{out}-work holds real patients; delete it when nothing is to be gone on with.")
 
