@@ -38,7 +38,7 @@ def test_a_release_from_the_command_line(tmp_path):
 
 
 def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "gate", lambda *_: [GateLine("copy_excess", 0.02, 0.03, 1e-4, False)])
+    monkeypatch.setattr(module, "gate", lambda *_, **__: [GateLine("copy_excess", 0.02, 0.03, 1e-4, False)])
     ran = run("planted", "--out", tmp_path / "out", "--json", *QUICK)
     assert isinstance(ran.exception, GateError) and ran.exception.exit_code == 5
     assert "nothing was released" in str(ran.exception) and "word for word" in str(ran.exception)

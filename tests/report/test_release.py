@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from adapcla.metrics import Scores
@@ -43,6 +45,23 @@ def release(tried: Attempt) -> Release:
 def test_like_real(way, light):
     lamp = lamps(release(attempt(like(0.5, way))))[0]
     assert lamp.light == light and lamp.value == f"{min(way, 1):.0%}"
+
+
+def test_like_real_says_what_is_least_and_what_helps():
+    shown = lamps(release(attempt(like(0.5, 0.2))))[0].sentence
+    assert "least: codes of one visit are seen together in other real patients (20%)" in shown
+    assert "What helps: more real patients." in shown
+    short = replace(attempt(like(0.5, 0.2)), wanted_passes=40.0)
+    assert "more minutes" in lamps(release(short))[0].sentence
+    assert "What helps" not in lamps(release(attempt(like(0.5, 0.9))))[0].sentence
+
+
+@pytest.mark.parametrize(("low", "way"), [(0.5, 0.4), (0.25, None)])
+def test_chance_and_real_whose_intervals_overlap_do_not_count(low, way):
+    """Chance is 0.2 up to 0.3; real patients are 0.8, from `low` on."""
+    ends = {"marginal_low": 0.1, "marginal_high": 0.3, "real_test_low": low, "real_test_high": 0.9}
+    line = likeness(attempt(replace(like(0.5, 0.4), **ends)).scores)[0]
+    assert line.way == way and bool(line.why) == (way is None)
 
 
 def test_nothing_is_said_where_nothing_can_be():

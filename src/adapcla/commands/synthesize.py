@@ -121,7 +121,8 @@ def _show(plan: ReleasePlan, as_json: bool) -> None:
 
 def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
     """Say what came of it; a gate that was not met is an error with its reasons and what to do."""
-    from adapcla.report.gate_words import TO_DO
+    from adapcla.experiment.estimate import clock
+    from adapcla.report.gate_words import TO_DO, words_of
     from adapcla.report.release import lamps
 
     told = plan.told()
@@ -145,6 +146,11 @@ def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
         if made.folder is not None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
     say(f"{plan.folder.root} holds real patients: a second call goes on from it; delete it when you need that no more")
+    took = sum(sum(each.seconds.values()) for each in told.attempts)
+    say(f"took {clock(took)} by the clock beside reading and writing; --minutes {plan.release.minutes:g}")
+    if plan.release.model and made.passed and not told.model_passed:
+        broken = ", ".join(words_of(line).title for line in told.chosen.model_lines if not line.passed)
+        say(f"the model was not written: attacks on it succeed ({broken or 'none could be assessed'})")
     if not made.passed:
         where = "nothing was released" if made.folder is None else f"{made.folder} was written all the same"
         todo = [] if plan.release.repair else ["--repair, which does the following by itself"]

@@ -1,12 +1,14 @@
 """What a number of minutes buys: the size of the network, its passes and how thoroughly the result is judged.
 
 Sizes come from the data first: a larger network or more passes than the patients can teach would only learn them by
-heart. What does not fit into the time is then made smaller, width before passes. Times are those of two common cores,
-never measured here, so that the same table and the same minutes give the same bytes everywhere.
+heart. What does not fit into the time is then made smaller, width before passes. Seconds are those of one processor,
+so that two leave some room; `results/releases.md` holds what stages took beside what was expected. Nothing is measured
+here, so that the same table and the same minutes give the same bytes everywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
@@ -21,20 +23,54 @@ JUDGED = ("tail", "fidelity", "utility", "privacy")
 NOT_JUDGED = ("tstr_acc", "tstr_f1", "tstr_auprc")
 #: Widths and layers, largest first.
 SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
-#: The share of the time that judging in full may take, reading and writing leave, and training may use of the rest.
-_JUDGING, _SPARE = 0.4, 0.9
+#: The share of the time that judging in full may take, and the share of all of it that is planned.
+_JUDGING, _PLANNED = 0.4, 0.9
 #: What width counts beside the share of the passes that fit: twice the width is worth a quarter more passes.
 _WIDTH_COUNTS = 0.3
 #: Judging takes so many times the estimate of its suites: 48 s of a processor for 1,425 training patients, quickly.
 _JUDGING_TAKES = 2.0
 #: What judging models of real patients takes beside judging the synthetic ones, in a quick look.
 REAL_SHARE = 0.5
+#: Patients of each part that likeness and usefulness are judged by at most; privacy is judged by all.
+MOST_JUDGED = 50_000
+#: Seconds that judging the privacy of one more training patient takes.
+_PATIENT_JUDGED = 1e-3
+#: Attack models have about this share of the training patients: half of members and controls together.
+_ATTACK_SHARE = 0.65
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling.
-_VISIT_TRAINED, _VISIT_SAMPLED = 4e-4, 3e-4
+_VISIT_TRAINED, _VISIT_SAMPLED = 4e-4, 5e-4
 #: Patients that a round of calibration draws at least, for each training patient, and at most.
 _PILOT = (1_000, 2, 20_000)
+#: Seconds to begin, to read and to roll up each training patient.
+_BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
+#: Seconds to write a code of a visit in a format.
+_ENTRY_WRITTEN = {"csv": 4e-6, "meds": 4e-6, "halo": 4e-6, "omop": 1e-5, "fhir": 4e-5}
+
+
+#: Formats that are reckoned with when the network is chosen, so that another format needs no other network.
+_WRITTEN = ("csv",)
+
+
+class Around(NamedTuple):
+    """Rough seconds of what is done before training and after judging."""
+
+    reading: float
+    rolling_up: float
+    writing: float
+
+
+def around(sizes: Sizes, patients: int, formats: Sequence[str]) -> Around:
+    """Rough seconds of reading, rolling up and writing.
+
+    >>> around(Sizes(600_000, 1_200_000, 3_000, 10.0), 0, ("csv",)).writing
+    52.0
+    """
+    entries = (patients or sizes.patients) * sizes.visits / max(sizes.patients, 1) * sizes.codes_per_visit
+    each = sum(_ENTRY_WRITTEN[name] for name in formats)
+    reading, rolling = _PATIENT_READ * sizes.patients, _PATIENT_ROLLED * sizes.patients
+    return Around(_BEGINNING + reading, 1.0 + rolling, _BEGINNING + entries * each)
 
 
 class Effort(NamedTuple):
@@ -58,34 +94,53 @@ def effort_for(
     sizes: Sizes,
     patients: int = 0,
     judged: EvaluateSpec = EvaluateSpec(suites=JUDGED, leave_out=NOT_JUDGED),
+    attack_models: int = 0,
 ) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
+
+    Args:
+        minutes: Minutes for the whole.
+        method: A row of `METHODS`.
+        given: Settings that are not chosen here.
+        sizes: Of the training patients.
+        patients: Synthetic patients; 0 for as many as training patients.
+        judged: What is judged.
+        attack_models: Models that are trained to attack the model, where it is to be written too.
 
     >>> short, long = (effort_for(m, "tailwise", {}, Sizes(20_000, 50_000, 1_000)) for m in (2, 60))
     >>> short.settings["passes"] < long.settings["passes"], short.quick, long.quick
     (True, True, False)
     """
-    seconds, best = 60 * minutes * _SPARE, recommended(sizes.patients, sizes.visits, sizes.codes)
-    asked = (judged.model_copy(update={"quick": short}) for short in (False, True))
-    whole, quick = (_JUDGING_TAKES * evaluation_seconds(each, sizes) for each in asked)
-    # In a quick look, models of real patients are judged by themselves.
-    quick *= 1 + REAL_SHARE
+    seconds = 60 * minutes * _PLANNED - sum(around(sizes, patients, _WRITTEN))
+    best = recommended(sizes.patients, sizes.visits, sizes.codes)
+    whole, quick = (_judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True))
     judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
+    fits = 1 + _ATTACK_SHARE * attack_models
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
         chosen = {"width": width, "layers": layers, "passes": best.passes}
         chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
         chosen.setdefault("heads", _heads(int(chosen["width"])))
         training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
-        left = max(seconds - judging - sampling - calibrating, _LEAST_SECONDS)
-        share = min(left / training, 1.0)
+        left = max(seconds - judging - sampling - fits * calibrating, _LEAST_SECONDS)
+        share = min(left / (fits * training), 1.0)
         choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
     # Passes that are missing are missed more than width, and width that costs little time is taken.
     _, share, chosen = max(choices, key=lambda choice: choice[0])
     if share < 1 and "passes" not in given:
         chosen["passes"] = max(round(share * best.passes, 2), 0.1)
     training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
-    return Effort(chosen, is_quick, best.passes, training + calibrating, sampling, judging)
+    fitting = training + calibrating
+    return Effort(chosen, is_quick, best.passes, fitting, sampling, judging + (fits - 1) * fitting)
+
+
+def _judging_seconds(judged: EvaluateSpec, sizes: Sizes) -> float:
+    """Rough seconds of judging: likeness and usefulness by some patients, privacy by all."""
+    some = sizes._replace(patients=min(sizes.patients, MOST_JUDGED))
+    seconds = _JUDGING_TAKES * evaluation_seconds(judged, some)
+    # In a quick look, models of real patients are judged by themselves.
+    seconds *= 1 + REAL_SHARE if judged.quick else 1.0
+    return seconds + _PATIENT_JUDGED * (sizes.patients - some.patients)
 
 
 def _heads(width: int) -> int:

@@ -13,17 +13,18 @@ from adapcla.console import one_bar, say
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.experiment import stages
 from adapcla.experiment.driver import Driver
-from adapcla.experiment.effort import REAL_SHARE, Effort, effort_for
-from adapcla.experiment.estimate import Sizes, clock
+from adapcla.experiment.effort import MOST_JUDGED, REAL_SHARE, Effort, around, effort_for
+from adapcla.experiment.estimate import Sizes, clock, sizes_of
 from adapcla.experiment.folder import RunFolder, making, stamp
 from adapcla.experiment.release_folder import write_release
 from adapcla.experiment.rows import checked_row, known_settings
 from adapcla.experiment.spec import EvaluateSpec, Spec, key_of
 from adapcla.experiment.step import Step
-from adapcla.experiment.tries import Try, once_shown, tries
+from adapcla.experiment.tries import Try, tries
 from adapcla.generators.generator import Generator
 from adapcla.metrics import Reference, Scores
 from adapcla.metrics.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
+from adapcla.metrics.privacy.gate import CHANCE, DOUBTED_CHANCE
 from adapcla.metrics.references import some_patients
 from adapcla.records import Cohort
 from adapcla.records.parts import open_parts, save_parts
@@ -38,10 +39,7 @@ FEWEST_PATIENTS = 500
 ATTACK_MODELS = 4
 #: Validation patients that watch training; more would take longer to look at than training takes.
 MOST_WATCHING = 10_000
-#: Patients of each part that likeness and usefulness are judged by at most; privacy is judged by all.
-MOST_JUDGED = 50_000
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
-_ROUGH = {"read": 5.0, "vocabulary": 3.0, "gate": 0.5, "write": 8.0}
 
 
 class ReleasePlan(Driver):
@@ -102,7 +100,7 @@ class ReleasePlan(Driver):
 
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
-        asked = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
+        asked = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed, self._attack_models]
         return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 2")
 
     def sample_key(self, attempt: Try) -> str:
@@ -121,7 +119,7 @@ class ReleasePlan(Driver):
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on: its scores, and those of the tries before it."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        return key_of([self.scores_key(each) for each in self.tries[: attempt.number]], limits)
+        return key_of([self.scores_key(each) for each in self.tries[: attempt.number]], limits, CHANCE, DOUBTED_CHANCE)
 
     @cached_property
     def write_key(self) -> str:
@@ -136,16 +134,35 @@ class ReleasePlan(Driver):
 
     def effort(self, attempt: Try) -> Effort:
         """What fits into the time; known when the vocabulary is."""
-        about = stamp(self.place(attempt, "patients"))
-        sizes = Sizes(*about["sizes"]) if "sizes" in about else _middling(self.spec)
         limits = known_settings(self.method, attempt.settings)
         found = effort_for(
-            self.release.minutes, self.method, limits, sizes, self.spec.sample.patients, self.spec.evaluate
+            self.release.minutes,
+            self.method,
+            limits,
+            self._sizes(attempt),
+            self.spec.sample.patients,
+            self.spec.evaluate,
+            self._attack_models,
         )
         passes = max(round(found.settings["passes"] * attempt.passes, 2), 0.1)
         return found._replace(
             settings={**found.settings, "passes": passes}, training=max(found.training * attempt.passes, 1.0)
         )
+
+    def _sizes(self, attempt: Try) -> Sizes:
+        """The sizes of the training part of a try: exact when its vocabulary is known, else from what is known."""
+        about = stamp(self.place(attempt, "patients"))
+        return Sizes(*about["sizes"]) if "sizes" in about else sizes_of(self.spec, stamp(self.folder.data))
+
+    @property
+    def _attack_models(self) -> int:
+        """Models that are trained to attack the one that is to be written."""
+        return ATTACK_MODELS if self.release.model else 0
+
+    def expected(self) -> list[float]:
+        """Rough seconds of each step, by what is known of the patients at this moment."""
+        self.steps = tuple(self._steps())
+        return super().expected()
 
     def generator(self, attempt: Try) -> Generator:
         """The fitted method of a try."""
@@ -166,8 +183,9 @@ class ReleasePlan(Driver):
 
     # ---- the steps ------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
+        rough = around(self._sizes(self.tries[0]), self.spec.sample.patients, self.release.formats)
         read = partial(stages.prepared, self.spec.data, self.spec.split, self.folder.data, self.data_key)
-        yield Step("read", self.spec.data.source, self.folder.data, self.data_key, _ROUGH["read"], read)
+        yield Step("read", self.spec.data.source, self.folder.data, self.data_key, rough.reading, read)
         for attempt in self.tries:
             effort = self.effort(attempt)
             wanted = partial(self._still_wanted, attempt)
@@ -175,16 +193,16 @@ class ReleasePlan(Driver):
             real = partial(self._real_wanted, attempt)
             judging = effort.judging / (1 + REAL_SHARE) if effort.quick else effort.judging
             for stage, name, key, seconds, work, when in (
-                ("vocabulary", "patients", self.vocabulary_key(attempt), _ROUGH["vocabulary"], self._roll_up, wanted),
+                ("vocabulary", "patients", self.vocabulary_key(attempt), rough.rolling_up, self._roll_up, wanted),
                 ("train", "fit", self.fit_key(attempt), effort.training, self.generator, wanted),
                 ("sample", "sample", self.sample_key(attempt), effort.sampling, self._sample, wanted),
                 ("judge real", REFERENCE, self.real_key(attempt), judging * REAL_SHARE, self._judge_real, real),
                 ("judge", "scores", self.scores_key(attempt), judging, self._judge, wanted),
-                ("gate", "gate", self.gate_key(attempt), _ROUGH["gate"], self._decide, wanted),
+                ("gate", "gate", self.gate_key(attempt), 0.5, self._decide, wanted),
             ):
                 place = self.place(attempt, name)
                 yield Step(stage, what, place, key, seconds, partial(work, attempt), stage, wanted=when)
-        yield Step("write", "", self.folder.root / "write", self.write_key, _ROUGH["write"], self._write)
+        yield Step("write", "", self.folder.root / "write", self.write_key, rough.writing, self._write)
 
     def _still_wanted(self, attempt: Try) -> bool:
         """Whether no earlier try was accepted, as far as is known."""
@@ -222,7 +240,8 @@ class ReleasePlan(Driver):
     def _warn_of_time(self, attempt: Try) -> None:
         """Say where so many patients need more time than was given, however small the network is."""
         effort = self.effort(attempt)
-        seconds = effort.training + effort.sampling + effort.judging
+        rest = around(self._sizes(attempt), self.spec.sample.patients, self.release.formats)
+        seconds = effort.training + effort.sampling + effort.judging + sum(rest)
         if seconds > 60 * self.release.minutes:
             say(
                 f"{clock(seconds)} will be needed for so many patients; --minutes {self.release.minutes:g} is too short"
@@ -256,7 +275,7 @@ class ReleasePlan(Driver):
     def _judge(self, attempt: Try) -> None:
         """The scores of the synthetic patients."""
         parts, place, generator = self.parts(attempt), self.place(attempt, "scores"), self.generator(attempt)
-        synthetic, attacks = Cohort.open(self.place(attempt, "sample")), ATTACK_MODELS if self.release.model else 0
+        synthetic, attacks = Cohort.open(self.place(attempt, "sample")), self._attack_models
         key, asked, cache = self.scores_key(attempt), self.asked(attempt), self.folder.cache
         stages.scored(place, key, self.method, synthetic, parts, asked, None, generator, cache, attacks, MOST_JUDGED)
 
@@ -266,7 +285,7 @@ class ReleasePlan(Driver):
         scores = Scores.open(self.place(attempt, "scores")).by_stratum("privacy")
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
-            lines = once_shown(gate(scores), self._exceeded_before(attempt))
+            lines = gate(scores, doubted=self._exceeded_before(attempt))
             of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
             content = {
                 "passed": all(line.passed for line in lines),
@@ -345,13 +364,6 @@ class ReleasePlan(Driver):
         """Whether a release that was written is not there any more, or never was."""
         out = stamp(self.folder.root / "write").get("out")
         return (out is not None and not Path(out).is_dir()) or not self.page.is_file()
-
-
-def _middling(spec: Spec) -> Sizes:
-    """Sizes for a plan that is shown before the data are read."""
-    from adapcla.experiment.estimate import sizes_of
-
-    return sizes_of(spec, {})
 
 
 def _demand_patients(n: int) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
 from adapcla.experiment.spec import ReleaseSpec
 from adapcla.generators.methods import METHODS, generator_for
-from adapcla.metrics.privacy import GateLine
 
 #: Repairs at most.
 MOST_REPAIRS = 3
@@ -54,23 +53,6 @@ def tries(release: ReleaseSpec, method: str, settings: dict[str, Any]) -> tuple[
     if _can_be_private(method, private):
         out.append(Try(4, f"differential privacy, ε = {EPSILON:g}", more, private))
     return tuple(out[: MOST_REPAIRS + 1])
-
-
-def once_shown(lines: list[GateLine], exceeded: set[str]) -> list[GateLine]:
-    """The lines of a later try: a limit that was exceeded before must be kept, and chance excuses no value above it.
-
-    Otherwise a leak that was shown once would be let through by the first try that measures it a little lower.
-
-    >>> unclear = GateLine("membership_auc", 0.63, 0.7, 0.58, True)
-    >>> [once_shown([unclear], seen)[0].verdict for seen in (set(), {"membership_auc"})]
-    ['not shown', 'exceeded']
-    """
-    return [
-        replace(line, passed=False, note=f"{line.note}; exceeded by an earlier try, so that it must be kept")
-        if line.name in exceeded and line.verdict == "not shown"
-        else line
-        for line in lines
-    ]
 
 
 def _can_be_private(method: str, settings: dict[str, Any]) -> bool:

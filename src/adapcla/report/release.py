@@ -44,6 +44,8 @@ _DOES = {
     "readmission_auroc": "foresee who comes back",
 }
 GUESSING = 0.5
+#: Why a comparison does not count though its two ends differ.
+NOT_APART = "ceiling and floor differ by less than their intervals"
 #: How far above guessing models trained on real patients must be before anything is said.
 _LEARNED = 0.03
 #: Shares of the way from chance to real from which a lamp is green, and from which it is amber.
@@ -157,8 +159,21 @@ def likeness(scores: Scores) -> list[Likeness]:
         if row is not None:
             why = row.reason if row.value is None else row.normalised_reason
             real = row.real_train if metric_of(metric).trained else row.real_test
-            out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, row.normalised, why))
+            way = row.normalised
+            if way is not None and not _told_apart(row, metric_of(metric).trained):
+                way, why = None, NOT_APART
+            out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, way, why))
     return out
+
+
+def _told_apart(row: Row, trained: bool) -> bool:
+    """Whether the intervals of chance and of real patients do not overlap, where both are known."""
+    real = (row.real_train_low, row.real_train_high) if trained else (row.real_test_low, row.real_test_high)
+    ends = (row.marginal_low, row.marginal_high, *real)
+    if any(end is None for end in ends):
+        return True
+    floor_low, floor_high, real_low, real_high = (float(end) for end in ends if end is not None)
+    return floor_high < real_low or real_high < floor_low
 
 
 def _best_row(scores: Scores, metric: str) -> Row | None:
@@ -234,8 +249,15 @@ def _like(attempt: Attempt) -> Lamp:
     if share is None:
         sentence = "Real patients and chance cannot be told apart in data of this size, so nothing can be said."
         return Lamp("like", "Like real patients", "off", "–", "", sentence)
-    n = sum(line.way is not None for line in lines)
-    sentence = f"Codes thrown together by chance are at 0%, other real patients at 100%. Mean of {n} comparisons."
+    known = [line for line in lines if line.way is not None]
+    worst = min(known, key=lambda line: line.way or 0.0)
+    sentence = (
+        f"Codes thrown together by chance are at 0%, other real patients at 100%. Mean of {len(known)} comparisons"
+    )
+    sentence += f"; least: {worst.what[0].lower()}{worst.what[1:]} ({max(worst.way or 0.0, 0.0):.0%})."
+    if light_of(share) != "green":
+        more = "more real patients" if attempt.enough_passes else "more minutes: training had not converged"
+        sentence += f" What helps: {more}."
     return Lamp("like", "Like real patients", light_of(share), f"{share:.0%}", "of the way", sentence)
 
 

@@ -16,6 +16,7 @@ from adapcla.report.dataset_card import UNSAFE, converged
 from adapcla.report.gate_words import TO_DO, in_words, words_of
 from adapcla.report.release import (
     GUESSING,
+    NOT_APART,
     Attempt,
     Likeness,
     Release,
@@ -151,6 +152,7 @@ _PLAIN = {
     "ceiling and floor are equal": "chance and real patients are equal here",
     "the floor is better than the ceiling": "chance is above real patients here",
     "ceiling and floor differ by less than the score's own interval": "too few patients to tell chance from real",
+    NOT_APART: "too few patients to tell chance from real",
     "insufficient data": "too few patients",
 }
 
@@ -239,17 +241,15 @@ def _tries_table(attempts: tuple[Attempt, ...]) -> Table:
 
 def _made_table(release: Release) -> Table:
     attempt = release.chosen
-    network, seconds = attempt.settings.get("architecture", {}), attempt.seconds
+    network = attempt.settings.get("architecture", {})
     private = attempt.settings.get("privacy")
-    took = sum(sum(each.seconds.values()) for each in release.attempts)
     lines = [
         ("Method", release.method),
         ("Network", ", ".join(f"{name} {network[name]}" for name in ("width", "layers") if name in network)),
         ("Passes over the patients", f"{attempt.costs.get('passes') or 0:.3g} of about {attempt.wanted_passes:.3g}"),
         ("Converged", converged(release)),
-        ("Time", f"{took / 60:.1f} minutes; allowed for each try: {release.minutes:g}"),
-        ("Of it", ", ".join(f"{_STAGES[name]} {part:.0f} s" for name, part in seconds.items() if part)),
-        ("Judged", "quickly: fewer draws and smaller models than in a full judgement" if attempt.quick else "in full"),
+        ("Minutes allowed for each try", f"{release.minutes:g}"),
+        ("Judged", _judged(attempt)),
     ]
     if private:
         covers = "it covers training, not the choice of codes by their counts"
@@ -260,4 +260,9 @@ def _made_table(release: Release) -> Table:
     return Table("made", "How it was made", "", ("what", "how"), rows)
 
 
-_STAGES = {"patients": "codes", "fit": "training", "sample": "sampling", "scores": "judging", "real": "judging real"}
+def _judged(attempt: Attempt) -> str:
+    """How thoroughly, and by how many patients, in words."""
+    words = "quickly: fewer draws and smaller models than in a full judgement" if attempt.quick else "in full"
+    by_suite = attempt.scores.card.get("patients by suite", {})
+    fewest = min((n for sizes in by_suite.values() for n in sizes.values()), default=0)
+    return f"{words}; privacy by all patients, the rest by {fewest:,} of each part at most" if fewest else words
