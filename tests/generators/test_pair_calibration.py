@@ -17,7 +17,7 @@ from adapcla.records import Cohort
 
 TOKENS = ["A", "B", "C", "D"]
 #: A comes with B, C with D.
-PATIENTS = [[["A", "B"]], [["A", "B"]], [["C", "D"]], [["A"]], [["C", "D"]], [["B", "D"]]] * 40
+PATIENTS = [[["A", "B"]], [["A", "B"]], [["C", "D"]], [["A"]], [["C", "D"]], [["B", "D"]]] * 160
 
 
 def fitted(least_patients: int = 3) -> tuple[Generator, Company, Cohort]:
@@ -42,8 +42,8 @@ def test_kept_pairs_are_expected_as_often_as_training_visits_hold_them() -> None
     network.zero_grad()
     (network.loss(generator.model.records(cohort).batch(np.arange(cohort.n_patients)), None, 1.0)).backward()
     assert company.belief.grad is not None
-    # 240 visits; the slope is the expected less the counted pairs, four times over.
-    assert float(company.belief.grad.abs().max()) / 4 < 0.05 * 80
+    # A pair stands in 320 of 960 visits; the slope is what is expected less what is counted, four times over.
+    assert float(company.belief.grad.abs().max()) / 4 < 0.05 * 320
 
 
 def test_where_validation_patients_do_not_gain_nothing_changes_to_the_bit() -> None:
@@ -85,7 +85,7 @@ def test_a_model_that_keeps_no_pair_has_nothing_to_settle() -> None:
 
 
 def test_a_pilot_with_half_of_the_pairs_raises_belief_by_that_factor() -> None:
-    """80 visits of 240 hold A–B; a pilot of 2,400 visits should hold 800 and holds 395: (800 + 10) / (395 + 10) = 2."""
+    """A third of all visits hold A–B; a pilot of 2,400 should hold 800 and holds 395: (800 + 10) / (395 + 10) = 2."""
     generator, company, cohort = fitted()
     assert isinstance(generator.model.network, VisitNetwork)
     shares = PairShares.of(company, generator.model.network.code_of_rank.numpy(), cohort)

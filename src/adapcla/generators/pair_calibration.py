@@ -26,6 +26,8 @@ from adapcla.seeds import random_stream
 
 #: Steps by which the tables of belief are fitted, training patients of a step, and the size of the first step.
 _STEPS, _PATIENTS, _RATE = 120, 1024, 0.05
+#: Training patients for each step: a small cohort has little to say.
+_PATIENTS_A_STEP = 8
 #: Times that pairs of a kind must be expected in a pilot before the kind is corrected.
 _ENOUGH = 10
 #: A kind is corrected by this factor at most in one round.
@@ -70,9 +72,10 @@ def _fit(model: Model, company: Company, train: Cohort) -> None:
         table.requires_grad_(True)
     optimiser = torch.optim.Adam(tables, betas=(0.9, 0.99))
     random = random_stream(model.settings.seed, "settle company")
-    for step in range(_STEPS):
+    steps = min(_STEPS, train.n_patients // _PATIENTS_A_STEP)
+    for step in range(steps):
         for group in optimiser.param_groups:
-            group["lr"] = _RATE * (1 + np.cos(np.pi * step / _STEPS)) / 2
+            group["lr"] = _RATE * (1 + np.cos(np.pi * step / steps)) / 2
         some = random.choice(train.n_patients, min(_PATIENTS, train.n_patients), replace=False)
         batch = records.batch(np.sort(some))
         optimiser.zero_grad()

@@ -34,7 +34,7 @@ from adapcla.networks.pair_counts import (
     taken,
     told,
 )
-from adapcla.networks.visit_entries import Entries, joined
+from adapcla.networks.visit_entries import Entries, distinct, joined
 from adapcla.records import Prevalence
 from adapcla.records.offsets import ranges
 
@@ -197,20 +197,21 @@ class Company(nn.Module, Settling):
         number[speakers] = torch.arange(len(speakers))
         corrections = Added.nothing()
         known = self.first if patient_of_visit is None else self.known_first
-        speaks = (number[known] >= 0).nonzero()[:, 0]
-        first = known[speaks].long()
+        speaks = (number.index_select(0, known) >= 0).nonzero()[:, 0]
+        first = known.index_select(0, speaks).long()
         if patient_of_visit is None:
             second = self.second[speaks].long()
             values = self._more(self.cell[speaks], self._between(first, second))
         else:
-            second = self.known_key[speaks] // n_codes
-            values = taken(self._of_kinds(), self.known_kind[speaks])
+            second = self.known_key.index_select(0, speaks) // n_codes
+            values = taken(self._of_kinds(), self.known_kind.index_select(0, speaks))
             entries = Entries(visit_of_entry, codes, patient_of_visit, block_of_rank)
             corrections = self._without_own(entries)
         before = codes_before(visit_of_entry, block_of_rank[codes], n_visits, n_blocks)
         ends = torch.searchsorted(block_of_rank, block_of_rank[speakers], right=True)
+        speaker = number.index_select(0, first)
         return Spoken(
-            number[first], second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
+            speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
             self._groups(speakers, patient_of_visit is not None),
         )  # fmt: skip
 
@@ -232,10 +233,10 @@ class Company(nn.Module, Settling):
         patient = entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
         block = entries.block_of_rank[entries.codes]
-        apart = (block[one] < block[other]).nonzero()[:, 0]
-        one, other = one[apart], other[apart]
-        own = (patient[one] * n + entries.codes[one]) * n + entries.codes[other]
-        own, times = torch.unique(own, return_counts=True)
+        apart = (block.index_select(0, one) < block.index_select(0, other)).nonzero()[:, 0]
+        one, other = one.index_select(0, apart), other.index_select(0, apart)
+        own = (patient * n + entries.codes).index_select(0, one) * n + entries.codes.index_select(0, other)
+        own, times = distinct(own)
         at = torch.searchsorted(self.known_key, own % n * n + own // n % n)
         visits = self.known_visits[at]
         row, left = count_band(visits), count_band(visits - times)
@@ -248,7 +249,9 @@ class Company(nn.Module, Settling):
         change = without - self._more(cell, between)
         # Every visit in which the patient has the first code hears of all its partners.
         line, which = joined(patient * n + entries.codes, own // n)
-        lines = Added(entries.visit_of_entry[line], own[which] % n, change[which])
+        lines = Added(
+            entries.visit_of_entry.index_select(0, line), (own % n).index_select(0, which), taken(change, which)
+        )
         if self.kinship is not None:
             lines = lines.and_also(self.kinship.without_own(entries))
         return lines.by_code()

@@ -21,7 +21,7 @@ from adapcla.networks.pair_counts import (
     taken,
     told,
 )
-from adapcla.networks.visit_entries import Entries, joined, spread
+from adapcla.networks.visit_entries import Entries, distinct, joined, spread
 from adapcla.records import Cohort
 
 #: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
@@ -92,8 +92,8 @@ class Kinship(nn.Module, Settling):
         of_entry, patient = family[entries.codes], entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
         both = torch.cat([torch.stack([one, other]), torch.stack([other, one])], dim=1)
-        own = (patient[both[0]] * n + of_entry[both[0]]) * n + of_entry[both[1]]
-        own, times = torch.unique(own, return_counts=True)
+        own = (patient * n + of_entry).index_select(0, both[0]) * n + of_entry.index_select(0, both[1])
+        own, times = distinct(own)
         s, t = own // n % n, own % n
         # Two codes of one family meet once, and are listed from both sides.
         times = torch.where(s == t, times // 2, times)
@@ -106,8 +106,10 @@ class Kinship(nn.Module, Settling):
         # All codes of the other family hear it, as far as they lie in later blocks.
         members = torch.argsort(family, stable=True)
         edges = torch.searchsorted(family[members], torch.arange(n + 1))
-        again, place = spread(edges[t[which]], edges[t[which] + 1])
-        codes, line, which = members[place], line[again], which[again]
+        whom = t.index_select(0, which)
+        again, place = spread(edges.index_select(0, whom), edges.index_select(0, whom + 1))
+        codes, line, which = (x.index_select(0, y) for x, y in ((members, place), (line, again), (which, again)))
         block = entries.block_of_rank
-        later = (block[entries.codes[line]] < block[codes]).nonzero()[:, 0]
-        return Added(entries.visit_of_entry[line[later]], codes[later], change[which[later]])
+        later = (block[entries.codes].index_select(0, line) < block.index_select(0, codes)).nonzero()[:, 0]
+        line, codes, which = (x.index_select(0, later) for x in (line, codes, which))
+        return Added(entries.visit_of_entry.index_select(0, line), codes, taken(change, which))

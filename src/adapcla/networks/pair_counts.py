@@ -122,7 +122,7 @@ class _Taken(torch.autograd.Function):
         numbers, index = arguments
         ctx.save_for_backward(index)
         ctx.n = len(numbers)
-        out: Tensor = numbers[index]
+        out: Tensor = numbers.index_select(0, index)  # several times as fast as an index
         return out
 
     @staticmethod
@@ -132,7 +132,7 @@ class _Taken(torch.autograd.Function):
 
 
 def taken(numbers: Tensor, index: Tensor) -> Tensor:
-    """`numbers[index]` (…) of few numbers for many places, with gradients that are added up fast.
+    """`numbers[index]` (places,) of few numbers for many places, with gradients that are added up fast.
 
     >>> taken(torch.tensor([5.0, 6.0]), torch.tensor([1, 1, 0])).tolist()
     [6.0, 6.0, 5.0]

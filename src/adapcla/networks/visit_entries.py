@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,7 +36,8 @@ def spread(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     """
     many = end - begin
     line = torch.repeat_interleave(torch.arange(len(many)), many)
-    return line, begin[line] + torch.arange(len(line)) - (torch.cumsum(many, 0) - many)[line]
+    # `index_select` takes rows as an index would, several times as fast.
+    return line, torch.arange(len(line)) + (begin - torch.cumsum(many, 0) + many).index_select(0, line)
 
 
 def joined(asked: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -45,3 +47,17 @@ def joined(asked: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     [[1, 1], [0, 1]]
     """
     return spread(*(torch.searchsorted(keys, asked, right=right) for right in (False, True)))
+
+
+def distinct(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The different keys, ascending, and how often each is there: as `torch.unique`, in a fraction of its time.
+
+    >>> [side.tolist() for side in distinct(torch.tensor([7, 3, 7]))]
+    [[3, 7], [1, 2]]
+    >>> [side.tolist() for side in distinct(torch.zeros(0, dtype=torch.int64))]
+    [[], []]
+    """
+    ascending = np.sort(keys.numpy())
+    fresh = np.flatnonzero(np.concatenate([[len(ascending) > 0], ascending[1:] != ascending[:-1]])[: len(ascending)])
+    times = np.diff(np.append(fresh, len(ascending)))
+    return torch.from_numpy(ascending[fresh]), torch.from_numpy(times)

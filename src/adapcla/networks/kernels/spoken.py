@@ -34,7 +34,8 @@ class Added(NamedTuple):
     def by_code(self) -> Added:
         """The same lines, ascending by code."""
         order = torch.argsort(self.codes, stable=True)
-        return Added(self.rows[order], self.codes[order], self.values[order])
+        rows, codes, values = (x.index_select(0, order) for x in self)
+        return Added(rows, codes, values)
 
 
 class Grouped(NamedTuple):
