@@ -49,7 +49,7 @@ def _fulfilling(model: Model, condition: Condition, steering: Steering, n: int, 
     n_drawn, kept = 0, np.zeros(0, dtype=np.int64)
     drawn = None
     while len(kept) < n and n_drawn < _MOST_EACH * n:
-        n_drawn += max(_AT_ONCE, n)
+        n_drawn = max(_AT_ONCE, n, 2 * n_drawn)  # the first patients of a seed are drawn again with the others
         drawn = sample(model, n_drawn, seed, steering)
         kept = np.flatnonzero(condition.fulfilled(drawn))
     return drawn.subset(kept[:n]) if drawn is not None and len(kept) else None
