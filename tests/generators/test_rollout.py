@@ -21,6 +21,8 @@ _NOBODY = AttributeLaw((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
 class _Counting:
     """Patient number p has p + 1 visits; its visit t holds code t, and its third visit is empty."""
 
+    last_code: int | None = None
+
     def begin(self, attributes: torch.Tensor, noise: Noise) -> tuple[NDArray[np.int64], int]:
         return noise.patients, 0
 
@@ -52,6 +54,19 @@ def test_records_end_when_the_network_says_so_or_at_an_empty_visit() -> None:
     assert out.lengths.tolist() == [1, 2, 2, 2]
     assert out.codes.tolist() == [0, 0, 1, 0, 1, 0, 1]
     assert out.gaps.tolist() == [0, 0, 10, 0, 10, 0, 10]
+
+
+class _Dying(_Counting):
+    """Nobody lives on after code 0."""
+
+    last_code = 0
+
+
+def test_death_ends_a_record_whatever_the_network_would_say() -> None:
+    network, patients = _Dying(), np.arange(4)
+    state = network.begin(torch.zeros(4, 0), Noise(1, patients, 0))
+    out = roll(network, state, patients, np.zeros((4, 0), dtype=np.int64), DrawRule(), 1, range(9))  # type: ignore[arg-type]
+    assert out.lengths.tolist() == [1, 1, 1, 1]
 
 
 def test_a_visit_that_never_fills_is_an_error_with_a_remedy() -> None:
