@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.metrics.conftest import whole_world
 
 from adapcla.metrics.contract import ALL, Comparison, Metric, Score
 from adapcla.metrics.references import marginal
@@ -16,7 +17,6 @@ from adapcla.metrics.suites import SUITES
 from adapcla.metrics.table import METRICS, metrics_of
 from adapcla.records import Cohort, Prevalence, Vocabulary
 from adapcla.sources.planted import simulate
-from tests.metrics.conftest import whole_world
 
 EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])
