@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.records import Cohort, Prevalence, Vocabulary
+from adapcla.records import Code, Cohort, Prevalence, Vocabulary
 from adapcla.scaffold import Scaffold
 
 shares = st.lists(st.floats(1e-5, 1 - 1e-5), min_size=1, max_size=9)
@@ -70,3 +70,20 @@ def test_counts_to_bias_through_a_cohort(tiny):
     assert isinstance(tiny, Cohort)
     bias = Scaffold(tiny.prevalence()).bias
     assert bias[[0, 2]] == pytest.approx([math.log(2 / 3), math.log(4)], abs=1e-4)
+
+
+def choices(shares: dict[str, float], group: str = "end") -> Prevalence:
+    """Prevalences of the codes of one choice group."""
+    vocabulary = Vocabulary.of(Code.of(name, group=group) for name in shares)
+    return Prevalence(vocabulary, np.array([shares[token] for token in vocabulary.tokens]))
+
+
+def test_a_choice_starts_at_its_odds_against_none():
+    """Shares 1/2 and 1/4 leave 1/4: odds of 2 and 1."""
+    assert np.exp(Scaffold(choices({"a": 0.5, "b": 0.25})).initial_logits) == pytest.approx([2.0, 1.0], rel=1e-4)
+
+
+def test_a_rare_choice_is_lifted_to_none_or_to_the_most_frequent():
+    """Mostly none: to none. In every visit: to the most frequent, which stays where it is."""
+    assert Scaffold(choices({"a": 0.2, "b": 0.1})).bias == pytest.approx(np.log([3.5, 7.0]), abs=1e-4)
+    assert Scaffold(choices({"a": 0.8, "b": 0.2})).bias == pytest.approx([0.0, math.log(4)], abs=1e-4)

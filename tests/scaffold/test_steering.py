@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.errors import InputError, UsageError
-from adapcla.records import Prevalence, Vocabulary
+from adapcla.records import Code, Prevalence, Vocabulary
 from adapcla.scaffold import shift
 from adapcla.scaffold.steering import achieved, logit
 
@@ -211,3 +211,58 @@ def test_nothing_to_judge_is_said_not_scored():
     found = achieved(Prevalence.of({"A": 0.1}), Prevalence.of({"A": 0.1}), 100)
     assert found.n_judged == 0
     assert np.isnan(found.mae)
+
+
+# ---- choice groups ----------------------------------------------------------------------------------------
+CHOICES = Vocabulary.of([*(Code.of(name, group="kind") for name in "abc"), "z"])
+
+
+def of(*shares: float) -> Prevalence:
+    """Prevalences of three choices and a code of its own."""
+    return Prevalence(CHOICES, np.array(shares))
+
+
+def steered(source: Prevalence, delta: np.ndarray) -> np.ndarray:
+    """The shares of one categorical draw with the source's shares, shifted."""
+    rest = max(1 - source.share[:3].sum(), 0.0)
+    weight = np.append(source.share[:3] * np.exp(delta[:3]), rest)
+    return weight[:3] / weight.sum()
+
+
+SIMPLEX = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(lambda x: np.array(x) / sum(x))
+
+
+@given(have=SIMPLEX, wish=SIMPLEX)
+def test_a_choice_drawn_by_itself_comes_out_as_asked(have: np.ndarray, wish: np.ndarray) -> None:
+    source, target = of(*have[:3], 0.5), of(*wish[:3], 0.5)
+    assert steered(source, shift(source, target).delta) == pytest.approx(wish[:3], rel=1e-6)
+    assert shift(source, target).delta[3] == 0
+
+
+@given(have=SIMPLEX, wish=SIMPLEX)
+def test_choices_without_a_target_share_what_is_left(have: np.ndarray, wish: np.ndarray) -> None:
+    """Only a has a target; b, c and none keep their odds among each other."""
+    source = of(*have[:3], 0.5)
+    after = steered(source, shift(source, of(wish[0], np.nan, np.nan, np.nan)).delta)
+    assert after[0] == pytest.approx(wish[0], rel=1e-6)
+    assert after[1] / after[2] == pytest.approx(have[1] / have[2], rel=1e-6)
+    dropped = steered(source, shift(source, of(wish[0], np.nan, np.nan, np.nan), missing="drop").delta)
+    assert dropped == pytest.approx([wish[0], 0.0, 0.0], rel=1e-6)
+
+
+def test_a_choice_that_is_always_made_stays_made() -> None:
+    source, target = of(0.5, 0.3, 0.2, 0.5), of(0.1, 0.1, 0.8, 0.5)
+    assert steered(source, shift(source, target).delta) == pytest.approx([0.1, 0.1, 0.8], rel=1e-6)
+
+
+def test_choices_of_more_than_all_visits_are_refused() -> None:
+    with pytest.raises(InputError, match=r"kind that sum to 1\.2"):
+        shift(of(0.2, 0.2, 0.2, 0.5), of(0.4, 0.4, 0.4, 0.5))
+
+
+def test_a_correction_of_choices_vanishes_at_the_target() -> None:
+    source, target = of(0.2, 0.2, 0.2, 0.5), of(0.4, 0.1, 0.3, 0.5)
+    start = shift(source, target)
+    assert start.corrected(target, n_visits=10**9).delta == pytest.approx(start.delta, abs=1e-6)
+    step = start.corrected(source, n_visits=10**9).delta - start.delta
+    assert step[:3] == pytest.approx(np.clip(start.delta[:3], -2, 2), abs=1e-5)
