@@ -264,12 +264,7 @@ def _entries(bench: Workbench, vocabulary: Vocabulary, n_usable: int, read: Sequ
     keys = _keys(bench, len(vocabulary), n_usable)
     values = None
     if read:
-        measured, found = numbers.entries(bench, list(read), vocabulary)
-        keys = np.concatenate([measured, keys])
-        values = np.concatenate([found, np.full(len(keys) - len(found), np.nan, dtype=np.float32)])
-        # The first of equal keys is the one with a number.
-        keys, first = np.unique(keys, return_index=True)
-        values = values[first]
+        keys, values = _with_numbers(keys, *numbers.entries(bench, list(read), vocabulary))
     entries = _Entries(*np.divmod(keys, max(len(vocabulary), 1)), values)
     if values is not None:
         empty = np.isnan(values) & vocabulary.numbers[entries.code]
@@ -286,6 +281,25 @@ def _entries(bench: Workbench, vocabulary: Vocabulary, n_usable: int, read: Sequ
         keep[grouped[second]] = False
         entries = entries.where(keep)
     return entries
+
+
+def _with_numbers(
+    keys: NDArray[np.int64], measured: NDArray[np.int64], values: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The keys of codes and of numbers together, ascending, each once, and the numbers (NaN at codes).
+
+    >>> _with_numbers(np.array([1, 3]), np.array([4, 3]), np.array([9, 8], dtype=np.float32))
+    (array([1, 3, 4]), array([nan,  8.,  9.], dtype=float32))
+    """
+    values = np.concatenate([values, np.full(len(keys), np.nan, dtype=np.float32)])
+    keys = np.concatenate([measured, keys])
+    # Stable: the first of equal keys is the one with a number.
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    del order
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return (keys, values) if first.all() else (keys[first], values[first])
 
 
 def _keys(bench: Workbench, n_codes: int, n_usable: int) -> NDArray[np.int64]:

@@ -154,8 +154,15 @@ def entries(
             [vocabulary.index[n.kept[name].token] if name in n.kept else -1 for n in numbers], dtype=np.int64
         )
         rows = bench.arrays(f"SELECT key, {name} AS value FROM summed")
-        visit, number = np.divmod(np.asarray(rows["key"], dtype=np.int64), max(len(numbers), 1))
-        there = place[number] >= 0
-        keys.append((visit * len(vocabulary) + place[number])[there])
-        values.append(np.asarray(rows["value"], dtype=np.float32)[there])
+        # In place, because there may be as many as memory can hold.
+        key = np.asarray(rows.pop("key"), dtype=np.int64)
+        of_number = place[key % max(len(numbers), 1)]
+        key //= max(len(numbers), 1)
+        key *= len(vocabulary)
+        key += of_number
+        there = of_number >= 0
+        value = np.asarray(rows.pop("value"), dtype=np.float32)
+        keys.append(key if there.all() else key[there])
+        values.append(value if there.all() else value[there])
+    bench.run("DROP TABLE summed")
     return np.concatenate(keys), np.concatenate(values)
