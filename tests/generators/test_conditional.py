@@ -45,6 +45,7 @@ def world(request: pytest.FixtureRequest, small_model: Callable[..., Model]) -> 
 def always_steered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proposals are steered although the condition is not rare, so that plain patients can be counted beside."""
     monkeypatch.setattr(conditional, "COMMON", 1.1)
+    monkeypatch.setattr(conditional, "NO_GAIN", np.inf)
 
 
 def cells(cohort: Cohort) -> list[tuple[object, ...]]:
@@ -130,6 +131,16 @@ def test_a_rare_code_takes_a_hundredth_of_the_visits(rare_model: Model) -> None:
     assert effort["way"] == "steered"
     assert effort["visits"] * 100 < effort["visits_by_rejection"]
     assert effort["effective"] > 0.25 * effort["fulfilled"]
+
+
+def test_where_steering_gains_nothing_patients_are_drawn_and_thrown_away(
+    small_model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditional, "COMMON", 1.1)
+    monkeypatch.setattr(conditional, "NO_GAIN", 1e-9)
+    drawn = sample_given(small_model("adapcla"), 600, 1, Condition.of("C6"))  # more than one block of proposals
+    assert Condition.of("C6").fulfilled(drawn).all() and drawn.n_patients == 600
+    assert (drawn.card["effort"]["way"], drawn.card["effort"]["clipped"]) == ("plain", 0.0)
 
 
 def test_a_common_condition_is_drawn_and_thrown_away(small_model: Callable[..., Model]) -> None:

@@ -49,6 +49,8 @@ COMMON = 0.05
 LOW = 0.25
 #: Share of the law that may lie above the bound of the weights: times √n for n patients, and at most.
 BEYOND, MOST_BEYOND = 0.1, 0.005
+#: Bound of the weights from which plain patients are taken as often as proposals, and exactly.
+NO_GAIN = 1.0
 #: Fewest weights that set a bound.
 LEAST = 256
 #: Proposals after which it is given up.
@@ -295,6 +297,9 @@ def _found(
     with meter("sample", n) as bar:
         shown = 0  # a bound that rises takes some back
         while not pool.enough(n):
+            if proposer.steered and pool.bound >= NO_GAIN:
+                proposer, seed = plain, stream_key(seed, "plain after all")
+                pool = Pool(stream_key(seed, "taken"), 0.0)
             part = proposer.block(seed, pool.n)
             pool.add(part.kept, part.number, part.weight, part.n)
             n_visits += part.n_visits
