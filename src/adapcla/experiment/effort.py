@@ -115,7 +115,8 @@ def effort_for(
     seconds = 60 * minutes * _PLANNED - sum(around(sizes, patients, _WRITTEN))
     best = recommended(sizes.patients, sizes.visits, sizes.codes)
     whole, quick = (_judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True))
-    judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
+    drawing = _seconds(settings_of(method, {"width": best.width, **given}), sizes, patients)[1]
+    judging, is_quick = (whole, False) if whole <= _JUDGING * (seconds - drawing) else (quick, True)
     fits = 1 + _ATTACK_SHARE * attack_models
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:

@@ -245,9 +245,8 @@ class ReleasePlan(Driver):
         rest = around(self._sizes(attempt), self.spec.sample.patients, self.release.formats)
         seconds = effort.training + effort.sampling + effort.judging + sum(rest)
         if seconds > 60 * self.release.minutes:
-            say(
-                f"{clock(seconds)} will be needed for so many patients; --minutes {self.release.minutes:g} is too short"
-            )
+            short = f"--minutes {self.release.minutes:g} is too short; fewer --patients take less"
+            say(f"{clock(seconds)} will be needed for so many patients; {short}")
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""
