@@ -115,6 +115,35 @@ def test_a_sample_and_its_scores_are_made_once(tmp_path, monkeypatch):
     assert isinstance(again, Scores) and again.values() == scores.values()
 
 
+def test_patients_with_a_visit_too_large_are_drawn_again(tmp_path):
+    """Half of the visits are larger than the median, so that many of 60 patients go; others take their place."""
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
+    generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
+    plain = stages.sampled(tmp_path / "plain", "p", generator, 60, 1)
+    most = int(np.median(plain.codes_per_visit))
+    made = stages.sampled_within(tmp_path / "s", "s1", generator, 60, 1, most)
+    assert made.n_patients == 60 and made.codes_per_visit.max() <= most < plain.codes_per_visit.max()
+    again = stamp(tmp_path / "s")["drawn again"]
+    assert again == 60 - stages.within(plain, most).n_patients > 0
+    assert made.origin == plain.origin and (made.days is None) == (plain.days is None)
+    other = stages.sampled_within(tmp_path / "t", "s1", generator, 60, 1, most)
+    assert other.fingerprint == made.fingerprint
+
+
+def test_all_but_privacy_is_judged_by_some_patients_of_each_part(tmp_path):
+    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
+    generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
+    made = stages.sampled(tmp_path / "s", "s1", generator, 50, 1)
+    asked = EvaluateSpec(suites=("privacy", "tail"), quick=True)
+    scores = stages.scored(tmp_path / "c", "c1", "marginal", made, parts, asked, most=10)
+    by_suite = scores.card["patients by suite"]
+    assert set(by_suite["tail"].values()) == {10}
+    assert by_suite["privacy"]["train"] == parts["train"].n_patients and by_suite["privacy"]["synthetic"] == 50
+    whole = stages.scored(tmp_path / "d", "d1", "marginal", made, parts, asked)
+    assert whole.by_stratum("privacy") == scores.by_stratum("privacy")
+    assert {row.metric for row in whole.rows} == {row.metric for row in scores.rows}
+
+
 def test_the_model_of_a_row_is_asked_for_what_the_suites_need(tmp_path):
     parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
     generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])

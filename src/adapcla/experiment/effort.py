@@ -39,8 +39,9 @@ _PATIENT_JUDGED = 1e-3
 _ATTACK_SHARE = 0.65
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
-#: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling.
-_VISIT_TRAINED, _VISIT_SAMPLED = 4e-4, 5e-4
+#: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
+#: drawn code by code.
+_VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 4e-4, 2e-4, 3.5e-7
 #: Patients that a round of calibration draws at least, for each training patient, and at most.
 _PILOT = (1_000, 2, 20_000)
 #: Seconds to begin, to read and to roll up each training patient.
@@ -114,7 +115,8 @@ def effort_for(
     seconds = 60 * minutes * _PLANNED - sum(around(sizes, patients, _WRITTEN))
     best = recommended(sizes.patients, sizes.visits, sizes.codes)
     whole, quick = (_judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True))
-    judging, is_quick = (whole, False) if whole <= _JUDGING * seconds else (quick, True)
+    drawing = _seconds(settings_of(method, {"width": best.width, **given}), sizes, patients)[1]
+    judging, is_quick = (whole, False) if whole <= _JUDGING * (seconds - drawing) else (quick, True)
     fits = 1 + _ATTACK_SHARE * attack_models
     choices = []
     for width, layers in [size for size in SIZES if size[0] <= best.width]:
@@ -161,7 +163,7 @@ def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, fl
     pilot = settings.calibration_rounds * min(max(each * sizes.patients, least), most)
 
     def drawing(n: int) -> float:
-        return sampling_seconds(settings, sizes, n) + _VISIT_SAMPLED * n * visits
+        return sampling_seconds(settings, sizes, n) + (_VISIT_SAMPLED + _CODE_SAMPLED * sizes.codes) * n * visits
 
     return training, drawing(patients or sizes.patients), drawing(pilot) if pilot else 0.0
 

@@ -100,12 +100,14 @@ class ReleasePlan(Driver):
 
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
-        asked = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed, self._attack_models]
+        asked: list[Any] = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
+        # Attack models take from the time for training.
+        asked += [self._attack_models] if self._attack_models else []
         return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 2")
 
     def sample_key(self, attempt: Try) -> str:
         """What a sample depends on."""
-        return key_of(self.fit_key(attempt), self.spec.sample.patients, self.draw)
+        return key_of(self.fit_key(attempt), self.spec.sample.patients, self.draw, "visits within 1")
 
     def scores_key(self, attempt: Try) -> str:
         """What the scores of a try depend on."""
@@ -243,15 +245,15 @@ class ReleasePlan(Driver):
         rest = around(self._sizes(attempt), self.spec.sample.patients, self.release.formats)
         seconds = effort.training + effort.sampling + effort.judging + sum(rest)
         if seconds > 60 * self.release.minutes:
-            say(
-                f"{clock(seconds)} will be needed for so many patients; --minutes {self.release.minutes:g} is too short"
-            )
+            short = f"--minutes {self.release.minutes:g} is too short; fewer --patients take less"
+            say(f"{clock(seconds)} will be needed for so many patients; {short}")
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""
-        n = self.spec.sample.patients or self.parts(attempt)["train"].n_patients
-        place = self.place(attempt, "sample")
-        stages.sampled(place, self.sample_key(attempt), self.generator(attempt), n, self.draw)
+        train = self.parts(attempt)["train"]
+        most = stages.most_codes_of(train, attempt.min_patients)
+        place, n = self.place(attempt, "sample"), self.spec.sample.patients or train.n_patients
+        stages.sampled_within(place, self.sample_key(attempt), self.generator(attempt), n, self.draw, most)
 
     def asked(self, attempt: Try) -> EvaluateSpec:
         """What is judged, and whether quickly."""
@@ -349,6 +351,7 @@ class ReleasePlan(Driver):
             fit.get("settings", {}),
             self.effort(attempt).wanted_passes * attempt.passes,
             {name: float(stamp(self.place(attempt, name)).get("seconds", 0.0)) for name in names},
+            int(stamp(self.place(attempt, "sample")).get("drawn again", 0)),
         )
 
     def run(self) -> Release:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapcla import files
 from adapcla.console import say
@@ -34,6 +36,8 @@ from adapcla.seeds import random_stream
 from adapcla.version import __version__
 
 CURVES = "curves.json"
+#: Times that patients with a visit too large are drawn again, and how far apart the seeds of two times are.
+_REDRAWS, _NEXT_SEED = 20, 1_000_003
 #: Facts of a fit that every table of costs shows.
 COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validation loss per visit", "stopped early")
 
@@ -161,6 +165,51 @@ def sampled(
             fresh = not folder.exists()
             stream_sample(generator.model, n, seed, folder, steering=steering, resume=fresh, overwrite=not fresh)
     return Cohort.open(folder)
+
+
+def sampled_within(folder: Path, key: str, generator: Generator, n: int, seed: int, most_codes: int) -> Cohort:
+    """Patients of a fit none of whose visits holds more codes than `most_codes`; whoever has one is drawn again.
+
+    A network that draws a visit part by part may run away on one visit in some thousands; such a visit holds more
+    codes than any patient has, and outweighs all others where pairs of codes are counted.
+    """
+    if not is_done(folder, key):
+        drawn = sampled(folder.with_name(f"{folder.name}-drawn"), key, generator, n, seed)
+        with making(folder, key, seed=seed) as facts:
+            kept = within(drawn, most_codes)
+            facts["drawn again"] = n - kept.n_patients
+            for number in range(1, _REDRAWS + 1):
+                missing = n - kept.n_patients
+                if not missing:
+                    break
+                more = generator.sample(2 * missing, seed + number * _NEXT_SEED)
+                kept = kept.followed_by(some_patients(within(more, most_codes), missing, seed))
+            replace(kept, card=drawn.card).save(folder, overwrite=True)
+    return Cohort.open(folder)
+
+
+def within(cohort: Cohort, most_codes: int) -> Cohort:
+    """The patients none of whose visits holds more than so many codes.
+
+    >>> within(Cohort.of([[["A", "B"], ["C"]], [["A"]]]), 1).n_patients
+    1
+    """
+    return cohort.subset(np.flatnonzero(_largest_visits(cohort) <= most_codes))
+
+
+def most_codes_of(cohort: Cohort, k: int) -> int:
+    """The number of codes that a visit of at least `k` patients reaches; all of them count where there are fewer.
+
+    >>> most_codes_of(Cohort.of([[["A", "B", "C"]], [["A", "B"]], [["A"]]]), 2)
+    2
+    """
+    largest = np.sort(_largest_visits(cohort))
+    return int(largest[max(len(largest) - k, 0)])
+
+
+def _largest_visits(cohort: Cohort) -> NDArray[np.int64]:
+    """The codes of each patient's largest visit."""
+    return np.asarray(np.maximum.reduceat(cohort.codes_per_visit, cohort.patient_starts[:-1]), dtype=np.int64)
 
 
 def copied(folder: Path, key: str, path: Path) -> Cohort:

@@ -71,6 +71,8 @@ class Attempt:
     settings: dict[str, Any]
     wanted_passes: float
     seconds: dict[str, float]
+    #: Synthetic patients that were drawn again because of a visit too large.
+    n_drawn_again: int = 0
 
     @property
     def passed(self) -> bool:

@@ -254,6 +254,9 @@ def _made_table(release: Release) -> Table:
     if private:
         covers = "it covers training, not the choice of codes by their counts"
         lines.append(("Differential privacy", f"ε = {private['epsilon']:g}; {covers}"))
+    if attempt.n_drawn_again:
+        why = f"a visit held more codes than a visit of {release.min_patients} real patients does"
+        lines.append(("Drawn again", f"{attempt.n_drawn_again:,} patients: {why}"))
     if attempt.n_hidden_attributes:
         lines.append(("Attributes", f"combinations of fewer than {release.min_patients} patients were made unknown"))
     rows = tuple(Line((Cell(name), Cell(text))) for name, text in lines)
