@@ -14,7 +14,7 @@ The bound is set by the proposals themselves, and when it moves, the same u_i ar
 are judged as if it had been known from the beginning. `beyond` is the share of the law that may lie above it: with 0
 the bound is the largest weight of all proposals. Every probability of the law that is drawn from is then within that
 share of the model's own. By default it is `BEYOND` / √n for n patients and never above `MOST_BEYOND`: a fifth of the
-standard error that the cohort has at most, so that no look at the cohort can see it. The card says how much was clipped.
+standard error that the cohort has at most, so that no look at the cohort can see it. The card tells what was clipped.
 """
 
 from __future__ import annotations
