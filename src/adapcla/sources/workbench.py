@@ -130,7 +130,9 @@ class Workbench:
     def arrays(self, statement: str) -> dict[str, NDArray[Any]]:
         """The columns that a query gives, as numpy arrays; for numbers."""
         self.run(statement)
-        return dict(self._database.fetchnumpy())
+        # Where pandas is installed, duckdb says that texts of few kinds may come as its categories; numbers never do.
+        columns: dict[str, Any] = self._database.fetchnumpy()
+        return columns
 
     def drop(self, reason: str, n: int) -> None:
         """Count `n` things left out for a reason."""
