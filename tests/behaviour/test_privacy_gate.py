@@ -131,12 +131,11 @@ def test_patients_on_other_codes_tell_nothing_about_real_ones(seed: int) -> None
 def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support_stops_it() -> None:
     """Independent codes copy nobody, but a code that one member alone holds is written for members only.
 
-    Rare codes come together, so that about 200 of 800 members hold any: the area of 0.59 to 0.67 is known to ±0.05,
-    and the smallest of them cannot be told from chance. In 50 other worlds (seeds 101 to 150) the leak was noticed in
-    44, and the supported cohort passed in 47. The bars are set by these, for ten worlds that were not looked at: at
-    such rates fewer than six of ten, or fewer than seven, come once in 270 and once in 490. A gate that noticed one
-    leak in twenty would reach its bar once in 360,000 draws of worlds, and a support that stopped nothing once in
-    32,000.
+    Rare codes come together, so that about 200 of 800 members hold any: the area of 0.59 to 0.67 is known to ±0.05, and
+    the smallest of them cannot be told from chance. In 50 other worlds (seeds 101 to 150) the leak was noticed in 44,
+    and the supported cohort passed in 47. The bars are set by these, for ten worlds that were not looked at: at such
+    rates fewer than six of ten, or fewer than seven, come once in 270 and once in 490. A gate that noticed one leak in
+    twenty would reach its bar once in 360,000 draws of worlds, and a support that stopped nothing once in 32,000.
     """
     leaked, stopped = 0, 0
     for seed in range(201, 211):

@@ -107,8 +107,8 @@ def band_belief(
     return move, (1 - believed) * doubt + (_LEFT * move) ** 2
 
 
-def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, Any]]:
-    """Correct the head's bias in place; what each round measured, for the model card."""
+def fold_prevalence(model: Model, train: Cohort, rounds: int, valid: Cohort) -> list[dict[str, Any]]:
+    """Correct the head's bias in place, and belief in pairs; what each round measured, for the model card."""
     network = model.network
     assert isinstance(network, VisitNetwork)
     band = bands(train.visit_counts)
@@ -119,7 +119,7 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
     pilot = min(max(2 * train.n_patients, 1_000), 20_000)
     doubt = np.ones(n_bands)
     company = company_of(model)
-    pairs = None if company is None else PairShares.of(company, network.code_of_rank.numpy(), train)
+    pairs = None if company is None else PairShares.of(company, network.code_of_rank.numpy(), train, valid)
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
