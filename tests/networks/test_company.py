@@ -272,3 +272,11 @@ def test_the_band_of_chance_tells_no_small_count(world: Cohort) -> None:
                 columns.setdefault(other, set()).add(cell % company.n_columns)
     assert len(torch.unique(counts[small])) > 5 and any(columns)
     assert all(len(bands) == 1 for bands in columns.values())
+
+
+def test_what_many_codes_say_together_stays_bounded(world: Cohort) -> None:
+    """Ten times as many codes that say the same weigh as much as 24 of them: a large visit does not run away."""
+    _, _, company = built(world)
+    said = company.weight(torch.tensor([1, 24, 240])) * torch.tensor([1.0, 24.0, 240.0])
+    assert float(said[2]) == pytest.approx(float(said[1]), rel=1e-6)
+    assert float(company.weight(torch.tensor([3]))) == float(company.strength[2])

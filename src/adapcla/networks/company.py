@@ -177,8 +177,13 @@ class Company(nn.Module, Settling):
         return not self.n_pairs and not self.training
 
     def weight(self, n_speakers: Tensor) -> Tensor:
-        """How much is made of what so many codes say together."""
-        return F.embedding((n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1), self.strength[:, None])[..., 0]
+        """How much is made of what so many codes say together.
+
+        Of more codes than are told apart the mean is heard: a sum would grow with every code that it brings about, and
+        a visit that is once large enough would run away.
+        """
+        told_apart = F.embedding((n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1), self.strength[:, None])[..., 0]
+        return told_apart * (_MOST_SPEAKERS / n_speakers.clamp(min=_MOST_SPEAKERS))
 
     def spoken(
         self,
