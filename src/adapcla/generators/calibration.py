@@ -135,11 +135,34 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int, valid: Cohort) -> 
             shift = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
+                network.going_on.bias.add_(length_move(train, drawn, model.settings.architecture.context))
             if pairs is not None:
                 pairs.correct(drawn)
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history
+
+
+def length_move(train: Cohort, drawn: Cohort, context: int) -> float:
+    """What to add to the log-odds that a record goes on, so that drawn records are as long as training records.
+
+    Drawn histories are not those of patients, so that chances that are right after real visits can still give other
+    lengths. What a pilot cannot tell from chance is left.
+
+    >>> long, short = Cohort.of([[["A"]] * 2] * 300), Cohort.of([[["A"]] * 2, [["A"]]] * 150)
+    >>> round(length_move(long, short, 48), 2), length_move(long, long, 48)
+    (0.69, 0.0)
+    """
+    going_on = []
+    for cohort in (train, drawn):
+        lengths = np.minimum(cohort.visits_per_patient, context)
+        going_on.append((int(lengths.sum()) - cohort.n_patients, cohort.n_patients))
+    (more, ends), (drawn_more, drawn_ends) = going_on
+    if not more or not drawn_more:
+        return 0.0
+    move = float(np.log(more / ends) - np.log(drawn_more / drawn_ends))
+    error = (1 / more + 1 / ends + 1 / drawn_more + 1 / drawn_ends) ** 0.5
+    return move if abs(move) > error else 0.0
 
 
 def _by_patient(cohort: Cohort, band: NDArray[np.int64], n_bands: int) -> NDArray[np.float64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,14 +49,12 @@ def joined(asked: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def distinct(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The different keys, ascending, and how often each is there: as `torch.unique`, in a fraction of its time.
+    """The different keys, ascending, and how often each is there: as `torch.unique`, in less time.
 
     >>> [side.tolist() for side in distinct(torch.tensor([7, 3, 7]))]
     [[3, 7], [1, 2]]
     >>> [side.tolist() for side in distinct(torch.zeros(0, dtype=torch.int64))]
     [[], []]
     """
-    ascending = np.sort(keys.numpy())
-    fresh = np.flatnonzero(np.concatenate([[len(ascending) > 0], ascending[1:] != ascending[:-1]])[: len(ascending)])
-    times = np.diff(np.append(fresh, len(ascending)))
-    return torch.from_numpy(ascending[fresh]), torch.from_numpy(times)
+    found, times = torch.unique_consecutive(torch.sort(keys).values, return_counts=True)
+    return found, times

@@ -24,6 +24,7 @@ TITLES = {
     "meds": "MEDS",
     "fhir": "FHIR (NDJSON)",
     "halo": "HALO pickles",
+    "diabetes130": "Diabetes 130-US hospitals (UCI)",
 }
 _GUESS = "(guess)"
 #: Words under which a described cohort is remembered.
