@@ -37,7 +37,7 @@ def test_a_bias_that_is_off_is_brought_back(parts: Split) -> None:
     judged = occurrences >= 30
     allowed = 3 / np.sqrt(np.maximum(occurrences, 1)) + 0.05
     assert (error() > allowed)[judged].mean() > 0.6
-    fold_prevalence(generator.model, parts.train, rounds=4, valid=parts.valid)
+    fold_prevalence(generator.model, parts.train, rounds=4)
     left = error()
     assert judged.sum() >= 10
     assert (left < allowed)[judged].all()
@@ -75,5 +75,5 @@ def test_a_frequent_code_is_corrected_for_itself(parts: Split) -> None:
         return float(generator.sample(2000, seed=9).prevalence().share[often])
 
     wanted, before = float(parts.train.prevalence().share[often]), share()
-    fold_prevalence(generator.model, parts.train, rounds=4, valid=parts.valid)
+    fold_prevalence(generator.model, parts.train, rounds=4)
     assert abs(share() - wanted) < 0.35 * abs(before - wanted)

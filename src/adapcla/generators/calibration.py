@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.generators.model import Model
-from adapcla.generators.pair_calibration import PairShares, company_of
 from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
@@ -107,8 +106,8 @@ def band_belief(
     return move, (1 - believed) * doubt + (_LEFT * move) ** 2
 
 
-def fold_prevalence(model: Model, train: Cohort, rounds: int, valid: Cohort) -> list[dict[str, Any]]:
-    """Correct the head's bias in place, and belief in pairs; what each round measured, for the model card."""
+def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, Any]]:
+    """Correct the head's bias in place; what each round measured, for the model card."""
     network = model.network
     assert isinstance(network, VisitNetwork)
     band = bands(train.visit_counts)
@@ -118,8 +117,6 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int, valid: Cohort) -> 
     goal = np.bincount(band[inside], target[inside], minlength=n_bands)
     pilot = min(max(2 * train.n_patients, 1_000), 20_000)
     doubt = np.ones(n_bands)
-    company = company_of(model)
-    pairs = None if company is None else PairShares.of(company, network.code_of_rank.numpy(), train, valid)
     history = []
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
@@ -135,34 +132,9 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int, valid: Cohort) -> 
             shift = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
-                network.going_on.bias.add_(length_move(train, drawn, model.settings.architecture.context))
-            if pairs is not None:
-                pairs.correct(drawn)
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history
-
-
-def length_move(train: Cohort, drawn: Cohort, context: int) -> float:
-    """What to add to the log-odds that a record goes on, so that drawn records are as long as training records.
-
-    Drawn histories are not those of patients, so that chances that are right after real visits can still give other
-    lengths. What a pilot cannot tell from chance is left.
-
-    >>> long, short = Cohort.of([[["A"]] * 2] * 300), Cohort.of([[["A"]] * 2, [["A"]]] * 150)
-    >>> round(length_move(long, short, 48), 2), length_move(long, long, 48)
-    (0.69, 0.0)
-    """
-    going_on = []
-    for cohort in (train, drawn):
-        lengths = np.minimum(cohort.visits_per_patient, context)
-        going_on.append((int(lengths.sum()) - cohort.n_patients, cohort.n_patients))
-    (more, ends), (drawn_more, drawn_ends) = going_on
-    if not more or not drawn_more:
-        return 0.0
-    move = float(np.log(more / ends) - np.log(drawn_more / drawn_ends))
-    error = (1 / more + 1 / ends + 1 / drawn_more + 1 / drawn_ends) ** 0.5
-    return move if abs(move) > error else 0.0
 
 
 def _by_patient(cohort: Cohort, band: NDArray[np.int64], n_bands: int) -> NDArray[np.float64]:

@@ -153,7 +153,7 @@ def _trained(
     if settled:
         model.facts["belief in pairs settled"] = settled
     if settings.calibration_rounds:
-        model.facts["calibration"] = fold_prevalence(model, train, settings.calibration_rounds, valid)
+        model.facts["calibration"] = fold_prevalence(model, train, settings.calibration_rounds)
     return model, outcome
 
 

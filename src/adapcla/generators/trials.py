@@ -189,7 +189,7 @@ def train_by_trials(
             lines = [{**cell.changes, "validation loss per visit": loss} for cell, loss in tried.items()]
             write_json(run_folder / TRIED, {**asked, "trials": lines, "chosen": best.name})
             rounds = generator.settings.calibration_rounds
-            _take_place(run_folder / TRIALS / best.name, run_folder, rounds, train, valid, shareable)
+            _take_place(run_folder / TRIALS / best.name, run_folder, rounds, train, shareable)
         shutil.rmtree(run_folder / TRIALS, ignore_errors=True)
     return load(run_folder)
 
@@ -212,7 +212,7 @@ def _trial(method: str, changes: dict[str, Any], train: Cohort, valid: Cohort, f
     return loss
 
 
-def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, valid: Cohort, shareable: bool) -> None:
+def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, shareable: bool) -> None:
     """Put the run of a trial in the place of the whole, the model last: a run that has one is complete.
 
     What comes after training, the folding in of prevalences, is done for this trial alone.
@@ -225,5 +225,5 @@ def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, valid
     model = bundle.read(trial / MODEL)
     if rounds:
         model.settings = settings_from(model.settings, {"calibration_rounds": rounds})
-        model.facts["calibration"] = fold_prevalence(model, train, rounds, valid)
+        model.facts["calibration"] = fold_prevalence(model, train, rounds)
     bundle.save(model, run_folder / MODEL, overwrite=True, shareable=shareable)

@@ -156,15 +156,6 @@ class Company(nn.Module, Settling):
         kin = [] if self.kinship is None else [self.kinship.belief]
         return [self.belief, self.rarity, self.strangers, self.strength, *kin]
 
-    def kind_of_kept(self) -> Tensor:
-        """(pairs,) the place in the table of rarity of each pair that is kept: its count and its rarer code."""
-        return self._by_rarity(self.cell.long(), self._between(self.first.long(), self.second.long()))
-
-    @torch.no_grad()
-    def believe(self, more: Tensor) -> None:
-        """Believe pairs of each kind more by these log-odds (rows of the table of rarity, flat)."""
-        self.rarity.view(-1).add_(more / _PACE)
-
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:
         """The bands of pairs, in which all counts too small to be told are one: that of the middle one of them."""
