@@ -17,7 +17,7 @@ from adapcla.records import Cohort
 
 #: The built-in world by name, and how large it is here.
 BUILT_IN = ("planted", "demo")
-DEMONSTRATION = {"patients": 4000, "codes": 400, "seed": 1}
+DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
 #: Share of all patients whom nothing is learned from, for the privacy tests.
 CONTROL = 0.15
 METHOD = "tailwise"
