@@ -61,7 +61,7 @@ def _example() -> None:
         "and everything that the studio does can be tried on it."
     )
     with st.expander("Its size"):
-        patients = st.number_input("Patients", 500, 1_000_000, 4000, step=500, key="example-patients")
+        patients = st.number_input("Patients", 500, 1_000_000, 8000, step=500, key="example-patients")
         codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
     if st.button("Make the example world", type="primary", key="example"):
         out = pieces.fresh("cohorts", "example world")
