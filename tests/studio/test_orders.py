@@ -23,22 +23,6 @@ RELEASE = {
 }
 ASKED = {"patients": 5, "having": ["A|B", "--overwrite"], "without": ["C"], "visits": "2..", "where": ["sex=F"]}
 STEERED = {"patients": 5, "toward": "t.csv", "calibrate": True, "pilot": 500, "strength": 0.5, "missing": "drop"}
-RELEASE = {
-    "minutes": 1.0,
-    "patients": 9,
-    "format": "csv,meds",
-    "min_patients": 20,
-    "rollup": "ccs",
-    "repair": True,
-    "anyway": True,
-    "model": True,
-    "title": "--overwrite",
-    "seed": 2,
-    "method": "halo",
-    "set": ["a=1", "b=2"],
-}
-ASKED = {"patients": 5, "having": ["A|B", "--overwrite"], "without": ["C"], "visits": "2..", "where": ["sex=F"]}
-STEERED = {"patients": 5, "toward": "t.csv", "calibrate": True, "pilot": 500, "strength": 0.5, "missing": "drop"}
 LINES = [
     orders.simulate("cohorts/a", 500, 60),
     orders.look("table", "-t.csv", {"patient": "who", "separator": ";", "max_visits": 3}),

@@ -27,6 +27,18 @@ SOURCES: dict[str, str] = {
     "diabetes130": "adapcla.sources.diabetes130",
     "halo": "adapcla.sources.halo",
 }
+#: Source name → what people call it.
+TITLES: dict[str, str] = {
+    "table": "a table (CSV, TSV, Parquet)",
+    "mimic3": "MIMIC-III",
+    "mimic4": "MIMIC-IV",
+    "eicu": "eICU",
+    "omop": "OMOP CDM",
+    "meds": "MEDS",
+    "fhir": "FHIR (NDJSON)",
+    "halo": "HALO pickles",
+    "diabetes130": "Diabetes 130-US hospitals (UCI)",
+}
 #: Domain as the command line names it → domain as a vocabulary names it.
 DOMAIN_OF: dict[str, str] = {
     "dx": "diagnosis",

@@ -157,7 +157,9 @@ class Loop:
             self._validate(moment)
         if self._stopping:
             self._save()
-            raise InterruptedRun(f"stopped at step {self.step} of {self.n_steps} after a checkpoint; --resume goes on")
+            raise InterruptedRun(
+                f"stopped at step {self.step} of {self.n_steps} after a checkpoint; call again to go on (train: --resume)"
+            )
         if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
             self._save()
 

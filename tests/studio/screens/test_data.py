@@ -11,9 +11,8 @@ from tests.studio.conftest import press, put, text_of
 
 from adapcla.records import Cohort
 from adapcla.records.description import describe
-from adapcla.sources.contract import SOURCES
+from adapcla.sources.contract import SOURCES, TITLES
 from adapcla.sources.preview import preview
-from adapcla.studio.screens.data import TITLES
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]

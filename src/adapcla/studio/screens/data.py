@@ -9,23 +9,12 @@ import streamlit as st
 
 from adapcla.disclosure import told
 from adapcla.records import description_words as words
+from adapcla.sources.contract import TITLES
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job
 from adapcla.studio.workspace import TABLES, plain_name
 
 WAYS = ("The example world", "Drop a table", "A file or folder on this computer")
-#: What a source is called by people.
-TITLES = {
-    "table": "a table (CSV, TSV, Parquet)",
-    "mimic3": "MIMIC-III",
-    "mimic4": "MIMIC-IV",
-    "eicu": "eICU",
-    "omop": "OMOP CDM",
-    "meds": "MEDS",
-    "fhir": "FHIR (NDJSON)",
-    "halo": "HALO pickles",
-    "diabetes130": "Diabetes 130-US hospitals (UCI)",
-}
 _GUESS = "(guess)"
 #: Words under which a described cohort is remembered.
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
