@@ -158,7 +158,7 @@ class Loop:
         if self._stopping:
             self._save()
             raise InterruptedRun(
-                f"stopped at step {self.step} of {self.n_steps} after a checkpoint; call again to go on (train: --resume)"
+                f"stopped at step {self.step} of {self.n_steps} after a checkpoint; call again (train: --resume)"
             )
         if self.checkpoints and time.monotonic() - self._saved >= self.budget.checkpoint_seconds:
             self._save()
