@@ -10,6 +10,9 @@ Rare codes tend to come out too often: their logits are averages over few visits
 how much, band by band of training counts, and the correction goes into the output bias. A code that a pilot holds often
 enough is corrected for itself, a rare one as its band, and those between in between. A band is believed as far as the
 pilot knows it, and less the more rounds have set it already. Inference stays free of any external bias.
+
+Models that know pairs of codes have those with a rare code matched in the same rounds (`generators/pair_matching.py`).
+That may cost a little likelihood. Where it costs more, or where visits change their size, it is taken back.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.generators.model import Model
+from adapcla.generators.pair_matching import PairMatching
 from adapcla.generators.sampling import sample
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
@@ -36,7 +40,8 @@ _PILOT_SEED = 90_001
 _OWN_HALF = 100.0
 #: What a correction leaves of itself, about: shares do not move exactly as the bias does.
 _LEFT = 1 / 3
-
+#: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits.
+_DEARER, _OTHER_SIZE = 0.01, 0.03
 
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
@@ -106,8 +111,27 @@ def band_belief(
     return move, (1 - believed) * doubt + (_LEFT * move) ** 2
 
 
-def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, Any]]:
-    """Correct the head's bias in place; what each round measured, for the model card."""
+def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
+    """Fold prevalences in and match pairs in place; what was measured goes to the model card."""
+    pairs, network = PairMatching.of(model, train), model.network
+    if pairs is None:
+        model.facts["calibration"] = fold_prevalence(model, train, rounds)
+        return
+    trained = {name: value.clone() for name, value in network.state_dict().items()}
+    before = _loss(model, valid)
+    model.facts["calibration"] = fold_prevalence(model, train, rounds, pairs)
+    after, size = _loss(model, valid), model.facts["calibration"][-1]["size of visits"]
+    kept = after <= (1 + _DEARER) * before and abs(size - 1) <= _OTHER_SIZE
+    model.facts["pairs matched"] = {"kept": kept, "loss before": before, "loss after": after, "size of visits": size}
+    if not kept:
+        network.load_state_dict(trained)
+        model.facts["calibration"] = fold_prevalence(model, train, rounds)
+
+
+def fold_prevalence(
+    model: Model, train: Cohort, rounds: int, pairs: PairMatching | None = None
+) -> list[dict[str, Any]]:
+    """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card."""
     network = model.network
     assert isinstance(network, VisitNetwork)
     band = bands(train.visit_counts)
@@ -133,8 +157,19 @@ def fold_prevalence(model: Model, train: Cohort, rounds: int) -> list[dict[str, 
             with torch.no_grad():
                 network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
+            if pairs is not None:
+                size = drawn.codes_per_visit.mean() / train.codes_per_visit.mean()
+                history[-1]["size of visits"] = round(float(size), 4)
+                # What is heard changes how often codes come, so that prevalences have the last word.
+                if number < rounds - 1:
+                    history[-1]["pairs"], doubt = round(pairs.correct(drawn), 3), np.ones(n_bands)
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history
+
+
+def _loss(model: Model, cohort: Cohort) -> float:
+    """The loss a visit."""
+    return -float(model.log_likelihood(cohort).sum()) / cohort.n_visits
 
 
 def _by_patient(cohort: Cohort, band: NDArray[np.int64], n_bands: int) -> NDArray[np.float64]:

@@ -18,11 +18,10 @@ from adapcla.errors import UsageError
 from adapcla.files import folder_lock
 from adapcla.generators import bundle
 from adapcla.generators.attributes import AttributeLaw
-from adapcla.generators.calibration import fold_prevalence, settle_record_length
+from adapcla.generators.calibration import calibrate, settle_record_length
 from adapcla.generators.memory import demand_memory
 from adapcla.generators.model import Model, scaffold_bias, seen_records
 from adapcla.generators.natural import refuse_unlearnable
-from adapcla.generators.pair_calibration import settle_company
 from adapcla.generators.privacy import Protection
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
@@ -149,11 +148,8 @@ def _trained(
         return model, outcome
     settle_record_length(model, train)
     model.facts |= facts
-    settled = settle_company(model, train, valid)
-    if settled:
-        model.facts["belief in pairs settled"] = settled
     if settings.calibration_rounds:
-        model.facts["calibration"] = fold_prevalence(model, train, settings.calibration_rounds)
+        calibrate(model, train, valid, settings.calibration_rounds)
     return model, outcome
 
 

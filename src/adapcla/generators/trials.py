@@ -18,7 +18,7 @@ from adapcla.console import say
 from adapcla.errors import AdapclaError, InterruptedRun
 from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
 from adapcla.generators import bundle, fitting
-from adapcla.generators.calibration import fold_prevalence
+from adapcla.generators.calibration import calibrate
 from adapcla.generators.generator import Generator, load
 from adapcla.generators.methods import METHODS, generator_for
 from adapcla.generators.run_folder import MODEL, TRIALS, TRIED, asked_of, demand_same, emptied, only_hidden, train_run
@@ -189,7 +189,7 @@ def train_by_trials(
             lines = [{**cell.changes, "validation loss per visit": loss} for cell, loss in tried.items()]
             write_json(run_folder / TRIED, {**asked, "trials": lines, "chosen": best.name})
             rounds = generator.settings.calibration_rounds
-            _take_place(run_folder / TRIALS / best.name, run_folder, rounds, train, shareable)
+            _take_place(run_folder / TRIALS / best.name, run_folder, rounds, train, valid, shareable)
         shutil.rmtree(run_folder / TRIALS, ignore_errors=True)
     return load(run_folder)
 
@@ -212,10 +212,10 @@ def _trial(method: str, changes: dict[str, Any], train: Cohort, valid: Cohort, f
     return loss
 
 
-def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, shareable: bool) -> None:
+def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, valid: Cohort, shareable: bool) -> None:
     """Put the run of a trial in the place of the whole, the model last: a run that has one is complete.
 
-    What comes after training, the folding in of prevalences, is done for this trial alone.
+    What comes after training, the correction of prevalences and pairs, is done for this trial alone.
     """
     for path in trial.iterdir():
         if path.is_dir() and path.name != MODEL:
@@ -225,5 +225,5 @@ def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, share
     model = bundle.read(trial / MODEL)
     if rounds:
         model.settings = settings_from(model.settings, {"calibration_rounds": rounds})
-        model.facts["calibration"] = fold_prevalence(model, train, rounds)
+        calibrate(model, train, valid, rounds)
     bundle.save(model, run_folder / MODEL, overwrite=True, shareable=shareable)

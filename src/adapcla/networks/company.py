@@ -10,6 +10,9 @@ Most pairs never met. What that says depends on how frequent both codes are, ban
 families met (`networks/kinship.py`). Only pairs that met are listed, with how much more they say than strangers.
 
 How much is said in all is weighed by how many codes speak: several of them may say the same thing.
+
+When visits are drawn, rare codes hear a little more or less than they learned to (`networks/emphasis.py`), so that
+pairs with a rare code come out as often as they should.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from torch import Tensor, nn
 
 from adapcla.networks.batch import Records
 from adapcla.networks.counting import codes_before
+from adapcla.networks.emphasis import Emphasis
 from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
 from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import Settling
@@ -85,6 +89,7 @@ class Company(nn.Module, Settling):
             self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
         self.band: Tensor
         self.register_buffer("band", band_of_rank.int())
+        self.emphasis = Emphasis(len(band_of_rank), N_BANDS, None if kinship is None else kinship.family)
         # While training: all pairs that lead from an earlier block to a later one, ascending by the later code and then
         # the earlier, each with its kind (a cell and two bands, which pairs share); never saved.
         self.known_key: Tensor
@@ -125,6 +130,7 @@ class Company(nn.Module, Settling):
         self.known_kind = kind.int()
         kept = (patients >= self.least_patients).nonzero()[:, 0]
         self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
+        self.emphasis.observe(first[kept], second[kept], visits[kept], of_rank, cohort.n_visits)
         if self.kinship is not None:
             self.kinship.observe(cohort, rank_of_code)
 
@@ -150,11 +156,14 @@ class Company(nn.Module, Settling):
         """(bands, bands) what a code of each band says of a code of each band that it never met."""
         return _PACE * self.strangers
 
-    @property
-    def beliefs(self) -> list[nn.Parameter]:
-        """What is learned of how far counts are believed: a few tables that all pairs share."""
-        kin = [] if self.kinship is None else [self.kinship.belief]
-        return [self.belief, self.rarity, self.strangers, self.strength, *kin]
+    def kind_of_kept(self) -> Tensor:
+        """(pairs,) the place in the flat table of rarity of each pair that is kept: its count and its rarer code."""
+        return self._by_rarity(self.cell.long(), self._between(self.first.long(), self.second.long()))
+
+    @torch.no_grad()
+    def believe(self, more: Tensor) -> None:
+        """Believe kept pairs of each kind more by these log-odds (the table of rarity, flat)."""
+        self.rarity.view(-1).add_(more / _PACE)
 
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:
@@ -221,7 +230,7 @@ class Company(nn.Module, Settling):
         if self.kinship is not None:
             family = self.kinship.family.long()
             groups.append(Grouped(family[speakers], family, self.kinship.values(learning)))
-        return tuple(groups)
+        return tuple(groups) if learning else self.emphasis.on(*groups)
 
     def _without_own(self, entries: Entries) -> Added:
         """What must be added so that no patient hears of their own visits."""
@@ -281,7 +290,7 @@ class Listener:
         self.sums.view(-1).scatter_add_(0, listens * self.sums.shape[1] + self.second[line], self.values[line])
         patients, drawn = torch.from_numpy(who), torch.from_numpy(codes)
         for speakers, group in zip(self.speakers, self.groups, strict=True):
-            speakers.index_put_((patients, group.of_code[drawn]), torch.ones(len(who)), accumulate=True)
+            speakers.index_put_((patients, group.of_speaker[drawn]), torch.ones(len(who)), accumulate=True)
         self.n_speakers += torch.bincount(patients, minlength=len(self.n_speakers))
 
 

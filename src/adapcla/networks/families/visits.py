@@ -301,7 +301,7 @@ _OURS_AND_ABLATIONS = (
             "hidden": 16,
             "dropout": 0.3,
             "schedule": "base",
-            "calibration_rounds": 3,
+            "calibration_rounds": 6,
         },
     ),
     Row(

@@ -1,0 +1,118 @@
+"""Pairs with a rare code come as often as they should after the pilots, or the pilots are taken back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from adapcla.generators import Generator, calibration, generator_for
+from adapcla.generators.calibration import calibrate, fold_prevalence
+from adapcla.generators.pair_matching import PairMatching, company_of
+from adapcla.records import Cohort
+from adapcla.records.split import Split
+from adapcla.sources import planted
+
+
+@pytest.fixture(scope="module")
+def world() -> Split:
+    return planted.simulate(patients=1500, codes=150, seed=2).split(seed=4)
+
+
+def fitted(world: Split, **changes: object) -> Generator:
+    settings = {"width": 16, "layers": 1, "heads": 2, "passes": 3, "batch_size": 64, "calibration_rounds": 0}
+    generator = generator_for("tailwise", **settings | changes)
+    generator.fit(world.train, world.valid)
+    return generator
+
+
+def kept_share(generator: Generator, train: Cohort, seed: int) -> float:
+    """Kept pairs with a rare code in a new sample, beside how many its codes should bring."""
+    matching = PairMatching.of(generator.model, train)
+    assert matching is not None
+    return matching.correct(generator.sample(3000, seed))
+
+
+def test_kept_pairs_come_nearer_to_what_training_holds(world: Split) -> None:
+    """Belief is made too weak by hand: rare codes hear half of what they learned from those that they met."""
+    generator = fitted(world)
+    company = company_of(generator.model)
+    assert company is not None
+    with torch.no_grad():
+        company.belief.mul_(0.3)
+        company.rarity.zero_()
+    before = {name: value.clone() for name, value in generator.network_.state_dict().items()}
+    weak = kept_share(generator, world.train, seed=8)
+    generator.network_.load_state_dict(before)
+    fold_prevalence(generator.model, world.train, 6, PairMatching.of(generator.model, world.train))
+    assert weak < 0.85
+    assert abs(kept_share(generator, world.train, seed=9) - 1) < 0.5 * (1 - weak)
+
+
+def test_frequent_codes_hear_what_they_heard(world: Split) -> None:
+    generator = fitted(world)
+    company = company_of(generator.model)
+    assert company is not None
+    fold_prevalence(generator.model, world.train, 2, PairMatching.of(generator.model, world.train))
+    emphasis = company.emphasis
+    assert float(emphasis.by_speaker[:-1].abs().max()) > 0.05
+    assert not emphasis.by_speaker[-1].any() and not emphasis.by_nearness[-1].any()
+
+
+@pytest.mark.parametrize("limit", ["_DEARER", "_OTHER_SIZE"])
+def test_what_costs_too_much_is_taken_back(world: Split, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing may be paid, the model is that of prevalences alone, to the bit."""
+    matched, plain = fitted(world), fitted(world)
+    fold_prevalence(plain.model, world.train, 2)
+    monkeypatch.setattr(calibration, limit, -1.0)
+    calibrate(matched.model, world.train, world.valid, 2)
+    assert matched.model.facts["pairs matched"]["kept"] is False
+    one, other = matched.network_.state_dict(), plain.network_.state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in other)
+
+
+def test_visits_keep_their_size_and_the_card_says_what_it_cost(world: Split) -> None:
+    """The small world in which visits doubled when pairs of frequent codes were corrected too."""
+    generator = fitted(world, calibration_rounds=4)
+    facts = generator.model.facts["pairs matched"]
+    assert facts["kept"] and facts["loss after"] <= 1.01 * facts["loss before"]
+    drawn = generator.sample(3000, seed=5)
+    assert drawn.codes_per_visit.mean() == pytest.approx(world.train.codes_per_visit.mean(), rel=0.05)
+
+
+def test_a_model_that_keeps_no_pair_has_nothing_to_match(world: Split) -> None:
+    build = partial(generator_for, width=8, layers=1, heads=2, passes=1, calibration_rounds=1)
+    for generator in (build("adapcla"), build("tailwise", company=10**6)):
+        generator.fit(world.train, world.valid)
+        assert company_of(generator.model) is None and PairMatching.of(generator.model, world.train) is None
+        assert "pairs matched" not in generator.model.facts and generator.model.facts["calibration"]
+
+
+def test_other_patients_with_the_same_kinds_of_pairs_set_the_same_tables() -> None:
+    """Two cohorts that differ in which one-patient pair a patient holds, of one kind: to the bit the same tables."""
+    tokens = ["A", "B", "C", "D", "E", "F"]
+    others = [[["A", "B"]]] * 60 + [[["A", "C"]], [["B", "D"]]] * 6 + [[["E"]], [["F"]]] * 3
+    tables = []
+    for own in ([["A", "E"], ["B", "F"]], [["A", "F"], ["B", "E"]]):
+        cohort = Cohort.of([*others, own], tokens)
+        torch.manual_seed(0)
+        generator = generator_for(
+            "tailwise",
+            width=8,
+            layers=1,
+            heads=2,
+            passes=1,
+            blocks=6,
+            calibration_rounds=0,
+            hierarchy=False,
+            kinship=False,
+        )
+        generator.fit(Cohort.of(others, tokens), cohort)
+        matching = PairMatching.of(generator.model, cohort)
+        assert matching is not None
+        matching.correct(Cohort.of(others[::2], tokens))
+        tables.append(matching.company.emphasis.by_speaker.clone())
+    assert torch.equal(tables[0], tables[1])
+    assert np.isfinite(tables[0].numpy()).all()
