@@ -124,8 +124,8 @@ def test_the_best_trial_takes_the_place_of_the_run(
 def test_prevalences_are_folded_into_the_best_trial_alone_as_in_a_fit_by_itself(
     parts: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, folded = trials.fold_prevalence, []
-    monkeypatch.setattr(trials, "fold_prevalence", lambda *words: folded.append(words) or original(*words))
+    original, folded = trials.calibrate, []
+    monkeypatch.setattr(trials, "calibrate", lambda *words: folded.append(words) or original(*words))
     settings = {**_SMALL, "calibration_rounds": 1}
     fitted = train_by_trials(
         "adapcla-no-scaffold", settings, RATES[:1], None, parts.train, parts.valid, tmp_path / "run"
