@@ -61,14 +61,14 @@ def _whole_record(description: dict[str, Any]) -> list[tuple[str, str]]:
 
     >>> domains = {"diagnosis": {"codes": 9, "share_of_entries": 0.75}, "stay": {"codes": 4, "share_of_entries": 0.25}}
     >>> _whole_record({"domains": domains, "groups": {"end": {}}, "numbers": {"codes": 1}})[0]
-    ('domains', 'diagnosis 9 codes (75 % of entries), stay 4 codes (25 % of entries)')
+    ('codes by domain', 'diagnosis 9 (75 % of entries), stay 4 (25 % of entries)')
     """
     domains, groups, numbers = (description.get(name) or {} for name in ("domains", "groups", "numbers"))
     told = [
-        f"{name} {about['codes']:,} codes ({100 * (about['share_of_entries'] or 0):.0f} % of entries)"
+        f"{name} {about['codes']:,} ({100 * (about['share_of_entries'] or 0):.0f} % of entries)"
         for name, about in domains.items()
     ]
-    lines = [("domains", ", ".join(told))] if len(domains) > 1 else []
+    lines = [("codes by domain", ", ".join(told))] if len(domains) > 1 else []
     lines += [("choice groups", ", ".join(groups))] if groups else []
     return lines + ([("numbers", f"{numbers['codes']:,}")] if numbers.get("codes") else [])
 

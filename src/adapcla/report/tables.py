@@ -161,7 +161,7 @@ def _silent(study: Study, columns: Sequence[Column], row: str) -> str:
     for column in columns:
         reason = study.reason(row, column.metric, column.stratum).partition(":")[0]
         by_reason.setdefault(reason, []).append(column.heading)
-    return "; ".join(", ".join(names) + (f" ({reason})" if reason else "") for reason, names in by_reason.items())
+    return "; ".join(" · ".join(names) + (f" ({reason})" if reason else "") for reason, names in by_reason.items())
 
 
 def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
