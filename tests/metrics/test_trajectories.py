@@ -18,7 +18,8 @@ from adapcla.metrics.trajectories import (
     onset_curves,
     survival,
 )
-from adapcla.records import Attribute, Cohort
+from adapcla.records import Attribute, Code, Cohort
+from adapcla.records.stay import kind_of_visit
 
 #: A is the index code that most patients hold; O comes later.
 WATCHED = Watched(np.array([0]), np.array([1]))
@@ -34,6 +35,18 @@ def test_index_codes_are_common_and_outcomes_come_later():
     watched = Watched.of(train, n_index=1, n_outcomes=2)
     assert watched.index.tolist() == [0]
     assert watched.outcomes.tolist() == [1]
+
+
+def test_stays_and_measurements_are_no_turn_in_a_course():
+    """Everybody has a kind of visit; where nothing else is there, it is asked for all the same."""
+    visit, lab = kind_of_visit("inpatient"), Code.of("glucose", "LAB", domain="lab")
+    listed = [Code.of("A"), Code.of("O"), visit, lab]
+    first, later = [visit.token, lab.token, "A"], [visit.token, "O"]
+    watched = Watched.of(Cohort.of([[first, later], [first], [[visit.token], later]], listed), n_index=1)
+    tokens = sorted(code.token for code in listed)
+    assert [tokens[code] for code in watched.codes] == ["A", "O"]
+    alone = Watched.of(Cohort.of([[[visit.token], [visit.token, lab.token]]], [visit, lab]))
+    assert len(alone.codes) == 2
 
 
 def test_histories_know_what_was_before_and_nothing_of_the_patient_before():

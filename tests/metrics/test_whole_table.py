@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.metrics.conftest import World
 
-from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.evaluation import evaluate, metrics_asked
 from adapcla.metrics.suites import PLAIN_SUITES, with_whole_record
 from adapcla.metrics.table import METRICS
 from adapcla.metrics.whole_table import WHOLE_RECORD
@@ -31,6 +31,11 @@ def test_a_code_of_death_brings_stays_and_no_numbers():
     train = Cohort.of([[["A", DIED.token]]], ["A", DIED])
     assert with_whole_record(["fidelity"], train.vocabulary) == ["fidelity", "stays"]
     assert with_whole_record(["tail"], train.vocabulary) == ["tail"]
+    learned = {metric.key for metric in metrics_asked(["utility"], train.vocabulary) if metric.suite == "stays"}
+    assert learned == {f"{what}_{score}" for what in ("mortality", "readmission") for score in ("auroc", "auprc")}
+    assert not learned & {metric.key for metric in metrics_asked(["tail"], train.vocabulary)}
+    together = [metric.key for metric in metrics_asked(["fidelity", "utility"], train.vocabulary)]
+    assert len(together) == len(set(together)) and learned <= set(together)
 
 
 def test_every_score_of_a_whole_record_stands_beside_its_references(world: World):

@@ -25,6 +25,7 @@ def test_bars_of_a_copy_end_at_their_marks_and_add_up(train: Cohort):
     for bars in (*numbers(train, train, 11), *stays(train, train, 11)):
         assert bars.real == bars.synthetic and sum(bars.real) <= 1.001
     assert {bars.title for bars in stays(train, train, 11)} == {"How visits end", "Kind of visit"}
+    assert all(bars.words for bars in stays(train, train, 11)) and not any(b.words for b in numbers(train, train, 11))
     assert {len(bars.labels) for bars in numbers(train, train, 11)} <= set(range(2, 11))
 
 

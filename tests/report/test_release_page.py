@@ -30,6 +30,10 @@ def test_every_picture_and_table_says_what_good_looks_like(page):
     assert page.count("What good looks like") == page.count("<section") - 3 + page.count('<figure class="table')
 
 
+def test_records_of_one_domain_have_no_table_of_domains(page):
+    assert '<figure class="table domains">' not in page and '<figure class="table useful">' in page
+
+
 def test_the_title_cannot_run(finished_release):
     told = replace(finished_release.told(), title="<script>alert(1)</script>")
     assert "<script>alert" not in rendered(told)

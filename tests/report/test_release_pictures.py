@@ -38,6 +38,15 @@ def test_pairs_of_few_patients_are_not_in_the_picture(world):
     assert found.agreement == 1.0 and found.real == found.synthetic
 
 
+def test_codes_of_stays_are_called_by_their_system_and_labels_are_short():
+    """`home` alone could be a place, a visit or an ending."""
+    whole = simulate(400, 80, seed=1, whole=True)
+    found = company(whole, whole, smallest=11)
+    assert {"END/home", "KIND/outpatient"} <= set(found.labels)
+    assert not {"home", "outpatient"} & set(found.labels)
+    assert max(map(len, found.labels)) <= 22
+
+
 def test_every_bar_holds_enough_patients(world):
     for bars in lengths(world, world, smallest=11):
         assert bars.real == bars.synthetic and sum(bars.real) == pytest.approx(1, abs=1e-3)

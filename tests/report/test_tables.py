@@ -62,6 +62,21 @@ def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_
         assert {"real test", "train copy", "marginal"} <= {line.cells[0].text for line in found[key].lines}
 
 
+def test_a_column_without_a_number_for_anybody_is_a_sentence_and_no_column(finished_run, monkeypatch):
+    study, measured = Study.open(finished_run), Study.measured
+    layout = next(asked for asked in SCORE_TABLES if asked.key == "fidelity")
+    before = score_table(study, layout)
+
+    def silent(self, row, metric, stratum="all", **where):
+        return None if metric == "bigram_r2" else measured(self, row, metric, stratum, **where)
+
+    monkeypatch.setattr(Study, "measured", silent)
+    table = score_table(study, layout)
+    assert [name for name in before.columns if name not in table.columns] == ["bigram R² ↑"]
+    assert table.caption.endswith("Nobody has a number in: bigram R².") and "Nobody" not in before.caption
+    assert {len(line.cells) for line in table.lines} == {len(table.columns)}
+
+
 def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can_be(finished_run):
     """Tail information has test patients as its judge, so that training patients stand for real ones there."""
     study = Study.open(finished_run)

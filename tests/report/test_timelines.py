@@ -42,6 +42,17 @@ def test_every_code_has_a_chapter_and_long_records_are_cut_with_a_count(world):
     assert all(len(code["chapter"]) == 1 for code in shown.visits[0].codes)
 
 
+def test_a_whole_visit_says_first_what_it_was_and_how_it_ended():
+    whole = simulate(patients=50, codes=60, seed=1, whole=True)
+    album = Album(whole, whole.strata().tail, most_codes=1)
+    inpatient = int(np.flatnonzero(whole.matrix()[:, [whole.vocabulary.index["STAY/days"]]].toarray().ravel())[0])
+    shown = album.timeline(int(whole.patient_of_visit[inpatient])).visits[int(whole.visit_number[inpatient])]
+    names = [code["name"] for code in shown.codes]
+    assert [code["stay"] for code in shown.codes] == [True, True, True, False]
+    assert names[0] == "Inpatient stay" and names[1].startswith("Length of stay") and names[1].endswith(" d")
+    assert shown.n_more == len(whole.codes_of(inpatient)) - 4
+
+
 def test_codes_are_found_by_code_by_dotted_code_and_by_words_of_their_names():
     named = [Code.of("E840", "ICD10CM", description="Cystic fibrosis with lung disease"), Code.of("I10", "ICD10CM")]
     cohort = Cohort.of([[["ICD10CM/E840", "ICD10CM/I10"]]], vocabulary=Vocabulary.of(named))

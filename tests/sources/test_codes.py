@@ -109,6 +109,8 @@ def test_without_the_extra_ccs_says_what_to_install(monkeypatch: pytest.MonkeyPa
     [
         ("ICD9CM", "401", "Essential hypertension"),
         ("ICD9CM", "E849", "Place of occurrence"),
+        ("ICD9CM", "285", "Other and unspecified anemias"),
+        ("ICD9CM", "250.6", "Diabetes with neurological manifestations"),
         (
             "ICD9CM",
             "0413",

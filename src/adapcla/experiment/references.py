@@ -55,4 +55,7 @@ def _law_is_known(data: DataSpec) -> bool:
     from adapcla.sources import planted
 
     folder = data_path(data)
-    return folder.is_dir() and planted.law_of(Cohort.open(folder)) is not None
+    if not folder.is_dir():
+        return False
+    cohort = Cohort.open(folder)
+    return planted.law_of(cohort) is not None or planted.whole_law_of(cohort) is not None

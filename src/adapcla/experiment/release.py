@@ -22,6 +22,7 @@ from adapcla.experiment.spec import EvaluateSpec, Spec, key_of
 from adapcla.experiment.step import Step
 from adapcla.experiment.tries import Try, tries
 from adapcla.generators.generator import Generator
+from adapcla.generators.natural import has_choices
 from adapcla.metrics import Reference, Scores
 from adapcla.metrics.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
 from adapcla.metrics.privacy.gate import CHANCE, DOUBTED_CHANCE
@@ -116,7 +117,8 @@ class ReleasePlan(Driver):
     def real_key(self, attempt: Try) -> str:
         """What the scores of models of real patients depend on."""
         asked = [self.spec.sample.patients, MOST_JUDGED, REFERENCE]
-        return stages.scores_key(self.vocabulary_key(attempt), self.spec.evaluate, *asked)
+        learned = self.spec.evaluate.model_copy(update={"suites": ("utility",)})
+        return stages.scores_key(self.vocabulary_key(attempt), learned, *asked)
 
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on: its scores, and those of the tries before it."""
@@ -125,9 +127,10 @@ class ReleasePlan(Driver):
 
     @cached_property
     def write_key(self) -> str:
-        """What the folder depends on."""
+        """What the folder depends on; its page shows what models of real patients reach, too."""
         asked = self.release.model_dump(mode="json")
-        return key_of([self.gate_key(each) for each in self.tries], asked, self.spec.title, __version__)
+        judged = [[self.gate_key(each), self.real_key(each)] for each in self.tries]
+        return key_of(judged, asked, self.spec.title, __version__)
 
     # ---- things, opened when they are needed ----------------------------------------------------------------
     def parts(self, attempt: Try) -> dict[str, Cohort]:
@@ -207,9 +210,15 @@ class ReleasePlan(Driver):
         yield Step("write", "", self.folder.root / "write", self.write_key, rough.writing, self._write)
 
     def _still_wanted(self, attempt: Try) -> bool:
-        """Whether no earlier try was accepted, as far as is known."""
+        """Whether no earlier try was accepted, as far as is known, and the patients can be learned in this way."""
         accepted = self.accepted
-        return accepted is None or accepted.number >= attempt.number
+        if accepted is not None and accepted.number < attempt.number:
+            return False
+        first = self.place(self.tries[0], "patients")
+        if "privacy" not in attempt.settings or not stamp(first):
+            return True
+        # Bands of numbers and chances of choices are counted without noise, which ε would not cover.
+        return not has_choices(open_parts(first)["train"].vocabulary)
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""

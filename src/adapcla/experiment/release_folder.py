@@ -14,7 +14,7 @@ from adapcla.report import dataset_card
 from adapcla.report.release import Release
 from adapcla.report.release_page import rendered
 from adapcla.sources.codes import described
-from adapcla.sources.export import ExportOptions, write
+from adapcla.sources.export import ExportOptions, not_held, write
 
 
 def write_release(
@@ -39,9 +39,9 @@ def write_release(
         if model is not None:
             bundle.save(model, folder / "model", shareable=True)
         (folder / "report.html").write_bytes(html)
-        (folder / dataset_card.CARD).write_text(
-            dataset_card.card(release, spec.formats, model is not None), encoding="utf-8"
-        )
+        lost = {name: not_held(cohort, name, options) for name in spec.formats}
+        card = dataset_card.card(release, lost, model is not None)
+        (folder / dataset_card.CARD).write_text(card, encoding="utf-8")
         (folder / dataset_card.CROISSANT).write_bytes(dataset_card.croissant(release, folder, spec.formats))
         (folder / dataset_card.SUMS).write_bytes(dataset_card.checksums(folder))
 

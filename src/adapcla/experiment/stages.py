@@ -25,10 +25,8 @@ from adapcla.generators.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory
 from adapcla.metrics import Comparison, Scores
 from adapcla.metrics.cache import name_of
-from adapcla.metrics.evaluation import evaluate
+from adapcla.metrics.evaluation import evaluate, metrics_asked
 from adapcla.metrics.references import some_patients
-from adapcla.metrics.suites import with_whole_record
-from adapcla.metrics.table import metrics_of
 from adapcla.records import Cohort, Prevalence
 from adapcla.records.parts import divided, open_parts, save_parts
 from adapcla.scaffold import Steering
@@ -223,9 +221,7 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 # ---- evaluate -----------------------------------------------------------------------------------------------
 def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
     """What scores depend on, the definition of every metric among it."""
-    metrics = [
-        name_of(metric) for metric in metrics_of(with_whole_record(spec.suites)) if metric.key not in spec.leave_out
-    ]
+    metrics = [name_of(metric) for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
     return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
 
 

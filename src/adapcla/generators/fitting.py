@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.errors import UsageError
 from adapcla.files import folder_lock
 from adapcla.generators import bundle
@@ -29,6 +30,7 @@ from adapcla.networks.objective import Objective, ScaffoldRule
 from adapcla.records import Cohort, Kind, Origin
 from adapcla.records.bands import Bands
 from adapcla.records.origin import Group
+from adapcla.records.rollup import FEWEST
 from adapcla.scaffold import schedule
 from adapcla.seeds import stream_key
 from adapcla.training.journal import Journal
@@ -73,7 +75,8 @@ def fit(
     if not train.vocabulary.numbers.any():
         return _fitted(settings, train, valid, folder, resume, observers)
     warm = bundle.read(Path(settings.starts_from)).bands if settings.starts_from else None
-    bands = warm or Bands.of(train)
+    # Whoever rolled up codes of fewer patients wants nothing told of fewer, values among it.
+    bands = warm or Bands.of(train, max(SMALLEST_COUNT, int(train.card.get(FEWEST, 0))))
     inside = bands.banded(train), bands.banded(valid)
     model, outcome = _fitted(settings, *inside, folder, resume, observers)
     model.bands = bands

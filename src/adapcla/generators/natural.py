@@ -16,10 +16,19 @@ from adapcla.records.condition import Condition
 from adapcla.records.stay import died
 
 
+def has_choices(vocabulary: Vocabulary) -> bool:
+    """Whether a network must draw one code of several: of a choice group, or of the bands of a number.
+
+    >>> from adapcla.records.stay import DIED, LENGTH
+    >>> has_choices(Vocabulary.of([DIED])), has_choices(Vocabulary.of([LENGTH])), has_choices(Vocabulary.of(["A"]))
+    (True, True, False)
+    """
+    return bool(vocabulary.groups) or bool(vocabulary.numbers.any())
+
+
 def refuse_unlearnable(settings: Settings, train: Cohort) -> None:
     """Raise where a cohort has choice groups or numbers that a method has no room for."""
-    vocabulary = train.vocabulary
-    if not vocabulary.groups and not vocabulary.numbers.any():
+    if not has_choices(train.vocabulary):
         return
     has = "choice groups (kind, length and ending of visits) or values"
     if settings.privacy is not None:

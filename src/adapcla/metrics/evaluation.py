@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,8 @@ from adapcla.metrics.scores import MATCHED, MATCHED_CODES, Row, Scores, normalis
 from adapcla.metrics.separation import APART, behind, require_apart
 from adapcla.metrics.suites import SUITES, ceiling_of, default_suites, references_of, with_whole_record
 from adapcla.metrics.table import metrics_of
-from adapcla.records import Cohort, Prevalence
+from adapcla.metrics.whole_table import WHOLE_RECORD
+from adapcla.records import Cohort, Prevalence, Vocabulary
 
 Subject = Reference | Literal["synthetic"]
 SYNTHETIC: Literal["synthetic"] = "synthetic"
@@ -243,6 +244,22 @@ def _same_size(base: Comparison) -> bool:
     return abs(synthetic - real) <= _SAME_SIZE * real
 
 
+def metrics_asked(suites: Iterable[str], vocabulary: Vocabulary | None = None) -> list[Metric]:
+    """The metrics of these suites with those of whole records that come along; without a vocabulary, all that may.
+
+    The suites of whole records come along with `fidelity`. What models learn from stays (death, return) comes along
+    with `utility`, too, so that models of real patients are asked the same.
+
+    >>> [metric.key for metric in metrics_asked(["utility"]) if metric.suite != "utility"][:2]
+    ['mortality_auroc', 'mortality_auprc']
+    >>> metrics_asked(["utility"], Vocabulary.of(["A"])) == metrics_of(["utility"])
+    True
+    """
+    names = with_whole_record(suites, vocabulary)
+    learned = set(with_whole_record(["fidelity"], vocabulary)) - set(names) if "utility" in names else set()
+    return metrics_of(names) + [metric for metric in WHOLE_RECORD if metric.trained and metric.suite in learned]
+
+
 def evaluate(
     train: Cohort,
     test: Cohort,
@@ -267,7 +284,7 @@ def evaluate(
         test: Real patients that it did not see.
         synthetic: What it wrote.
         suites: Names from `SUITES`; by default all that apply. Where the training patients have numbers or stays, the
-            suites of these come along with `fidelity`.
+            suites of these come along with `fidelity`, and what models learn from them with `utility`.
         control: Real patients used for nothing else; privacy tests compare with them (else with the test patients).
         target: The requested prevalence, if any; adds the suite `control`.
         method: The name in the table.
@@ -293,7 +310,7 @@ def evaluate(
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
     suites = with_whole_record(suites, train.vocabulary)
-    metrics = [metric for metric in metrics_of(suites) if metric.key not in leave_out]
+    metrics = [metric for metric in metrics_asked(suites, train.vocabulary) if metric.key not in leave_out]
     for name in suites:
         if SUITES[name].needs_target and target is None:
             raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")

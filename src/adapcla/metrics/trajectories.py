@@ -1,7 +1,8 @@
 """What comes after what: new codes by age, time until a new code, and how much one code raises the chance of another.
 
 Ten index codes are those that most training patients hold; ten outcomes are the other codes that most training patients
-get at a later visit. Both are chosen by training, so that every cohort is asked the same.
+get at a later visit. Both are chosen by training, so that every cohort is asked the same. In whole records neither is a
+code of a stay or of what was measured: nearly everybody has these, and they are no turn in a patient's course.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Measure = Callable[[Floats, Floats, Floats], float]
 Mask = NDArray[np.bool_]
 #: Index codes, and outcomes.
 N_INDEX, N_OUTCOMES = 10, 10
+#: Domains of codes that say what a visit was and what was looked at, not what a patient has got.
+NO_TURN = ("lab", "stay")
 #: How far a curve of onsets is followed: in days, or in visits where there are no days.
 HORIZON_DAYS, HORIZON_VISITS = 365, 5
 #: Training patients behind an index code whose curve is compared.
@@ -48,10 +51,11 @@ class Watched:
     def of(cls, train: Cohort, n_index: int = N_INDEX, n_outcomes: int = N_OUTCOMES) -> Watched:
         """The codes that training calls for; ties go to the smaller code string."""
         # Of a small vocabulary at most every second code is an index code, so that there are outcomes.
-        held = int((train.patient_counts > 0).sum())
-        index = _most(train.patient_counts, min(n_index, held // 2))
+        counts = np.where(np.isin([code.domain for code in train.vocabulary.codes], NO_TURN), 0, train.patient_counts)
+        counts = counts if counts.any() else train.patient_counts
+        index = _most(counts, min(n_index, int((counts > 0).sum()) // 2))
         at_first = np.asarray(train.codes)[train.visit_number[train.visit_of_entry] == 0]
-        later = train.patient_counts - np.bincount(at_first, minlength=train.n_codes)
+        later = np.where(counts > 0, counts - np.bincount(at_first, minlength=train.n_codes), 0)
         later[index] = 0
         return cls(index, _most(later, n_outcomes))
 

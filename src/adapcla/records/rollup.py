@@ -24,6 +24,8 @@ from adapcla.records.vocabulary import Code, Vocabulary
 
 #: From a vocabulary to the ancestors of each code, nearest first.
 Ladder = Callable[[Vocabulary], Sequence[tuple[Code, ...]]]
+#: The entry of a cohort's card that says how few training patients a code may have.
+FEWEST = "fewest patients of a code"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,8 @@ class RollUp:
         if not placed.all():
             part = part.keep_codes(placed)
         kept = [code for code in self.codes if code is not None]
-        return recoded(part, kept)
+        rolled = recoded(part, kept)
+        return replace(rolled, card={**rolled.card, FEWEST: self.smallest})
 
     def facts(self, train: Cohort) -> dict[str, Any]:
         """How much of the vocabulary, of its tail and of what training patients hold kept its full code.

@@ -38,6 +38,7 @@ def data_card(study: Study) -> Table:
         ("patients", f"{description['patients']:,}"),
         ("visits", f"{description['visits']:,}"),
         ("codes", f"{description['codes_present']:,}"),
+        *_whole_record(description),
         ("visits per patient", f"mean {visits['mean']:.2f}, median {visits['median']:g}, most {visits['max']:,}"),
         ("codes per visit", f"mean {codes['mean']:.2f}, median {codes['median']:g}, most {codes['max']:,}"),
         ("tail (rarest third)", f"{tail['codes']:,} codes, {100 * (tail['share_of_entries'] or 0):.2f} % of entries"),
@@ -53,6 +54,23 @@ def data_card(study: Study) -> Table:
     rows = tuple(Line((Cell(name), Cell(str(value)))) for name, value in lines)
     caption = "Counts of the whole cohort before the split, then of each part. Aggregates only."
     return Table("data-card", "The data", caption, ("what", "value"), rows)
+
+
+def _whole_record(description: dict[str, Any]) -> list[tuple[str, str]]:
+    """Domains, choice groups and numbers of whole records; nothing for records of one domain.
+
+    >>> domains = {"diagnosis": {"codes": 9, "share_of_entries": 0.75}, "stay": {"codes": 4, "share_of_entries": 0.25}}
+    >>> _whole_record({"domains": domains, "groups": {"end": {}}, "numbers": {"codes": 1}})[0]
+    ('codes by domain', 'diagnosis 9 (75 % of entries), stay 4 (25 % of entries)')
+    """
+    domains, groups, numbers = (description.get(name) or {} for name in ("domains", "groups", "numbers"))
+    told = [
+        f"{name} {about['codes']:,} ({100 * (about['share_of_entries'] or 0):.0f} % of entries)"
+        for name, about in domains.items()
+    ]
+    lines = [("codes by domain", ", ".join(told))] if len(domains) > 1 else []
+    lines += [("choice groups", ", ".join(groups))] if groups else []
+    return lines + ([("numbers", f"{numbers['codes']:,}")] if numbers.get("codes") else [])
 
 
 def _overlap(overlap: dict[str, Any]) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from adapcla.disclosure import told
+import numpy as np
+
+from adapcla.disclosure import SMALLEST_COUNT, told
 from adapcla.files import json_bytes, sha256_of
 from adapcla.metrics.privacy import GateLine
+from adapcla.records.stay import DIED
 from adapcla.report.release import Release, lamps
 from adapcla.tables import Table, number
 from adapcla.version import __version__
@@ -27,8 +30,8 @@ _BINARY = "application/octet-stream"
 UNSAFE = "UNSAFE"
 
 
-def card(release: Release, formats: Sequence[str], model: bool) -> str:
-    """The dataset card in Markdown."""
+def card(release: Release, formats: Mapping[str, str], model: bool) -> str:
+    """The dataset card in Markdown; of each format it is said what it has no place for."""
     synthetic, n_trained = release.synthetic, told(release.train.n_patients, release.min_patients)
     lines = [
         f"# {'' if release.passed else f'{UNSAFE}: '}{release.title}: synthetic patients",
@@ -50,11 +53,12 @@ def card(release: Release, formats: Sequence[str], model: bool) -> str:
         f"{number(release.chosen.costs.get('passes'))} passes. {converged(release)}",
         "",
         *_vocabulary(release),
+        *_whole_record(release),
         *_judged(release),
         *_MUST_NOT,
         "## Files",
         "",
-        *(f"- `{name}/`: read back with `adapcla import {_reader(name)} {name} --out cohort`" for name in formats),
+        *(_way_back(name, lost) for name, lost in formats.items()),
         *([_MORE] if model else []),
         f"- `{CROISSANT}`: this card for machines; `{SUMS}`: checksums (`sha256sum -c {SUMS}`)",
         "",
@@ -80,9 +84,14 @@ _MUST_NOT = [
 ]
 
 
-def _reader(name: str) -> str:
-    """The source that reads a format back."""
-    return READERS.get(name, name)
+def _way_back(name: str, lost: str) -> str:
+    """How the folder of a format is read back, and what it has no place for.
+
+    >>> _way_back("csv", "")
+    '- `csv/`: read back with `adapcla import table csv --out cohort`'
+    """
+    command = f"`adapcla import {READERS.get(name, name)} {name} --out cohort`"
+    return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
 
 
 def _judged(release: Release) -> list[str]:
@@ -174,6 +183,29 @@ def _vocabulary(release: Release) -> list[str]:
     ]
 
 
+def _whole_record(release: Release) -> list[str]:
+    """What else than plain codes a visit holds, and how numbers came about; nothing for records of codes alone."""
+    vocabulary, k = release.synthetic.vocabulary, max(release.min_patients, SMALLEST_COUNT)
+    if not vocabulary.groups and not vocabulary.numbers.any():
+        return []
+    masks = {domain: vocabulary.domain_mask(domain) for domain in vocabulary.domains}
+    chosen = np.array([bool(code.group) for code in vocabulary.codes])
+    rows = [
+        (domain, str(mask.sum()), str((mask & chosen).sum()), str((mask & vocabulary.numbers).sum()))
+        for domain, mask in masks.items()
+    ]
+    return [
+        "## What a visit holds",
+        "",
+        Table(("domain", "codes", "of choice groups", "numbers"), rows).markdown(),
+        "A visit holds at most one code of a choice group, such as its kind or its ending; nothing follows upon "
+        f"`{DIED.token}`. A number (a value, a length of stay) was drawn inside a band of at least {k} training "
+        "patients with rounded edges, and no value of a patient was kept. Inside its band it does not depend on the "
+        "rest of the visit.",
+        "",
+    ]
+
+
 def croissant(release: Release, folder: Path, formats: Sequence[str]) -> bytes:
     """The card for machines, in the Croissant format, of the files that are in the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -208,7 +240,7 @@ _TABLES = {
     "patients": "a patient, with attributes and labels",
     "vocabulary": "a code with its system and description",
 }
-_NUMBERS = {"patient_id", "visit_id", "visit_index", "day"}
+_TYPES = dict.fromkeys(("patient_id", "visit_id", "visit_index", "day"), "sc:Integer") | {"value": "sc:Float"}
 _MEANINGS = {
     "patient_id": "number of the synthetic patient",
     "visit_id": "number of the visit",
@@ -216,7 +248,10 @@ _MEANINGS = {
     "day": "days since the patient's first visit",
     "code": "code with its system",
     "codes": "codes with spaces between them",
-    "domain": "diagnosis, procedure or drug",
+    "domain": "diagnosis, procedure, drug, lab or stay",
+    "value": "the number, where the code is one",
+    "unit": "unit of the number; 1 where it has none",
+    "group": "choice group, of which a visit holds at most one code",
 }
 
 
@@ -248,7 +283,7 @@ def _records(folder: Path, table: str) -> dict[str, Any]:
                 "@id": f"{table}/{re.sub(r'[^A-Za-z0-9_]+', '_', column)}",
                 "name": column,
                 "description": _MEANINGS.get(column, column.replace("_", " ")),
-                "dataType": "sc:Integer" if column in _NUMBERS else "sc:Text",
+                "dataType": _TYPES.get(column, "sc:Text"),
                 "source": {"fileObject": {"@id": file}, "extract": {"column": column}},
             }
             for column in columns

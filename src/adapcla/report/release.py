@@ -206,7 +206,9 @@ class Useful(NamedTuple):
     synthetic: float | None
     #: The same models trained on real patients.
     real: float | None
+    #: Why a number is missing.
     why: str
+    why_real: str
 
 
 def usefulness(attempt: Attempt) -> list[Useful]:
@@ -216,11 +218,11 @@ def usefulness(attempt: Attempt) -> list[Useful]:
         row = _row(attempt.scores, metric)
         if row is None:
             continue
-        beside = row.real_train
-        if beside is None and attempt.real is not None:
-            alone = _row(attempt.real, metric)
-            beside = None if alone is None else alone.value
-        out.append(Useful(metric, what, row.value, beside, row.reason))
+        beside, alone = row.real_train, None if attempt.real is None else _row(attempt.real, metric)
+        if beside is None and alone is not None:
+            beside = alone.value
+        # What cannot be asked of the test patients has the same reason for both.
+        out.append(Useful(metric, what, row.value, beside, row.reason, row.reason if alone is None else alone.reason))
     return out
 
 

@@ -75,5 +75,5 @@ def stays(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
         real, written = ([round(float(x), 4) for x in group_shares(one, codes)] for one in (train, synthetic))
         if len(codes):
             labels = [train.vocabulary.codes[code].bare for code in codes]
-            out.append(Bars(_GROUP_TITLES.get(group, group.capitalize()), "", labels, real, written, None))
+            out.append(Bars(_GROUP_TITLES.get(group, group.capitalize()), "", labels, real, written, None, words=True))
     return out

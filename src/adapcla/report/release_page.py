@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from adapcla.disclosure import told
 from adapcla.metrics.privacy import GateLine
+from adapcla.metrics.scores import MATCHED
+from adapcla.metrics.suites import has_stays
 from adapcla.report import release_pictures as pictures
 from adapcla.report.dataset_card import UNSAFE, converged
 from adapcla.report.gate_words import TO_DO, in_words, words_of
@@ -58,6 +60,7 @@ def rendered(release: Release) -> str:
         company=pictures.company(train, synthetic, k),
         bar_sections=bar_sections(train, synthetic, k),
         timelines=timelines(synthetic, train),
+        stays=has_stays(train.vocabulary),
         tables=list(_tables(release)),
         k=k,
         css=Markup(read["css"]),
@@ -99,6 +102,11 @@ def _tables(release: Release) -> Iterator[tuple[Table, str]]:
             "copies, the measure rewards memory."
         ),
     )
+    if len(release.synthetic.vocabulary.domains) > 1:
+        yield (
+            _domain_table(release),
+            "Synthetic near real, and an attack near 0.5. A domain of few codes says little.",
+        )
     yield _useful_table(attempt), "The first number nearly as high as the second; guessing is 0.5."
     yield (
         _gate_table("gate", "Privacy, line by line", attempt.lines),
@@ -125,7 +133,7 @@ def _like_table(lines: list[Likeness]) -> Table:
         values = (line.synthetic, line.chance, line.copies)
         nearest = _nearest(values, line.real)
         cells = [Cell(shown(x), x, best=number == nearest) for number, x in enumerate(values)]
-        way = Cell("–", None, _short(line.why)) if line.way is None else Cell(f"{line.way:.0%}", line.way)
+        way = Cell(_way(line.way), line.way, _short(line.why) if line.way is None else "")
         rows.append(Line((Cell(line.what), cells[0], Cell(shown(line.real), line.real), *cells[1:], way)))
     columns = ("what is compared", "synthetic", "real", "chance", "copies", "way from chance to real")
     caption = (
@@ -133,6 +141,43 @@ def _like_table(lines: list[Likeness]) -> Table:
         "frequency. Copies: training patients photocopied."
     )
     return Table("like", "Like real patients", caption, columns, tuple(rows))
+
+
+#: What is told of each domain alone, at equal numbers of patients: the metric and its name.
+_BY_DOMAIN = {"prevalence_log_r2": "frequencies", "bigram_r2": "pairs"}
+
+
+def _domain_table(release: Release) -> Table:
+    """Each domain with all other codes left out."""
+    rows = {(row.metric, row.stratum): row for row in release.chosen.scores.rows}
+    vocabulary, lines = release.synthetic.vocabulary, []
+    for domain in vocabulary.domains:
+        cells = [Cell(domain), Cell(f"{int(vocabulary.domain_mask(domain).sum()):,}")]
+        for metric in _BY_DOMAIN:
+            row = rows.get((metric, f"{MATCHED}:only:{domain}"))
+            found = (None, None) if row is None else (row.value, row.real_test)
+            why = "" if row is None else _short(row.reason)
+            cells += [Cell(shown(x), x, why if x is None else "") for x in found]
+        attack = rows.get(("membership_auc", f"only:{domain}"))
+        value, why = (None, "") if attack is None else (attack.value, attack.reason)
+        lines.append(Line((*cells, Cell(shown(value), value, _short(why) if value is None else ""))))
+    names = [f"{name}, {who}" for name in _BY_DOMAIN.values() for who in ("synthetic", "real")]
+    caption = (
+        "The records with the codes of one domain alone: how near logarithms of frequencies, and pairs in a visit, "
+        "come to those of the patients learned from (R²; 1 is equal), at equal numbers of patients; and how often "
+        "the strongest attack picks the training patient out of a pair."
+    )
+    columns = ("domain", "codes", *names, "strongest attack")
+    return Table("domains", "Every domain alone", caption, columns, tuple(lines))
+
+
+def _way(share: float | None) -> str:
+    """A share of the way in percent; nothing is said of a sign that rounding leaves without a number.
+
+    >>> _way(0.374), _way(-0.003), _way(None)
+    ('37%', '0%', '–')
+    """
+    return "–" if share is None else f"{round(share, 2) + 0.0:.0%}"
 
 
 def _nearest(values: tuple[float | None, ...], real: float | None) -> int | None:
@@ -173,8 +218,11 @@ def _useful_table(attempt: Attempt) -> Table:
         way = None
         if line.synthetic is not None and line.real is not None and line.real > GUESSING:
             way = (line.synthetic - GUESSING) / (line.real - GUESSING)
-        numbers = [Cell(shown(x), x, "" if x is not None else _short(line.why)) for x in (line.synthetic, line.real)]
-        rows.append(Line((Cell(line.what), *numbers, Cell("–" if way is None else f"{way:.0%}", way))))
+        numbers = [
+            Cell(shown(x), x, "" if x is not None else _short(why))
+            for x, why in ((line.synthetic, line.why), (line.real, line.why_real))
+        ]
+        rows.append(Line((Cell(line.what), *numbers, Cell(_way(way), way))))
     columns = ("what is predicted", "trained on synthetic", "trained on real", "way from guessing to real")
     caption = (
         "Area under the ROC curve of models that learned from synthetic patients and from as many real ones, judged on "

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.metrics.references import some_patients
-from adapcla.records import Cohort
+from adapcla.records import Code, Cohort
 from adapcla.records.icd import dotted
+from adapcla.records.stay import DOMAIN as STAY
 from adapcla.report.figures.cooccurrence import linkage_order
 from adapcla.report.figures.frequency import shares
 from adapcla.report.timelines import code_names
@@ -25,6 +26,8 @@ _ENOUGH = 50_000
 #: Bars at most, and days that begin them.
 _BARS = 14
 _GAP_EDGES = (0, 1, 2, 4, 8, 15, 31, 61, 91, 181, 366, 731)
+#: Letters of a label at most.
+_LABEL = 22
 #: Powers of two, times chance, from which each colour of company begins.
 _COLOURS = (0.2, 0.5, 0.8, 1.2, 2.0, 3.0)
 
@@ -122,9 +125,18 @@ def company(train: Cohort, synthetic: Cohort, smallest: int, seed: int = 1) -> C
         ]
         for i in range(n)
     ]
-    vocabulary = train.vocabulary.codes
-    labels = [dotted(vocabulary[c].bare, vocabulary[c].system) for c in codes]
+    labels = [_label(train.vocabulary.codes[c]) for c in codes]
     return Company(labels, _levels(real, enough), _levels(written, enough), titles, agreement, int(upper.sum()))
+
+
+def _label(code: Code) -> str:
+    """A code as short as it can be understood; what speaks of a visit as a whole needs its system.
+
+    >>> _label(Code.of("25000", "ICD9CM")), _label(Code.of("home", "END", domain=STAY))
+    ('250.00', 'END/home')
+    """
+    text = code.token if code.domain == STAY else dotted(code.bare, code.system)
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 
 def lifts(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -175,6 +187,8 @@ class Bars(NamedTuple):
     synthetic: list[float]
     #: Real and synthetic; None where a mean means nothing.
     means: tuple[float, float] | None
+    #: Whether the labels are words, which need room beside the bars.
+    words: bool = False
 
 
 def lengths(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:

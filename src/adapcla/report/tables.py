@@ -120,8 +120,12 @@ def ablation_table(study: Study) -> Table | None:
 
 
 def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
-    """The table of a study; None where the study has none of its scores."""
-    columns = [c for c in layout.columns if _has(study, c)]
+    """The table of a study; None where the study has none of its scores.
+
+    A column in which nobody has a number is not shown; the caption names it and says why.
+    """
+    scored = [c for c in layout.columns if _has(study, c)]
+    columns = [c for c in scored if _is_told(study, c, rows or study.rows)] or scored
     if not columns:
         return None
     lines = [_line(study, row, columns) for row in rows or study.rows]
@@ -133,7 +137,9 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
             lines.append(Line((Cell(f"{row} (paper)"), *(Cell(shown(x), x) for x in numbers)), "paper"))
     headings = tuple(f"{c.heading} {ARROWS[study.goal(c.metric)]}".strip() for c in columns)
     hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
-    return Table(layout.key, layout.title, layout.caption, ("method", *headings), tuple(lines), hints)
+    silent = _silent(study, [c for c in scored if c not in columns], (rows or study.rows)[0])
+    caption = f"{layout.caption} Nobody has a number in: {silent}." if silent else layout.caption
+    return Table(layout.key, layout.title, caption, ("method", *headings), tuple(lines), hints)
 
 
 def _has(study: Study, column: Column) -> bool:
@@ -142,6 +148,20 @@ def _has(study: Study, column: Column) -> bool:
     if table.is_empty():
         return False
     return not table.filter((table["metric"] == column.metric) & (table["stratum"] == column.stratum)).is_empty()
+
+
+def _is_told(study: Study, column: Column, rows: Sequence[str]) -> bool:
+    """Whether any row or reference has a number on it."""
+    return any(study.measured(each, column.metric, column.stratum) is not None for each in (*rows, *study.references))
+
+
+def _silent(study: Study, columns: Sequence[Column], row: str) -> str:
+    """The headings of columns without a number, by what the scores of a row say why."""
+    by_reason: dict[str, list[str]] = {}
+    for column in columns:
+        reason = study.reason(row, column.metric, column.stratum).partition(":")[0]
+        by_reason.setdefault(reason, []).append(column.heading)
+    return "; ".join(" · ".join(names) + (f" ({reason})" if reason else "") for reason, names in by_reason.items())
 
 
 def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort
+from adapcla.records import Code, Cohort
 from adapcla.records.hierarchy import chapters
 from adapcla.records.icd import dotted
+from adapcla.records.stay import DOMAIN as STAY
+from adapcla.records.stay import END, KIND, LENGTH
 from adapcla.sources.codes import descriptions
 
 #: Patients that the page of a release shows, visits of each, and codes of a visit.
@@ -71,7 +73,7 @@ class Album:
             codes = cohort.codes_of(first + number).tolist()
             shown = self._shown(first + number, codes)
             place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
-            more = max(len(codes) - self.most_codes, 0)
+            more = len(codes) - len(shown)
             visits.append(Visit(None if days is None else int(days[number]), round(place, 4), shown, more))
         who = [
             f"{name.replace('_', ' ')} {a.categories[a.values[patient]]}"
@@ -82,16 +84,19 @@ class Album:
         return Timeline(", ".join(who), told, visits, max(n - self.most_visits, 0))
 
     def _shown(self, visit: int, codes: Sequence[int]) -> list[dict[str, Any]]:
-        """The codes of a visit; rare ones first: they are what a reader looks for."""
+        """The codes of a visit: what it was and how it ended, then the others, rare ones first."""
         vocabulary = self.cohort.vocabulary.codes
+        stay = sorted((c for c in codes if vocabulary[c].domain == STAY), key=lambda c: _stay_order(vocabulary[c]))
+        others = sorted((c for c in codes if vocabulary[c].domain != STAY), key=lambda c: (not self.rare[c], c))
         return [
             {
                 "code": dotted(vocabulary[c].bare, vocabulary[c].system),
                 "name": self.names[c] + self._value(visit, c),
                 "rare": bool(self.rare[c]),
+                "stay": vocabulary[c].domain == STAY,
                 "chapter": self.chapters[c],
             }
-            for c in sorted(codes, key=lambda code: (not self.rare[code], code))[: self.most_codes]
+            for c in (*stay, *others[: self.most_codes])
         ]
 
     def _value(self, visit: int, code: int) -> str:
@@ -101,6 +106,12 @@ class Album:
             return ""
         entry = int(cohort.visit_starts[visit]) + int(np.searchsorted(cohort.codes_of(visit), code))
         return f" {float(cohort.values[entry]):g}" + ("" if unit == "1" else f" {unit}")
+
+
+def _stay_order(code: Code) -> tuple[int, str]:
+    """The place of a code that speaks of a visit as a whole: its kind, its length, its ending, then all else."""
+    places = {KIND: 0, END: 2}
+    return (1 if code.token == LENGTH.token else places.get(code.group, 3)), code.token
 
 
 def timelines(synthetic: Cohort, train: Cohort) -> list[Timeline]:

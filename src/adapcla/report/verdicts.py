@@ -349,7 +349,11 @@ def _told_looks(study: Study) -> str:
 
 
 def _signed(value: float | None) -> str:
-    """A number with its sign."""
+    """A number with its sign; zero has that of a gain, whichever side it was rounded from.
+
+    >>> _signed(0.0123), _signed(-0.0021), _signed(-0.0), _signed(None)
+    ('+0.012', '-0.0021', '+0.0000', '–')
+    """
     if value is None:
         return "–"
-    return f"{value:+.4f}" if abs(value) < 0.01 else f"{value:+.3f}"
+    return f"{round(value, 4) + 0.0:+.4f}" if abs(value) < 0.01 else f"{value:+.3f}"

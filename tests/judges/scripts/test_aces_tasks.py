@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import polars as pl
@@ -32,6 +33,16 @@ def test_both_tasks_are_asked_with_the_codes_as_the_folder_spells_them(script, f
     assert said["readmission within 30 days: rows"] == 4
     assert said["ICD9CM/4280 within a year of ICD9CM/25000: positive"] == 0.5
     assert "ICD9CM//4280" in asked[1]
+
+
+def test_discharges_are_found_with_and_without_the_word_of_their_ending(script):
+    readmission = script("aces_tasks.py").READMISSION
+    found = re.findall(r'regex: "(.*?)"', readmission)
+    assert len(found) == 2
+    for pattern, name in zip(found, ("DISCHARGE", "ADMISSION"), strict=True):
+        assert [bool(re.search(pattern, code)) for code in (name, f"{name}//home", f"{name}S", f"X//{name}")] == [
+            True, True, False, False,
+        ]  # fmt: skip
 
 
 def test_a_task_that_finds_nobody_has_no_share(script, folder):

@@ -16,7 +16,8 @@ class Loaded:
 
     def get_patient(self, name):
         column = "code" if self.kind == "meds" else "condition_concept_id"
-        seen = [(None, "sex"), (0, "MEDS_BIRTH"), (1, "ADMISSION"), (2, "A"), (2, "B"), (2, "DISCHARGE"), (9, "A")]
+        seen = [(None, "sex"), (0, "MEDS_BIRTH"), (1, "ADMISSION//inpatient"), (2, "A"), (2, "B"), (2, "DISCHARGE")]
+        seen += [(8, "ADMISSION"), (9, "A")]
         events = [SimpleNamespace(**{"timestamp": time, column: code}) for time, code in seen]
 
         def get_events(event_type):

@@ -81,11 +81,32 @@ def test_family_only_keeps_families_and_prevalences_and_loses_pairs():
     assert together[1] < together[0] / 3
 
 
-def test_patients_of_another_version_of_the_world_have_no_law():
-    cohort = planted.simulate(5, 60)
+def test_references_of_whole_visits_are_whole_visits_of_the_same_law():
+    cohort = planted.simulate(400, 60, seed=1, population="shifted", whole=True)
+    fresh = planted.ideal(cohort.split(seed=4).test, 400, seed=1)
+    assert fresh.card["arguments"] == {**cohort.card["arguments"], "seed": fresh.card["arguments"]["seed"]}
+    assert fresh.vocabulary == cohort.vocabulary
+    assert fresh.fingerprint != cohort.fingerprint
+    blurred = planted.family_only(cohort, 400, seed=1)
+    law = planted.law(60, population="shifted")
+    place = fresh.vocabulary.positions(law.vocabulary.tokens)
+    disorders = place[law.layout.category >= 0]
+    moved, others = np.isin(blurred.codes, disorders), np.isin(fresh.codes, disorders)
+    # Kinds, endings, drugs and values stay where they are, with their numbers; disorders became siblings.
+    assert np.array_equal(blurred.codes[~moved], fresh.codes[~others])
+    assert np.array_equal(blurred.visit_of_entry[~moved], fresh.visit_of_entry[~others])
+    assert np.array_equal(blurred.values[~moved], fresh.values[~others], equal_nan=True)
+    assert np.isnan(blurred.values[moved]).all()
+    assert (blurred.codes[moved] != fresh.codes[others]).mean() > 0.2
+    assert planted.whole_law_of(blurred) is None
+
+
+@pytest.mark.parametrize(("whole", "law_of"), [(False, planted.law_of), (True, planted.whole_law_of)])
+def test_patients_of_another_version_of_the_world_have_no_law(whole, law_of):
+    cohort = planted.simulate(5, 60, whole=whole)
     card = {**cohort.card, "arguments": {**cohort.card["arguments"], "world": planted.WORLD - 1}}
-    assert planted.law_of(cohort) is not None
-    assert planted.law_of(replace(cohort, card=card)) is None
+    assert law_of(cohort) is not None
+    assert law_of(replace(cohort, card=card)) is None
 
 
 @pytest.mark.parametrize("reference", [planted.ideal, planted.family_only])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-#: Admission within 30 days of a discharge, and an outcome within a year of an index code.
+#: Admission within 30 days of a discharge, and an outcome within a year of an index code. Where visits say their kind
+#: and ending, these stand behind the event (`DISCHARGE//home`).
 READMISSION = """
 predicates:
-  discharge: {code: DISCHARGE}
-  admission: {code: ADMISSION}
+  discharge: {code: {regex: "^DISCHARGE(//|$)"}}
+  admission: {code: {regex: "^ADMISSION(//|$)"}}
 trigger: discharge
 windows:
   target:

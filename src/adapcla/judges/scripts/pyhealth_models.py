@@ -45,8 +45,8 @@ def comes_back(kind: str, column: str) -> Any:
 
         def __call__(self, patient: Any) -> list[dict[str, Any]]:
             events = [(event.timestamp, str(getattr(event, column))) for event in patient.get_events(event_type=kind)]
-            # Facts without a time, births, admissions and discharges are no codes of a visit.
-            events = [(time, code) for time, code in events if time is not None and code not in NO_CODES]
+            # Facts without a time, births, admissions and discharges are no codes of a visit, whatever word follows.
+            events = [(time, code) for time, code in events if time is not None and code.split("//")[0] not in NO_CODES]
             if not events:
                 return []
             first = min(time for time, _ in events)

@@ -120,7 +120,9 @@ def shadow(features: NDArray[np.float64], truth: NDArray[np.bool_]) -> NDArray[n
     for learn in (half, ~half):
         if len(np.unique(truth[learn])) < 2 or learn.all():
             continue
-        spread = QuantileTransformer(n_quantiles=min(200, int(learn.sum())), subsample=None).fit(features[learn])
+        # All rows are taken, said by their number: that nobody is left out by None is new in scikit-learn 1.5.
+        n = int(learn.sum())
+        spread = QuantileTransformer(n_quantiles=min(200, n), subsample=n).fit(features[learn])
         model = LogisticRegression(max_iter=1000).fit(spread.transform(features[learn]), truth[learn])
         judged = model.decision_function(spread.transform(features[~learn]))
         out[~learn] = stats.rankdata(judged.round(9)) / len(judged)

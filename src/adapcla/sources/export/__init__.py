@@ -44,6 +44,20 @@ def writable(cohort: Cohort, to: str, options: ExportOptions) -> Cohort:
     return cohort if len(known) == cohort.n_patients else cohort.subset(known)
 
 
+def not_held(cohort: Cohort, to: str, options: ExportOptions) -> str:
+    """What of a cohort a format has no place for, in a sentence; nothing where it reads back to the same cohort.
+
+    >>> not_held(Cohort.of([[["A"]]]), "csv", ExportOptions())
+    ''
+    """
+    if to == "halo" and cohort.values is not None:
+        return "the pickles of HALO have no place for numbers: what was measured is written, not what came out"
+    left_out = cohort.n_patients - writable(cohort, to, options).n_patients
+    if left_out:
+        return f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)"
+    return ""
+
+
 def write(
     cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: ExportOptions | None = None
 ) -> Path:
@@ -55,12 +69,11 @@ def write(
     if cohort.n_patients == 0:
         raise InputError("a cohort without patients", remedy="export a cohort with patients")
     options = options or ExportOptions()
-    if to == "halo" and cohort.values is not None:
-        say("the pickles of HALO have no place for numbers: what was measured is written, not what came out")
+    if lost := not_held(cohort, to, options):
+        say(lost)
+    if to == "halo":
         cohort = cohort.without_values()
     kept = writable(cohort, to, options)
-    if left_out := cohort.n_patients - kept.n_patients:
-        say(f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)")
     with fresh_folder(Path(folder), overwrite) as temporary:
         # The codebook keeps the cohort's own descriptions, so that it comes back as it was.
         import_module(FORMATS[to]).write(described(kept), temporary, options)
@@ -68,4 +81,4 @@ def write(
     return Path(folder)
 
 
-__all__ = ["FORMATS", "ExportOptions", "check_format", "writable", "write"]
+__all__ = ["FORMATS", "ExportOptions", "check_format", "not_held", "writable", "write"]

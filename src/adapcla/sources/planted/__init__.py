@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from adapcla.sources.planted.chances import History
 from adapcla.sources.planted.law import Law, PlantedPair, Progression, TruePrevalence
-from adapcla.sources.planted.references import family_only, ideal, law_of
+from adapcla.sources.planted.references import family_only, ideal, law_of, whole_law_of
 from adapcla.sources.planted.whole import WholeLaw
 from adapcla.sources.planted.world import LAW_SEED, POPULATIONS, WORLD, law, simulate, tripwire_codes
 
@@ -28,4 +28,5 @@ __all__ = [
     "law_of",
     "simulate",
     "tripwire_codes",
+    "whole_law_of",
 ]

@@ -12,6 +12,7 @@ from adapcla.records import Cohort, Kind
 from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import keyed_uniform, stream_key
 from adapcla.sources.planted.law import Law
+from adapcla.sources.planted.whole import WholeLaw
 from adapcla.sources.planted.world import WORLD, law, simulate
 
 #: Patients drawn to know how common the codes of a family are: the order of siblings is all that is needed.
@@ -28,12 +29,30 @@ def law_of(cohort: Cohort, other_world: bool = False) -> Law | None:
     >>> law_of(Cohort.of([[["A"]]])) is None
     True
     """
+    found = _law_named(cohort, other_world)
+    return found if found is not None and found.vocabulary == cohort.vocabulary else None
+
+
+def whole_law_of(cohort: Cohort) -> WholeLaw | None:
+    """The law that drew a cohort of whole visits, or the whole that it is a part of; None for any other cohort.
+
+    >>> whole_law_of(simulate(patients=5, codes=60, whole=True)).law.n_codes
+    60
+    >>> whole_law_of(simulate(patients=5, codes=60)) is None
+    True
+    """
+    found = _law_named(cohort)
+    whole = None if found is None else WholeLaw(found)
+    return whole if whole is not None and whole.vocabulary == cohort.vocabulary else None
+
+
+def _law_named(cohort: Cohort, other_world: bool = False) -> Law | None:
+    """The law of disorders that the card of a cohort names."""
     asked = cohort.card.get("arguments", {})
     known = {"codes", "population", "law_seed"} <= set(asked) and asked.get("world") == WORLD
     if cohort.origin.kind != Kind.PLANTED or not known:
         return None
-    found = law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
-    return found if found.vocabulary == cohort.vocabulary else None
+    return law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
 
 
 def ideal(like: Cohort, patients: int, seed: int) -> Cohort:
@@ -42,7 +61,8 @@ def ideal(like: Cohort, patients: int, seed: int) -> Cohort:
     >>> ideal(simulate(patients=20, codes=60, seed=1), patients=5, seed=1).n_patients
     5
     """
-    known = law_of(like)
+    whole = whole_law_of(like)
+    known = law_of(like) if whole is None else whole.law
     if known is None:
         raise InputError(
             "a cohort that the planted world did not draw",
@@ -50,14 +70,14 @@ def ideal(like: Cohort, patients: int, seed: int) -> Cohort:
         )
     # A stream of its own: no seed that a person would choose for `simulate` gives the same patients.
     fresh = stream_key(seed, "planted/ideal")
-    return simulate(patients, known.n_codes, fresh, known.population, law_seed=known.law_seed)
+    return simulate(patients, known.n_codes, fresh, known.population, law_seed=known.law_seed, whole=whole is not None)
 
 
 def family_only(like: Cohort, patients: int, seed: int) -> Cohort:
     """Fresh patients of the law whose every disorder became a sibling: what knowing families, but no code, can reach.
 
     The codes of a family in a visit are drawn again, as many as there were, by how common the siblings are. A patient
-    keeps to the same siblings, so that what comes again is noted again.
+    keeps to the same siblings, so that what comes again is noted again. What else a whole visit holds stays.
 
     >>> cohort = simulate(patients=20, codes=60, seed=1)
     >>> exact, blurred = ideal(cohort, 5, seed=1), family_only(cohort, 5, seed=1)
@@ -65,18 +85,21 @@ def family_only(like: Cohort, patients: int, seed: int) -> Cohort:
     (True, True)
     """
     drawn = ideal(like, patients, seed)
-    known = law_of(drawn)
+    known = _law_named(drawn)
     assert known is not None  # the law of `like` drew it
-    share = known.prevalence(_DRAWN).prevalence.share
-    codes = _with_siblings(drawn, known.layout.category, share, stream_key(seed, "planted/siblings"))
+    place = drawn.vocabulary.positions(known.vocabulary.tokens)
+    category, share = np.full(drawn.n_codes, -1), np.zeros(drawn.n_codes)
+    category[place], share[place] = known.layout.category, known.prevalence(_DRAWN).prevalence.share
+    codes, values = _with_siblings(drawn, category, share, stream_key(seed, "planted/siblings"))
     card = {name: content for name, content in drawn.card.items() if name != "arguments"}
-    return replace(drawn, codes=codes, card={**card, "visit_rule": "drawn from the planted law, codes by family alone"})
+    card["visit_rule"] = "drawn from the planted law, codes by family alone"
+    return replace(drawn, codes=codes, values=values, card=card)
 
 
 def _with_siblings(
     cohort: Cohort, category: NDArray[np.int64], share: NDArray[np.float64], key: int
-) -> NDArray[np.int32]:
-    """The codes of a cohort with every disorder drawn again inside its family; other codes have the category −1."""
+) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
+    """Codes and values of a cohort, every disorder drawn again inside its family; other codes have the category −1."""
     visit, codes = cohort.visit_of_entry, np.asarray(cohort.codes, dtype=np.int64)
     other = category[codes] < 0
     n_families = int(category.max()) + 1
@@ -96,4 +119,9 @@ def _with_siblings(
     chosen = order[rank < count[row]]
     visits = np.concatenate([place[row[chosen]] // n_families, visit[other]])
     drawn = np.concatenate([sibling[chosen], codes[other]])
-    return drawn[np.lexsort((drawn, visits))].astype(np.int32)
+    into_order = np.lexsort((drawn, visits))
+    values = None
+    if cohort.values is not None:
+        kept = np.asarray(cohort.values)[other]
+        values = np.concatenate([np.full(len(chosen), np.nan, np.float32), kept])[into_order]
+    return drawn[into_order].astype(np.int32), values
