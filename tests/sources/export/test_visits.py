@@ -62,7 +62,8 @@ def test_omop_says_it_in_concepts_dates_and_deaths(whole: Cohort, tmp_path: Path
         "outpatient",
         "KIND/inpatient",
     ]
-    assert [row["discharged_to_concept_id"] for row in visits] == ["8536", "0", "4216643", "0"]
+    assert [row["discharged_to_concept_id"] for row in visits] == ["8536", "0", "0", "0"]
+    assert visits[2]["discharged_to_source_value"] == "END/died"
     assert [row["visit_end_date"] for row in visits] == ["2000-01-04", "2000-01-06", "2000-01-10", "2000-01-01"]
     (death,) = rows_of(folder / "death.csv")
     assert death["death_date"] == "2000-01-10"

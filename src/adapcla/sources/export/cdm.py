@@ -92,7 +92,8 @@ KINDS = {
     "emergency": 9203,
     "outpatient": 9202,
 }
-ENDS = {"home": 8536, "home-care": 38004519, "hospice": 8546, "against-advice": 4021968, "died": 4216643}
+#: Where a patient goes is a concept of visits; of deaths the table of deaths tells.
+ENDS = {"home": 8536, "home-care": 38004519, "hospice": 8546, "against-advice": 4021968}
 #: What is known without a vocabulary. No matching concept is 0.
 BUILT_IN = (
     Concept(0, "No matching concept", "Metadata", "None", "Undefined", None, "No matching concept"),
@@ -114,5 +115,4 @@ STAY_CONCEPTS = (
     Concept(
         4021968, "Patient self-discharge against medical advice", "Observation", "SNOMED", "Procedure", "S", "225928004"
     ),
-    Concept(4216643, "Patient died", "Observation", "SNOMED", "Clinical Finding", "S", "397709008"),
 )
