@@ -78,3 +78,11 @@ def test_measured_releases_fitted_into_their_minutes():
     rows = [dict(zip(titles, (cell.strip() for cell in line.strip("|").split("|")), strict=True)) for line in lines[1:]]
     assert rows and {"set", "minutes asked", "processor minutes"} <= set(rows[0])
     assert all(float(row["processor minutes"]) <= float(row["minutes asked"]) for row in rows)
+
+
+def test_pilots_take_a_quarter_of_the_time_at_most():
+    """Fewer rounds where all of them would take more; those that were asked for stay."""
+    sizes = Sizes(40_000, 60_000, 1_000)
+    short, long = (effort_for(minutes, "tailwise", {}, sizes).settings for minutes in (3, 600))
+    assert 1 <= short["calibration_rounds"] < 6 and "calibration_rounds" not in long
+    assert effort_for(3, "tailwise", {"calibration_rounds": 5}, sizes).settings["calibration_rounds"] == 5

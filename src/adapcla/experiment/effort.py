@@ -37,6 +37,8 @@ MOST_JUDGED = 50_000
 _PATIENT_JUDGED = 1e-3
 #: Attack models have about this share of the training patients: half of members and controls together.
 _ATTACK_SHARE = 0.65
+#: Share of the time for training and what comes after it that pilots take at most; fewer rounds where they took more.
+_CALIBRATING = 0.25
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
@@ -123,7 +125,12 @@ def effort_for(
         chosen = {"width": width, "layers": layers, "passes": best.passes}
         chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
         chosen.setdefault("heads", _heads(int(chosen["width"])))
+        rounds = settings_of(method, chosen).calibration_rounds
         training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
+        most = _CALIBRATING * max(seconds - judging - sampling, _LEAST_SECONDS)
+        if "calibration_rounds" not in given and fits * calibrating > most:
+            chosen["calibration_rounds"] = max(int(rounds * most / (fits * calibrating)), 1)
+            calibrating *= chosen["calibration_rounds"] / rounds
         left = max(seconds - judging - sampling - fits * calibrating, _LEAST_SECONDS)
         share = min(left / (fits * training), 1.0)
         choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
