@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ from adapcla.tables import Cell
 from adapcla.training.journal import Journal
 
 pytest.importorskip("streamlit", reason="the studio is an extra: pip install 'adapcla[ui]'")
+
+
+@pytest.fixture(autouse=True)
+def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main module is the same after a test: Streamlit puts pages in its place, and new processes would run them."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @pytest.fixture(scope="session")
