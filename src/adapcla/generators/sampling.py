@@ -90,21 +90,23 @@ def stream(
 def rules_for(model: Model, cohort: Cohort) -> Rules:
     """The rules that a cohort teaches about the codes that a model knows; a private model may have none.
 
-    Rules are counted from patients outside of the budget of a private model, and would say more than it.
+    Rules are counted from patients outside of the budget of a private model, and would say more than it. They are about
+    what comes out: that every inpatient stay has a length, whatever its band.
     """
     if model.facts.get("privacy") is not None:
         raise UsageError(
             "a private model: rules are counted from its patients outside of ε\nto do: leave out the rules"
         )
     known = model.natural.positions(cohort.vocabulary.tokens) >= 0
-    rules = Rules.of(model.inside(cohort.keep_codes(known)))
+    # On the way inside, numbers that the model has not learned are left out: no rule may ask for them.
+    rules = Rules.of(as_natural(model, model.inside(cohort.keep_codes(known)), seed=0))
     return replace(rules, counted_from=Group("rules", cohort.fingerprint, cohort.origin))
 
 
 def breaks_rule(model: Model, rules: Rules, rolled: Rolled) -> NDArray[np.bool_]:
     """Which of some rolled patients break a rule; one without a visit breaks none."""
     out = np.zeros(len(rolled.lengths), dtype=bool)
-    out[rolled.lengths > 0] = rules.any_broken(cohort_of(model, rolled, {}))
+    out[rolled.lengths > 0] = rules.any_broken(as_natural(model, cohort_of(model, rolled, {}), seed=0))
     return out
 
 
