@@ -22,6 +22,13 @@ def test_control_shows_every_way_of_steering(finished_run):
     assert all(line.cells[3].value is not None for line in table.lines)
 
 
+def test_scores_of_steering_that_nobody_has_are_named_and_not_shown(finished_run, monkeypatch):
+    monkeypatch.setattr(cards, "_STEERING", (("never_scored", "all", "nothing ↑"), *cards._STEERING))
+    table = cards.steering_table(Study.open(finished_run))
+    assert "nothing ↑" not in table.columns and table.caption.endswith("Nobody has a number in: nothing ↑.")
+    assert all(len(line.cells) == len(table.columns) for line in table.lines)
+
+
 def test_the_papers_transfer_rows_need_the_papers_cohorts(finished_run):
     study = Study.open(finished_run)
     study.about["spec"]["cohort"] = "MIMIC-IV to MIMIC-III"

@@ -9,7 +9,7 @@ from typing import Any
 from adapcla.metrics.contract import Score
 from adapcla.report.paper_numbers import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
 from adapcla.report.study import Measured, Study
-from adapcla.report.tables import Line, Table, cell_of, shown
+from adapcla.report.tables import Line, Table, cell_of, naming_silent, shown
 from adapcla.tables import Cell
 
 _STEERING = (
@@ -101,8 +101,12 @@ def steering_table(study: Study) -> Table | None:
         "Table 3b of the paper and what it leaves out: how near the generated prevalences came to the requested ones, "
         "and what that did to the tail and to classifiers, judged on the target's own patients."
     )
-    columns = ("method", "target", "way", *(heading for _, _, heading in _STEERING))
-    return Table("control", "Steering without training", caption, columns, tuple(lines))
+    headings = ("method", "target", "way", *(heading for _, _, heading in _STEERING))
+    told = [k for k in range(len(headings)) if k < 3 or any(line.cells[k].value is not None for line in lines)]
+    silent = ", ".join(heading for k, heading in enumerate(headings) if k not in told)
+    caption = naming_silent(caption, silent)
+    lines = [line._replace(cells=tuple(line.cells[k] for k in told)) for line in lines]
+    return Table("control", "Steering without training", caption, tuple(headings[k] for k in told), tuple(lines))
 
 
 def gate_table(study: Study) -> Table | None:

@@ -138,8 +138,17 @@ def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = N
     headings = tuple(f"{c.heading} {ARROWS[study.goal(c.metric)]}".strip() for c in columns)
     hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
     silent = _silent(study, [c for c in scored if c not in columns], (rows or study.rows)[0])
-    caption = f"{layout.caption} Nobody has a number in: {silent}." if silent else layout.caption
+    caption = naming_silent(layout.caption, silent)
     return Table(layout.key, layout.title, caption, ("method", *headings), tuple(lines), hints)
+
+
+def naming_silent(caption: str, silent: str) -> str:
+    """A caption that names the columns that are not shown, because nobody has a number in them.
+
+    >>> naming_silent("Scores.", "AUPRC ↑")
+    'Scores. Nobody has a number in: AUPRC ↑.'
+    """
+    return f"{caption} Nobody has a number in: {silent}." if silent else caption
 
 
 def _has(study: Study, column: Column) -> bool:
