@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,32 @@ def test_frequent_codes_hear_what_they_heard(world: Split) -> None:
     emphasis = company.emphasis
     assert float(emphasis.by_speaker[:-1].abs().max()) > 0.05
     assert not emphasis.by_speaker[-1].any() and not emphasis.by_nearness[-1].any()
+
+
+def test_prevalences_have_the_last_word(world: Split) -> None:
+    """Pairs are corrected in the first rounds; the last three in eight are for prevalences alone, and one at least."""
+    matching = fitted(world, passes=1)
+    for rounds, with_pairs in ((8, 5), (1, 0)):
+        pairs = PairMatching.of(matching.model, world.train)
+        history = fold_prevalence(matching.model, world.train, rounds, pairs)
+        assert ["pairs" in told for told in history] == [True] * with_pairs + [False] * (rounds - with_pairs)
+
+
+def test_fits_of_other_seeds_have_other_pilots(world: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[list[int]] = []
+    for seed in (1, 2):
+        model, drawn = fitted(world, passes=1, seed=seed).model, list[int]()
+        plain = calibration.sample
+
+        def noted(*given: Any, plain: Any = plain, drawn: list[int] = drawn) -> Cohort:
+            drawn.append(given[2])
+            return plain(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(calibration, "sample", noted)
+            fold_prevalence(model, world.train, 2)
+        seeds.append(drawn)
+    assert len(set(seeds[0] + seeds[1])) == 4
 
 
 @pytest.mark.parametrize("limit", ["_DEARER", "_OTHER_SIZE"])

@@ -15,7 +15,7 @@ from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seco
 from adapcla.experiment.spec import EvaluateSpec
 from adapcla.generators.methods import generator_for
 from adapcla.generators.recommended import recommended
-from adapcla.generators.settings import Settings
+from adapcla.generators.settings import Settings, pilot_size
 
 #: What a release is judged by, unless somebody asks for more.
 JUDGED = ("tail", "fidelity", "utility", "privacy")
@@ -43,9 +43,7 @@ _CALIBRATING = 0.25
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
 #: drawn code by code.
-_VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 4e-4, 2e-4, 3.5e-7
-#: Patients that a round of calibration draws at least, for each training patient, and at most.
-_PILOT = (1_000, 2, 20_000)
+_VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 4e-4, 3e-4, 3.5e-7
 #: Seconds to begin, to read and to roll up each training patient.
 _BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
 #: Seconds to write a code of a visit in a format.
@@ -166,8 +164,7 @@ def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, fl
     visits = sizes.visits / max(sizes.patients, 1)
     passes = settings.budget.passes if settings.family.objective is not None else 0.0
     training = training_seconds(settings, sizes) + _VISIT_TRAINED * passes * sizes.visits
-    least, each, most = _PILOT
-    pilot = settings.calibration_rounds * min(max(each * sizes.patients, least), most)
+    pilot = settings.calibration_rounds * pilot_size(sizes.patients)
 
     def drawing(n: int) -> float:
         return sampling_seconds(settings, sizes, n) + (_VISIT_SAMPLED + _CODE_SAMPLED * sizes.codes) * n * visits

@@ -27,6 +27,7 @@ from adapcla.console import meter
 from adapcla.generators.model import Model
 from adapcla.generators.pair_matching import PairMatching
 from adapcla.generators.sampling import sample
+from adapcla.generators.settings import pilot_size
 from adapcla.networks.visits import VisitNetwork
 from adapcla.records import Cohort
 from adapcla.records.expectation import expected_prevalence
@@ -35,11 +36,14 @@ from adapcla.records.expectation import expected_prevalence
 BAND_EDGES = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 500, 1000, 3000, 10_000)
 #: Expected occurrences a band must have in a pilot before it is corrected.
 _ENOUGH = 30
-_PILOT_SEED = 90_001
+#: Seeds of pilots begin here; fits of different seeds have different pilots, so that they do not err alike.
+_PILOT_SEED, _PILOTS_OF_SEED = 90_001, 1_000
 #: Expected occurrences in a pilot at which a code's own ratio weighs as much as that of its band.
 _OWN_HALF = 100.0
 #: What a correction leaves of itself, about: shares do not move exactly as the bias does.
 _LEFT = 1 / 3
+#: Share of the rounds, at the end, in which prevalences alone are set; one round at least.
+_PREVALENCE_ALONE = 3 / 8
 #: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits.
 _DEARER, _OTHER_SIZE = 0.01, 0.03
 
@@ -139,12 +143,15 @@ def fold_prevalence(
     inside = band >= 0
     target = expected_prevalence(train).share
     goal = np.bincount(band[inside], target[inside], minlength=n_bands)
-    pilot = min(max(2 * train.n_patients, 1_000), 20_000)
+    pilot = pilot_size(train.n_patients)
     doubt = np.ones(n_bands)
     history = []
+    # What is heard changes how often codes come, so that prevalences have the last word.
+    last_with_pairs = rounds - max(1, int(_PREVALENCE_ALONE * rounds))
+    first_seed = _PILOT_SEED + _PILOTS_OF_SEED * model.settings.seed
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):
-            drawn = sample(model, pilot, _PILOT_SEED + number)
+            drawn = sample(model, pilot, first_seed + number)
             expected = goal * drawn.n_visits
             judged = expected >= _ENOUGH
             held = _by_patient(drawn, band, n_bands)  # (N, bands)
@@ -160,8 +167,7 @@ def fold_prevalence(
             if pairs is not None:
                 size = drawn.codes_per_visit.mean() / train.codes_per_visit.mean()
                 history[-1]["size of visits"] = round(float(size), 4)
-                # What is heard changes how often codes come, so that prevalences have the last word.
-                if number < rounds - 1:
+                if number < last_with_pairs:
                     history[-1]["pairs"], doubt = round(pairs.correct(drawn), 3), np.ones(n_bands)
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
     return history

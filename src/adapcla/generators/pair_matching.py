@@ -165,8 +165,9 @@ def _log_ratio(expected: Numbers, found: Numbers) -> Numbers:
 def _shape(moves: Numbers, expected: Numbers) -> Numbers:
     """Moves whose mean over the pairs of codes of one rareness is 0: how often these codes come is not to change.
 
-    >>> _shape(np.array([1.0, 0.0] * 3), np.array([30.0, 90.0] * 3)).tolist()
-    [0.75, -0.25, 0.75, -0.25, 0.75, -0.25]
+    >>> degrees = N_RARE + 1
+    >>> _shape(np.array([1.0, 0.0] * degrees), np.array([30.0, 90.0] * degrees))[:4].tolist()
+    [0.75, -0.25, 0.75, -0.25]
     """
     moves, weight = moves.reshape(N_RARE + 1, -1), np.where(expected >= _ENOUGH, expected, 0.0).reshape(N_RARE + 1, -1)
     mean = (moves * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12)

@@ -30,6 +30,8 @@ else:
 
 #: Settings that are written only when they are on, with what they are when they are off.
 _WHEN_OFF: dict[str, Any] = {"last_weights": False, "privacy": None}
+#: Patients that a round of calibration draws at least, for each training patient, and at most.
+_PILOT = (1_000, 2, 20_000)
 
 
 class Settings(BaseModel):
@@ -95,6 +97,16 @@ class Settings(BaseModel):
         budget["threads"] = 0
         budget["device"] = "auto" if budget["device"] == "cpu" else budget["device"]
         return hashlib.sha256(json_bytes(content)).hexdigest()[:16]
+
+
+def pilot_size(training_patients: int) -> int:
+    """The patients that a round of calibration draws.
+
+    >>> pilot_size(100), pilot_size(3_000), pilot_size(50_000)
+    (1000, 6000, 20000)
+    """
+    least, each, most = _PILOT
+    return min(max(each * training_patients, least), most)
 
 
 def settings_from(base: Settings, changes: dict[str, Any]) -> Settings:

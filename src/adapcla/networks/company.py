@@ -275,23 +275,28 @@ class Listener:
         self.n_speakers = torch.zeros(n_patients, dtype=torch.int64)
         self.groups = company._groups(torch.arange(n_codes), learning=False)
         self.speakers = [torch.zeros(n_patients, len(group.values)) for group in self.groups]
+        self.said_of = [group.values[:, group.of_code].contiguous() for group in self.groups]  # (groups, codes)
+        self.weight = company.weight(self.n_speakers)[:, None]
 
     def heard(self, codes: slice) -> Tensor:
         """What is added to the logits (patients, codes) of a block."""
         said = self.sums[:, codes]
-        for speakers, group in zip(self.speakers, self.groups, strict=True):
-            said = torch.addmm(said, speakers, group.values[:, group.of_code[codes]])
-        return said * self.company.weight(self.n_speakers)[:, None]
+        for speakers, said_of in zip(self.speakers, self.said_of, strict=True):
+            said = torch.addmm(said, speakers, said_of[:, codes])
+        return said * self.weight
 
     def listen(self, who: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
         """Hear what newly drawn codes of patients say."""
+        if not len(who):
+            return
         line = torch.from_numpy(ranges(self.starts[codes], self.starts[codes + 1]))
         listens = torch.from_numpy(np.repeat(who, self.starts[codes + 1] - self.starts[codes]))
         self.sums.view(-1).scatter_add_(0, listens * self.sums.shape[1] + self.second[line], self.values[line])
         patients, drawn = torch.from_numpy(who), torch.from_numpy(codes)
         for speakers, group in zip(self.speakers, self.groups, strict=True):
             speakers.index_put_((patients, group.of_speaker[drawn]), torch.ones(len(who)), accumulate=True)
-        self.n_speakers += torch.bincount(patients, minlength=len(self.n_speakers))
+        self.n_speakers.index_add_(0, patients, torch.ones_like(patients))
+        self.weight[patients] = self.company.weight(self.n_speakers[patients])[:, None]
 
 
 def _directed(one: Tensor, two: Tensor, block_of_rank: Tensor) -> tuple[Tensor, Tensor]:

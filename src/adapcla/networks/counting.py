@@ -7,6 +7,8 @@ exact, because the number follows from the codes of the blocks before.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -28,6 +30,13 @@ def codes_before(visit_of_entry: Tensor, block_of_entry: Tensor, n_visits: int, 
     return torch.cumsum(drawn, 1) - drawn
 
 
+class NumberTables(NamedTuple):
+    """What the number of codes so far changes, up to the largest number that is told apart."""
+
+    states: Tensor  # (numbers, hidden)
+    shifts: Tensor  # (blocks, numbers, 1)
+
+
 class Counting(nn.Module):
     """What the number of codes so far changes: the state of the visit, and all logits of a block alike."""
 
@@ -41,6 +50,11 @@ class Counting(nn.Module):
     def states(self, n_before: Tensor) -> Tensor:
         """(…, hidden) what is added inside the state of a visit that holds so many codes."""
         return F.embedding(n_before.clamp(max=MOST_COUNTED), self.state)
+
+    def tables(self, n_blocks: int) -> NumberTables:
+        """What every number of codes changes in every block, for draws that ask for it many times."""
+        number = torch.arange(MOST_COUNTED + 1)
+        return NumberTables(self.state, self.shifts(number, torch.arange(n_blocks)[:, None])[..., None])
 
     def shifts(self, n_before: Tensor, blocks: Tensor) -> Tensor:
         """What is added to all logits of blocks, before which visits hold so many codes; shapes are broadcast."""

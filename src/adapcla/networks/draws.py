@@ -89,13 +89,20 @@ def bernoulli_codes(
     rows = np.arange(len(totals)) if row_of_patient is None else row_of_patient.numpy()
     if len(rows) != len(noise.patients):
         raise ValueError(f"{len(noise.patients)} patients for {len(rows)} rows")
-    arrivals = _arrivals(totals[rows], noise, channel)
-    patients, marks = np.nonzero(arrivals < totals[rows][:, None])
+    # Most patients get nothing from a small block: who does is seen by the first arrival alone.
+    first = -np.log(noise.uniform(1, *channel_of(channel, 0))[:, 0])
+    some = np.flatnonzero(first < totals[rows])
+    if not len(some):
+        return some, some
+    rows = rows[some]
+    arrivals = _arrivals(totals[rows], noise.keep(some), channel)
+    which, marks = np.nonzero(arrivals < totals[rows][:, None])
     if row_of_patient is None:
-        marked = torch.searchsorted(line, torch.from_numpy(arrivals), right=True).numpy()
-        codes = marked[patients, marks]
+        marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
+        codes = marked[which, marks]
     else:
-        codes = _located(line, rows[patients], arrivals[patients, marks])
+        codes = _located(line, rows[which], arrivals[which, marks])
+    patients = some[which]
     key = np.unique(patients * logits.shape[1] + codes)  # a code hit twice is one code
     return np.divmod(key, logits.shape[1])
 

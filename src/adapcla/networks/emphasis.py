@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.networks.kernels.spoken import Grouped
 
-#: Degrees of rareness: the rarest codes up to this share of all entries, each; codes beyond the last are frequent.
-RARENESS_EDGES = (0.05, 0.12)
+#: Degrees of rareness: the rarest codes up to this share of all entries, each; codes beyond the last are frequent. The
+#: first degree is about the rarest third of the codes, whose partners are others than those of the next.
+RARENESS_EDGES = (0.016, 0.05, 0.12)
 N_RARE = len(RARENESS_EDGES)
 #: Degrees of nearness of two families: shares of the meetings that chance would give, from the farthest on.
 NEARNESS_EDGES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.93, 0.97)
@@ -33,8 +34,8 @@ def rareness(visits: Tensor) -> Tensor:
 
     The degree is saved, so that counts too small to be told are all taken as the largest of them.
 
-    >>> rareness(torch.tensor([900, 60, 20, 20])).tolist()
-    [2, 1, 0, 0]
+    >>> rareness(torch.tensor([900, 80, 20, 12])).tolist()
+    [3, 2, 1, 0]
     """
     alike = visits.clamp(min=SMALLEST_COUNT - 1).double()
     ascending = torch.sort(alike).values

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from adapcla.errors import UsageError
 from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
-from adapcla.networks.counting import Counting
+from adapcla.networks.counting import MOST_COUNTED, Counting
 from adapcla.networks.counts import independent_codes
 from adapcla.networks.draws import Noise, bernoulli_codes
 from adapcla.networks.group_pushes import group_pushes
@@ -156,22 +156,30 @@ class IndependentHead(nn.Module):
         return independent_codes(logits, row_of_patient, rule, noise, self.groups)
 
 
+#: As many blocks as any vocabulary may have. Of more, each holds four codes or more on average: they take longer to
+#: draw, and tell less apart the fewer codes they hold.
+_FEW_BLOCKS = 60
+
+
 def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
     """Sizes of blocks that grow geometrically and sum to the number of codes.
 
     >>> block_sizes(100, 4)
     [4, 10, 25, 61]
+    >>> len(block_sizes(600, 120, smallest=1)), len(block_sizes(300, 120, smallest=1))
+    (120, 75)
     >>> sum(block_sizes(6869, 24))
     6869
     """
-    n_blocks = max(1, min(n_blocks, n_codes // smallest))
+    n_blocks = max(1, min(n_blocks, n_codes // smallest, max(_FEW_BLOCKS, n_codes // 4)))
     if n_blocks == 1:
         return [n_codes]
     powers = np.arange(n_blocks)
     low, high = 1.0, 1.0 + n_codes
-    for _ in range(100):  # the growth rate at which the blocks sum to the number of codes
-        rate = (low + high) / 2
-        low, high = (rate, high) if smallest * (rate**powers).sum() < n_codes else (low, rate)
+    with np.errstate(over="ignore"):  # a sum that is no longer a number is too large as well
+        for _ in range(100):  # the growth rate at which the blocks sum to the number of codes
+            rate = (low + high) / 2
+            low, high = (rate, high) if smallest * (rate**powers).sum() < n_codes else (low, rate)
     edges = np.round(np.cumsum(smallest * low**powers)).astype(int)
     edges[-1] = n_codes
     return [int(size) for size in np.diff(edges, prepend=0)]
@@ -314,17 +322,18 @@ class BlockwiseHead(Remembering):
             listener = Listener(self.company, len(history), len(self.bias))
         patients, codes, begin = [], [], 0
         number = torch.zeros(len(history), dtype=torch.int64)
+        numbers = None if self.counting is None else self.counting.tables(len(self.sizes))
         choosing = None if self.groups is None else group_noise(self.groups, noise)
         for k, size in enumerate(self.sizes):
             here = slice(begin, begin + size)
             inside = running + self.block[k]
-            if self.counting is not None:
-                inside = inside + self.counting.states(number)
+            if numbers is not None:
+                inside = inside + F.embedding(number, numbers.states)
             logits = torch.addmm(base[:, here], F.gelu(inside), lifted[here].t())
             if listener is not None and self.alone[begin]:
                 logits = logits + listener.heard(here)
-            if self.counting is not None:
-                logits = logits + self.counting.shifts(number, torch.tensor(k))[:, None]
+            if numbers is not None:
+                logits = logits + F.embedding(number, numbers.shifts[k])
             logits = rule.applied(logits, here)
             groups = None if self.groups is None else self.groups.inside(here)
             if groups is None or choosing is None:
@@ -332,10 +341,12 @@ class BlockwiseHead(Remembering):
             else:
                 who, which = groups.draw(logits, choosing)
             which = which + begin
-            running = running.index_add(0, torch.from_numpy(who), within[torch.from_numpy(which)])
+            if len(who):
+                drawn = torch.from_numpy(who)
+                running.index_add_(0, drawn, within[torch.from_numpy(which)])
+                number.index_add_(0, drawn, torch.ones_like(drawn)).clamp_(max=MOST_COUNTED)
             if listener is not None and groups is None:
                 listener.listen(who, which)
-            number += torch.from_numpy(np.bincount(who, minlength=len(history)))
             patients.append(who)
             codes.append(which)
             begin += size

@@ -39,7 +39,7 @@ class VisitArchitecture(Architecture):
     head: Literal["independent", "blockwise", "halo"] = "independent"
     layers: int = Field(4, ge=1)
     heads: int = Field(8, ge=1)
-    blocks: int = Field(24, ge=1, description="Blocks of the blockwise head.")
+    blocks: int = Field(24, ge=1, description="Blocks of the blockwise head; beyond 60, one for four codes at most.")
     hidden: int = Field(64, ge=0, description="Width of the within-visit state of the blockwise head; 0 for none.")
     order: Literal["frequent", "rare", "mixed"] = Field(
         "frequent", description="Which codes of a visit come first in blocks; mixed: rare ones, then from frequent on."
@@ -297,11 +297,11 @@ _OURS_AND_ABLATIONS = (
             "company": 3,
             "kinship": True,
             "counting": True,
-            "blocks": 60,
+            "blocks": 120,
             "hidden": 16,
             "dropout": 0.3,
             "schedule": "base",
-            "calibration_rounds": 6,
+            "calibration_rounds": 8,
         },
     ),
     Row(
