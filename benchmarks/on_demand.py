@@ -86,7 +86,7 @@ def lawful_company(codes: int, code: int) -> NDArray[np.float64]:
     world = law(codes)
     everyone, chosen = np.arange(codes), np.full(codes, code)
     both = GROUP_SHARE @ world.together(world.newcomers, chosen, everyone)
-    share = both / float(both[code])
+    share = np.clip(both / float(both[code]), 0.0, 1.0)  # rounding may leave a little less than nothing
     share[code] = 0.0
     return np.asarray(share)
 
