@@ -14,6 +14,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,16 +144,31 @@ def tables(pairs: Pairs) -> Iterator[Table]:
     )
 
 
+class Division(NamedTuple):
+    """Patients to learn from, to stop on and to judge; test and control patients are not among them."""
+
+    learned_from: Cohort
+    valid: Cohort
+    judge: Cohort
+
+
+def division(experiment: Path) -> Division:
+    """The training part of an experiment, divided again, and its validation part."""
+    spec = read_spec(experiment)
+    whole = read_data(spec.data)
+    rows = parts(whole.n_patients, spec.split.seed, spec.split.control)
+    train = whole.subset(rows.train)
+    order = np.random.default_rng(77).permutation(train.n_patients)
+    cut = train.n_patients // 4
+    judge, learned_from = (train.subset(np.sort(some)) for some in (order[:cut], order[cut:]))
+    return Division(learned_from, whole.subset(rows.valid), judge)
+
+
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experiment", type=Path, default=Path("experiments/company.toml"))
-    spec = read_spec(parser.parse_args().experiment)
-    whole = read_data(spec.data)
-    train = whole.subset(parts(whole.n_patients, spec.split.seed, spec.split.control).train)
-    order = np.random.default_rng(77).permutation(train.n_patients)
-    cut = train.n_patients // 4
-    judge, cohort = (train.subset(np.sort(some)) for some in (order[:cut], order[cut:]))
+    cohort, _, judge = division(parser.parse_args().experiment)
     print(f"{cohort.n_patients:,} patients are counted and {judge.n_patients:,} judge; {cohort.n_codes:,} codes.")
     for table in tables(counted(cohort, judge)):
         print("\n" + table.markdown())

@@ -14,7 +14,7 @@ import pytest
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.privacy import LIMITS, GateLine, gate
-from adapcla.metrics.privacy.strata import holds_any
+from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE, holds_any
 from adapcla.metrics.table import metric_of
 from adapcla.records import Code, Cohort, Vocabulary
 from adapcla.records.offsets import starts_of
@@ -120,7 +120,7 @@ def test_a_train_copy_fails_every_line(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_members_without_one_code_fail_though_no_record_is_copied(seed: int) -> None:
     names = failed(lines_of(seed, without_one_code(world(seed)[0])))
-    assert {"near_copy_excess", "unique_pair_gap", "membership_auc", "attribute_residual"} <= names
+    assert {"near_copy_excess", "unique_pair_gap [beyond_prevalence]", "membership_auc", "attribute_residual"} <= names
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -145,6 +145,32 @@ def test_codes_of_few_patients_leak_even_without_any_pattern_and_minimal_support
         stopped += not failed(lines_of(seed, supported))
     assert leaked >= 6
     assert stopped >= 7
+
+
+def independent_patients(n: int, codes: int, seed: int) -> Cohort:
+    """Patients of one visit of eight different codes, all codes equally likely."""
+    drawn = random_stream(seed, "independent").random((n, codes)).argpartition(8, axis=1)[:, :8]
+    vocabulary = Vocabulary(tuple(Code.of(f"X/{number:05d}") for number in range(codes)))
+    return Cohort(vocabulary, np.sort(drawn, axis=1).astype(np.int32).ravel(), np.arange(n + 1) * 8, np.arange(n + 1))
+
+
+def test_prevalences_alone_are_no_memory_of_pairs_and_copies_still_are() -> None:
+    """A member counts both codes of a pair once more: independent codes at members' prevalences have a gap of pairs.
+
+    A code has 27 members here, so that one of them is 4 % of its prevalence. Where every fortieth patient is a copy in
+    addition, the line fails.
+    """
+    members, controls = (independent_patients(4_000, 1_200, seed) for seed in (1, 2))
+    written = marginal(members, independent_patients(12_000, 1_200, 3), 1, fewest_holders=SMALLEST_COUNT)
+    gap = metric_of("unique_pair_gap").compute(Comparison.of(members, controls, written, control=controls))
+    everything, beyond = gap[ALL], gap[BEYOND_PREVALENCE]
+    assert everything.value > 0.01 and everything.low > 0
+    assert beyond.low < 0 < beyond.high and abs(beyond.value) < 0.005
+    (line,) = (line for line in gate({"unique_pair_gap": gap}) if line.value is not None)
+    assert line.passed and line.verdict == "kept"
+    copying = Comparison.of(members, controls, joined(written, members.subset(np.arange(300))), control=controls)
+    leaked = gate({"unique_pair_gap": metric_of("unique_pair_gap").compute(copying)})
+    assert failed(leaked) == {"unique_pair_gap [beyond_prevalence]"}
 
 
 def test_a_small_leak_among_many_members_is_found_by_fewer_controls() -> None:

@@ -206,7 +206,10 @@ def test_a_leak_that_was_shown_is_judged_more_strictly_in_later_tries(monkeypatc
 
     def gate(scores, *limits, doubted=()):
         asked.append(set(doubted))
-        return [GateLine("copy_excess", 0.02, 0.03, 1e-4, False), GateLine("unique_pair_gap", 0.0, 0.0, 0.01, True)]
+        return [
+            GateLine("copy_excess", 0.02, 0.03, 1e-4, False),
+            GateLine("unique_pair_gap [beyond_prevalence]", 0.0, 0.0, 0.01, True),
+        ]
 
     monkeypatch.setattr(module, "gate", gate)
     ReleasePlan(planted(repair=True), tmp_path / "out").run()

@@ -91,7 +91,11 @@ def test_models_of_real_patients_may_be_judged_apart():
     [
         ((KEPT,), "green", "Every privacy limit"),
         ((KEPT, GateLine("near_copy_excess", None, None, 0.01, True, "few")), "amber", "could not be assessed"),
-        ((KEPT, GateLine("unique_pair_gap", 0.09, 0.17, 0.01, True)), "amber", "1 is above the limit"),
+        (
+            (KEPT, GateLine("unique_pair_gap [beyond_prevalence]", 0.09, 0.17, 0.01, True)),
+            "amber",
+            "1 is above the limit",
+        ),
         ((KEPT, GateLine("near_copy_excess", 0.2, 0.3, 0.01, False)), "red", "is exceeded"),
     ],
 )

@@ -41,7 +41,7 @@ def test_the_title_cannot_run(finished_release):
 
 def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_release):
     told = finished_release.told()
-    failed = GateLine("unique_pair_gap", 0.2, 0.3, 0.01, False)
+    failed = GateLine("unique_pair_gap [beyond_prevalence]", 0.2, 0.3, 0.01, False)
     tried = replace(told.chosen, lines=(failed,))
     refused = replace(told, attempts=(tried,))
     found = status(refused)

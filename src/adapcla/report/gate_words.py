@@ -27,10 +27,11 @@ WORDS = {
         "Are records nearer to training patients than other real patients are?",
         "Synthetic patients are nearer to training patients than other real patients are.",
     ),
-    "unique_pair_gap": Words(
+    "unique_pair_gap [beyond_prevalence]": Words(
         "One-patient pairs",
         "Are pairs of codes written that a single training patient holds?",
-        "Pairs of codes that a single training patient holds are written more often than those of others.",
+        "Pairs of codes that a single training patient holds are written more often than those of others, "
+        "beyond what prevalences bring.",
     ),
     "membership_auc": Words("Membership", "Can an attacker tell who was trained on?", _MEMBERS),
     "membership_auc [rare]": Words(

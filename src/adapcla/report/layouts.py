@@ -326,6 +326,7 @@ SCORE_TABLES = (
             ("rare_copy_excess", "all", "rare copies, excess"),
             ("near_copy_excess", "all", "near copies, excess"),
             ("unique_pair_gap", "all", "one-patient pairs, gap"),
+            ("unique_pair_gap", "beyond_prevalence", "… beyond prevalence"),
             ("membership_auc", "all", "membership AUC"),
             ("membership_auc", "rare", "membership AUC, rare"),
             ("membership_likelihood_auc", "all", "with the model, AUC"),

@@ -9,12 +9,14 @@ from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.pairs import cooccurrence
 from adapcla.metrics.privacy.owners import OwnedPairs
 from adapcla.metrics.privacy.pairs_gap import (
+    emitted_by_prevalence,
     owned_pair_gap,
     pooled_share,
     tail_pair_seen_gap,
     tail_pairs_seen,
     unique_pair_gap,
 )
+from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE
 from adapcla.records import Cohort, Vocabulary
 
 VOCABULARY = Vocabulary.of([f"C{number:03d}" for number in range(240)])
@@ -47,6 +49,22 @@ def test_gap_moves_with_memorising() -> None:
 def test_pairs_of_rare_codes_do_not_count_as_pairs_of_common_codes() -> None:
     """Every code is held once, so the stratum of common codes is empty."""
     assert "insufficient data: 0 members" in unique_pair_gap(_comparison(_visits(0, 9)))["common_codes"].reason
+
+
+def test_what_prevalences_bring_is_expected_of_common_codes_alone() -> None:
+    """A and B in 11 visits each and C in 10, of 32; a visit of three codes has three pairs.
+
+    Of all pairs by chance AB are 11 · 11 of 11 · 11 + 2 · 11 · 10; C has ten holders: nothing is expected of it.
+    """
+    members = Cohort.of([[[code]] for code in "A" * 11 + "B" * 11 + "C" * 10])
+    pairs = OwnedPairs(np.array([0, 0]), np.array([1, 2]), np.array([0, 1]))
+    expected = emitted_by_prevalence(pairs, members, Cohort.of([[["A", "B", "C"]]]))
+    assert expected.tolist() == pytest.approx([1 - np.exp(-3 * 121 / 341), 0.0])
+
+
+def test_nothing_is_taken_off_where_no_code_is_common() -> None:
+    scores = unique_pair_gap(_comparison(_visits(0, 30) + _visits(120, 6)))
+    assert scores[BEYOND_PREVALENCE] == scores[ALL]
 
 
 def test_patients_with_many_pairs_widen_the_error() -> None:

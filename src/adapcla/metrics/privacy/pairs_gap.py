@@ -12,7 +12,7 @@ from adapcla.metrics.intervals import normal_score
 from adapcla.metrics.neighbours import Neighbours
 from adapcla.metrics.pairs import PairSet, cooccurrence
 from adapcla.metrics.privacy.owners import OwnedPairs, owned_pairs, sum_error
-from adapcla.metrics.privacy.strata import RARE, Groups, assessed, too_few
+from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE, RARE, Groups, assessed, too_few
 from adapcla.records import Cohort, Strata
 
 
@@ -27,8 +27,10 @@ def pooled_share(hits: NDArray[np.float64], sizes: NDArray[np.float64]) -> tuple
     return share, float(np.sqrt(((hits - share * sizes) ** 2).sum())) / total
 
 
-def owned_pair_gap(pairs: OwnedPairs, emitted: NDArray[np.bool_], n_members: int) -> Score:
+def owned_pair_gap(pairs: OwnedPairs, emitted: NDArray[np.bool_ | np.float64], n_members: int) -> Score:
     """The share emitted of the pairs that one member holds alone, less that of one control, with its interval.
+
+    In the place of whether a pair is emitted may stand how far that is from what was expected.
 
     >>> pairs = OwnedPairs(np.zeros(4, int), np.arange(1, 5), np.array([0, 1, 2, 3]))
     >>> owned_pair_gap(pairs, np.array([True, False, False, False]), 2).value
@@ -45,24 +47,55 @@ def owned_pair_gap(pairs: OwnedPairs, emitted: NDArray[np.bool_], n_members: int
     return normal_score(shares[0] - shares[1], len(pairs), float(np.sqrt(variance)), (-1.0, 1.0))
 
 
+def emitted_by_prevalence(pairs: OwnedPairs, members: Cohort, synthetic: Cohort) -> NDArray[np.float64]:
+    """The chance that a synthetic visit holds each pair, if nothing but the members' prevalences were known.
+
+    Codes then come as often as among the members and stand beside each other by chance, in as many pairs as the
+    synthetic visits have. Nothing is expected of a pair with a code that too few members hold: to know such a code is
+    to know its holders.
+
+    Three codes, each in eleven of 33 visits, and one visit of two codes: one pair of three.
+
+    >>> members = Cohort.of([[[code]] for code in "ABC" * 11])
+    >>> pairs = OwnedPairs(np.array([0]), np.array([1]), np.array([0]))
+    >>> emitted_by_prevalence(pairs, members, Cohort.of([[["A", "B"]]], "ABC")).round(3).tolist()  # 1 − exp(−1/3)
+    [0.283]
+    """
+    share = members.visit_counts / max(members.n_visits, 1)
+    sizes = synthetic.codes_per_visit.astype(np.float64)
+    all_pairs = float((share.sum() ** 2 - (share**2).sum()) / 2)
+    expected = (sizes * (sizes - 1)).sum() / 2 * share[pairs.first] * share[pairs.second] / max(all_pairs, 1e-300)
+    common = members.patient_counts >= SMALLEST_COUNT
+    return np.where(common[pairs.first] & common[pairs.second], -np.expm1(-expected), 0.0)
+
+
 @assessed
 def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of the pairs that one member holds alone which are emitted, less that of the pairs of one control.
 
     The stratum `common_codes` looks at pairs of two codes that at least eleven patients hold: what is left when it
-    does not count that a code as such is known from training.
+    does not count that a code as such is known from training. `beyond_prevalence` is of all pairs, less what
+    prevalences alone bring: whoever counts a member counts both codes of a member's pair once more, so that a cohort of
+    independent codes at the members' prevalences has a gap, though it knows no pair.
     """
     pairs, n = groups.owned, groups.members.n_patients
     emitted = groups.emitted.holds(pairs.first, pairs.second)
+    surprising = emitted - emitted_by_prevalence(pairs, groups.members, groups.synthetic)
     common = (groups.holders[pairs.first] >= SMALLEST_COUNT) & (groups.holders[pairs.second] >= SMALLEST_COUNT)
     rare_owner = np.concatenate(groups.masks()[RARE])[pairs.owner]
+    everybody = np.ones(len(pairs), bool)
     out = {}
-    for name, chosen in ((ALL, np.ones(len(pairs), bool)), (RARE, rare_owner), ("common_codes", common)):
+    for name, chosen, written in (
+        (ALL, everybody, emitted),
+        (RARE, rare_owner, emitted),
+        ("common_codes", common, emitted),
+        (BEYOND_PREVALENCE, everybody, surprising),
+    ):
         some = OwnedPairs(pairs.first[chosen], pairs.second[chosen], pairs.owner[chosen])
         owners = np.unique(some.owner)
         n_members = int((owners < n).sum())
         missing = too_few(n_members, len(owners) - n_members, len(some))
-        out[name] = missing.score if missing else owned_pair_gap(some, emitted[chosen], n)
+        out[name] = missing.score if missing else owned_pair_gap(some, written[chosen], n)
     return out
 
 

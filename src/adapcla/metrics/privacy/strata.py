@@ -28,6 +28,8 @@ FEWEST = 50
 MOST, QUICK_MOST = 5_000, 1_000
 RARE, UNIQUE_PAIR = "rare", "unique_pair"
 STRATA = (ALL, RARE, UNIQUE_PAIR)
+#: Not a stratum of patients: everybody, less what a table of prevalences alone would bring.
+BEYOND_PREVALENCE = "beyond_prevalence"
 TEST_AS_CONTROL = "no control patients were given: the test patients serve as controls"
 
 
