@@ -26,8 +26,9 @@ from pair_ceiling import Division, Pairs, counted, division, table_of
 
 from adapcla.experiment.spec import read_spec
 from adapcla.generators import generator_for
-from adapcla.metrics.contract import Comparison
+from adapcla.metrics.contract import ALL, Comparison
 from adapcla.metrics.privacy.pairs_gap import unique_pair_gap
+from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE
 from adapcla.metrics.references import marginal
 from adapcla.records import Cohort
 
@@ -54,8 +55,9 @@ def measured(drawn: Cohort, patients: Division, pairs: Pairs) -> dict[str, Any]:
         held = tail[chosen & (pairs.judge_visits > 0)].sum() / max(tail[chosen].sum(), 1)
         out[name] = [round(float(tail[chosen].sum() / tail.sum()), 3), round(float(held), 3)]
     compared = Comparison.of(patients.learned_from, patients.judge, drawn, control=patients.judge)
-    gap = unique_pair_gap(compared)["all"]
-    out["one_patient_gap"] = [None if x is None else round(x, 4) for x in (gap.value, gap.low, gap.high)]
+    for name, stratum in (("one_patient_gap", ALL), ("beyond_prevalence", BEYOND_PREVALENCE)):
+        gap = unique_pair_gap(compared)[stratum]
+        out[name] = [None if x is None else round(x, 4) for x in (gap.value, gap.low, gap.high)]
     learned = patients.learned_from
     rare = learned.patient_counts <= np.quantile(learned.patient_counts, 1 / 3)
     shares = [float(each.visit_counts[rare].sum() / each.n_visits) for each in (drawn, learned)]

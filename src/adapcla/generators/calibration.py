@@ -42,8 +42,8 @@ _PILOT_SEED, _PILOTS_OF_SEED = 90_001, 1_000
 _OWN_HALF = 100.0
 #: What a correction leaves of itself, about: shares do not move exactly as the bias does.
 _LEFT = 1 / 3
-#: Share of the rounds, at the end, in which prevalences alone are set; one round at least.
-_PREVALENCE_ALONE = 3 / 8
+#: Rounds at the end in which prevalences alone are set, and their share of all rounds where these are few; one at least.
+_PREVALENCE_ALONE, _SHARE_ALONE = 3, 3 / 8
 #: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits.
 _DEARER, _OTHER_SIZE = 0.01, 0.03
 
@@ -147,7 +147,7 @@ def fold_prevalence(
     doubt = np.ones(n_bands)
     history = []
     # What is heard changes how often codes come, so that prevalences have the last word.
-    last_with_pairs = rounds - max(1, int(_PREVALENCE_ALONE * rounds))
+    last_with_pairs = rounds - min(_PREVALENCE_ALONE, max(1, int(_SHARE_ALONE * rounds)))
     first_seed = _PILOT_SEED + _PILOTS_OF_SEED * model.settings.seed
     with meter("fold prevalence", rounds) as bar:
         for number in range(rounds):

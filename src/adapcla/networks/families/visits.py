@@ -298,10 +298,10 @@ _OURS_AND_ABLATIONS = (
             "kinship": True,
             "counting": True,
             "blocks": 120,
-            "hidden": 16,
+            "hidden": 32,
             "dropout": 0.3,
             "schedule": "base",
-            "calibration_rounds": 8,
+            "calibration_rounds": 13,
         },
     ),
     Row(
