@@ -42,7 +42,7 @@ _PILOT_SEED, _PILOTS_OF_SEED = 90_001, 1_000
 _OWN_HALF = 100.0
 #: What a correction leaves of itself, about: shares do not move exactly as the bias does.
 _LEFT = 1 / 3
-#: Rounds at the end in which prevalences alone are set, and their share of all rounds where these are few; one at least.
+#: Rounds at the end for prevalences alone, and their share of all rounds where these are few; one at least.
 _PREVALENCE_ALONE, _SHARE_ALONE = 3, 3 / 8
 #: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits.
 _DEARER, _OTHER_SIZE = 0.01, 0.03

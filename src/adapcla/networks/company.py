@@ -278,12 +278,16 @@ class Listener:
         self.said_of = [group.values[:, group.of_code].contiguous() for group in self.groups]  # (groups, codes)
         self.weight = company.weight(self.n_speakers)[:, None]
 
-    def heard(self, codes: slice) -> Tensor:
-        """What is added to the logits (patients, codes) of a block."""
-        said = self.sums[:, codes]
+    def heard(self, codes: slice, rows: Tensor | None = None) -> Tensor:
+        """What is added to the logits (patients, codes) of some codes; of all patients if None."""
+
+        def of_rows(x: Tensor) -> Tensor:
+            return x if rows is None else x.index_select(0, rows)
+
+        said = of_rows(self.sums[:, codes])
         for speakers, said_of in zip(self.speakers, self.said_of, strict=True):
-            said = torch.addmm(said, speakers, said_of[:, codes])
-        return said * self.weight
+            said = torch.addmm(said, of_rows(speakers), said_of[:, codes])
+        return said * of_rows(self.weight)
 
     def listen(self, who: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
         """Hear what newly drawn codes of patients say."""

@@ -8,6 +8,7 @@ about a dozen random numbers instead of one for each of thousands of codes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ _ARRIVALS = 16
 #: Parts of a channel, so that a long visit can ask for more: each is this many channels further.
 _CHANNELS = 64
 #: Channels of the code draws begin here.
-_FIRST = 8
+FIRST_CHANNEL = 8
 #: A code of this hazard is missed once in 10^17 draws; larger ones would only take longer.
 _CERTAIN = 40.0
 #: Sum of hazards, close to the number of codes, beyond which a visit is none.
@@ -44,12 +45,20 @@ class Noise:
         counters = np.full(len(self.patients), counter(self.place, channel, layer, self.attempt), dtype=np.int64)
         return keyed_uniform(self.key, self.patients, counters, n)
 
+    def uniform_of(self, n: int, channels: NDArray[np.int64], part: int) -> NDArray[np.float64]:
+        """Uniform numbers (patients, n), of a channel for each patient and a part of it."""
+        counters = counter(self.place, *channel_of(channels, part), self.attempt)
+        return keyed_uniform(self.key, self.patients, counters, n)
+
     def keep(self, rows: NDArray[np.int64]) -> Noise:
         """The noise of some of the patients."""
         return replace(self, patients=self.patients[rows])
 
 
-def counter(place: int, channel: int, layer: int = 0, attempt: int = 0) -> int:
+Channel = TypeVar("Channel", int, NDArray[np.int64])
+
+
+def counter(place: int, channel: Channel, layer: Channel | int = 0, attempt: int = 0) -> Channel:
     """The number that keys a draw of a patient: another one for each place, channel, layer and attempt.
 
     It has 16 bits for the channel, 24 for the place (262,144 visits of 64 places), 8 for the layer and what a channel
@@ -58,17 +67,17 @@ def counter(place: int, channel: int, layer: int = 0, attempt: int = 0) -> int:
     >>> counter(3, 8) == 3 * 65536 + 8
     True
     """
-    over, low = divmod(channel, 1 << 16)
+    over, low = channel >> 16, channel & 0xFFFF
     return (attempt << 48) + ((8 * layer + over) << 40) + (place << 16) + low
 
 
-def channel_of(channel: int, part: int) -> tuple[int, int]:
+def channel_of(channel: Channel, part: int) -> tuple[Channel, Channel]:
     """Channel and layer of a part of a code draw: 64 draws side by side share a layer, and no two a channel.
 
     >>> channel_of(8, 1), channel_of(8 + 64, 0)
     ((72, 0), (8, 1))
     """
-    layer = max(channel - _FIRST, 0) // _CHANNELS
+    layer = (channel - FIRST_CHANNEL) * (channel > FIRST_CHANNEL) // _CHANNELS
     return channel + _CHANNELS * (part - layer), layer
 
 
@@ -79,13 +88,8 @@ def bernoulli_codes(
 
     Pairs are sorted by patient, then code. −∞ logits never come out; any other non-finite logit is an error.
     """
-    hazard = F.softplus(logits)  # (rows, V)
-    if not torch.isfinite(hazard.sum()):  # a sum that is finite has only finite parts, and is one look instead of four
-        raise AdapclaError("the network gave logits that are not finite; the model is damaged: load another checkpoint")
-    line = torch.cumsum(hazard.clamp_(max=_CERTAIN), dim=1, dtype=torch.float64)
+    line = hazard_line(logits)
     totals = line[:, -1].numpy()
-    if (totals > _MOST).any():
-        raise AdapclaError("the network makes nearly every code certain; the model is damaged: load another checkpoint")
     rows = np.arange(len(totals)) if row_of_patient is None else row_of_patient.numpy()
     if len(rows) != len(noise.patients):
         raise ValueError(f"{len(noise.patients)} patients for {len(rows)} rows")
@@ -95,7 +99,7 @@ def bernoulli_codes(
     if not len(some):
         return some, some
     rows = rows[some]
-    arrivals = _arrivals(totals[rows], noise.keep(some), channel)
+    arrivals = _arrivals(totals[rows], noise.keep(some), np.full(len(rows), channel))
     which, marks = np.nonzero(arrivals < totals[rows][:, None])
     if row_of_patient is None:
         marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
@@ -107,13 +111,47 @@ def bernoulli_codes(
     return np.divmod(key, logits.shape[1])
 
 
-def _arrivals(totals: NDArray[np.float64], noise: Noise, channel: int) -> NDArray[np.float64]:
+def hazard_line(logits: Tensor) -> Tensor:
+    """(rows, codes) the stacked hazards of each row: where the stretch of each code ends."""
+    hazard = F.softplus(logits)
+    if not torch.isfinite(hazard.sum()):  # a sum that is finite has only finite parts, and is one look instead of four
+        raise AdapclaError("the network gave logits that are not finite; the model is damaged: load another checkpoint")
+    line = torch.cumsum(hazard.clamp_(max=_CERTAIN), dim=1, dtype=torch.float64)
+    if bool((line[:, -1] > _MOST).any()):
+        raise AdapclaError("the network makes nearly every code certain; the model is damaged: load another checkpoint")
+    return line
+
+
+def first_arrivals(noise: Noise, blocks: slice) -> NDArray[np.float64]:
+    """(patients, blocks) when something first arrives in each block: one with a smaller sum of hazards is empty."""
+    n = len(noise.patients)
+    channels = np.tile(FIRST_CHANNEL + np.arange(blocks.start, blocks.stop), n)
+    every = replace(noise, patients=np.repeat(noise.patients, blocks.stop - blocks.start))
+    return np.asarray(-np.log(every.uniform_of(1, channels, 0)).reshape(n, -1))
+
+
+def block_codes(
+    line: Tensor,
+    rows: NDArray[np.int64],
+    stretch: tuple[NDArray[np.float64], NDArray[np.float64]],
+    noise: Noise,
+    blocks: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(patient, code) pairs, some twice, of one block of each patient, given its stretch of the line of its row."""
+    begin, end = stretch
+    arrivals = begin[:, None] + _arrivals(end - begin, noise, FIRST_CHANNEL + blocks)
+    patients, marks = np.nonzero(arrivals < end[:, None])
+    marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
+    return patients, marked[patients, marks]
+
+
+def _arrivals(totals: NDArray[np.float64], noise: Noise, channels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Arrival times of unit Poisson processes, far enough to pass every total."""
     reached = np.zeros((len(totals), 1))
     pieces = []
     part = 0
     while (reached[:, -1] < totals).any():
-        gaps = -np.log(noise.uniform(_ARRIVALS, *channel_of(channel, part)))
+        gaps = -np.log(noise.uniform_of(_ARRIVALS, channels, part))
         piece = reached[:, -1:] + np.cumsum(gaps, axis=1)
         pieces.append(piece)
         reached = piece

@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.errors import UsageError
+from adapcla.networks.block_draws import VisitsSoFar, draw_ahead, windows
 from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
-from adapcla.networks.counting import MOST_COUNTED, Counting
+from adapcla.networks.counting import Counting
 from adapcla.networks.counts import independent_codes
-from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.draws import Noise
 from adapcla.networks.group_pushes import group_pushes
 from adapcla.networks.groups import Groups, group_noise
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
@@ -310,44 +311,27 @@ class BlockwiseHead(Remembering):
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; the blockwise head draws in blocks")
         history = states if row_of_patient is None else states[row_of_patient]
-        lifted, within = self._lifted(), self.within()
         base = torch.addmm(self.bias, states, self.table().t())
         if row_of_patient is not None:
             base = base[row_of_patient]
         if push is not None:
             base = push.added_to(base)
-        running = self.from_history(history)
         listener = None
         if self.company is not None and not self.company.silent:
             listener = Listener(self.company, len(history), len(self.bias))
-        patients, codes, begin = [], [], 0
-        number = torch.zeros(len(history), dtype=torch.int64)
         numbers = None if self.counting is None else self.counting.tables(len(self.sizes))
+        state = self.from_history(history)
+        visits = VisitsSoFar(base, state, self.block, self.within(), self._lifted(), rule, numbers, listener)
         choosing = None if self.groups is None else group_noise(self.groups, noise)
-        for k, size in enumerate(self.sizes):
-            here = slice(begin, begin + size)
-            inside = running + self.block[k]
-            if numbers is not None:
-                inside = inside + F.embedding(number, numbers.states)
-            logits = torch.addmm(base[:, here], F.gelu(inside), lifted[here].t())
-            if listener is not None and self.alone[begin]:
-                logits = logits + listener.heard(here)
-            if numbers is not None:
-                logits = logits + F.embedding(number, numbers.shifts[k])
-            logits = rule.applied(logits, here)
-            groups = None if self.groups is None else self.groups.inside(here)
+        drawn = []
+        begins = torch.tensor([0, *self.sizes]).cumsum(0)[:-1]
+        for window in windows(self.sizes, self.alone[begins].tolist()):
+            groups = None if self.groups is None else self.groups.inside(window.codes)
             if groups is None or choosing is None:
-                who, which = bernoulli_codes(logits, None, noise, channel=8 + k)
+                drawn.append(draw_ahead(visits, window, noise))
             else:
-                who, which = groups.draw(logits, choosing)
-            which = which + begin
-            if len(who):
-                drawn = torch.from_numpy(who)
-                running.index_add_(0, drawn, within[torch.from_numpy(which)])
-                number.index_add_(0, drawn, torch.ones_like(drawn)).clamp_(max=MOST_COUNTED)
-            if listener is not None and groups is None:
-                listener.listen(who, which)
-            patients.append(who)
-            codes.append(which)
-            begin += size
+                who, which = groups.draw(visits.logits(window, listening=False), choosing)
+                visits.take(who, which + window.codes.start, speaking=False)
+                drawn.append((who, which + window.codes.start))
+        patients, codes = zip(*drawn, strict=True)
         return np.concatenate(patients), np.concatenate(codes)
