@@ -70,8 +70,6 @@ def _small_model(method: str, spread: float | None = None, **settings: object) -
     sex = Attribute(draw.integers(0, 2, size=300).astype(np.int16), ("F", "M"))
     train = Cohort.of(patients, TOKENS, attributes={"sex": sex})
     size = {} if method == "marginal" else {"width": 16, "layers": 1, "heads": 2}
-    if method == "tailwise":
-        size["hidden"] = 16
     changes = {name: value for name, value in {**size, **settings}.items() if value is not None}
     chosen = generator_for(method, **changes).settings
     model = untrained(chosen, train)

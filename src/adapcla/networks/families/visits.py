@@ -298,7 +298,7 @@ _OURS_AND_ABLATIONS = (
             "kinship": True,
             "counting": True,
             "blocks": 120,
-            "hidden": 32,
+            "hidden": 16,
             "dropout": 0.3,
             "schedule": "base",
             "calibration_rounds": 13,
