@@ -13,8 +13,8 @@ Rows:
 - `on demand`; `raised` and `steered` (see `generators.comparators`); `random`.
 
 Differences of rows are taken code by code. Times are processor seconds. With `--planted` the company in first visits
-is also compared with the planted law's own conditional probabilities. Prints one JSON line; with `--out` writes a
-table.
+is also compared with the planted law's own conditional probabilities. With `--effort` only what it takes is measured,
+for the rarest codes of the training patients. Prints one JSON line; with `--out` writes a table.
 """
 
 from __future__ import annotations
@@ -48,22 +48,28 @@ PARTS = ("company", "before", "after", "length")
 ON_DEMAND = "on demand"
 
 
-def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, object]:
-    """Scores of every row and what the patients took, for one code."""
+def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> tuple[dict[str, object], Cohort]:
+    """What patients with a code took, and the patients."""
     condition = Condition.of(code)
     began = time.process_time()
     written = sample_given(model, n, seed, condition)
     seconds = time.process_time() - began
+    n_real, n_held_out = (condition.patients(cohort).n_patients for cohort in (train, test))
+    facts = {"code": code, "held out": n_held_out, "training": n_real, "seconds": seconds}
+    return facts | {"effort": written.card["effort"]}, written
+
+
+def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, object]:
+    """Scores of every row and what the patients took, for one code."""
+    condition = Condition.of(code)
+    facts, written = taken(model, train, test, code, n, seed)
     real, held_out = condition.patients(train), condition.patients(test)
     rows = {REAL: real, ON_DEMAND: written, **comparators(model, condition, train, n, seed)}
     values = {
         name: in_groups(held_out, cohort.on(test.vocabulary), condition, real.n_patients)
         for name, cohort in rows.items()
     }
-    return {"code": code, "held out": held_out.n_patients, "training": real.n_patients, "seconds": seconds} | {
-        "rows": values,
-        "effort": written.card["effort"],
-    }
+    return facts | {"rows": values}
 
 
 def in_groups(real: Cohort, judged: Cohort, condition: Condition, size: int) -> dict[str, float | None]:
@@ -136,7 +142,15 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
         for row in rows
         if row != ON_DEMAND
     ]
-    lines.append(Table(("difference, code by code", *PARTS), gaps).markdown())
+    lines += [Table(("difference, code by code", *PARTS), gaps).markdown(), effort_table(found)]
+    if lawful:
+        law_rows = [(row, mean_cell([one.get(row) for one in lawful])) for row in lawful[0]]
+        lines.append(Table(("patients", "company in first visits, to the law ↓"), law_rows).markdown())
+    return "\n".join(lines)
+
+
+def effort_table(found: list[dict[str, object]]) -> str:
+    """What each code took."""
     efforts = [
         (
             str(one["code"]),
@@ -163,11 +177,7 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
         "clipped",
         "processor s",
     )
-    lines.append(Table(heads, efforts).markdown())  # type: ignore[arg-type]
-    if lawful:
-        law_rows = [(row, mean_cell([one.get(row) for one in lawful])) for row in lawful[0]]
-        lines.append(Table(("patients", "company in first visits, to the law ↓"), law_rows).markdown())
-    return "\n".join(lines)
+    return Table(heads, efforts).markdown()  # type: ignore[arg-type]
 
 
 def main() -> None:
@@ -179,21 +189,27 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--effort", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     model = load(options.run).model
     parts = parts_at(options.cohort, None, 0.0)
     train, test = parts["train"], parts["test"].on(parts["train"].vocabulary)
     found, lawful = [], []
-    for position in rarest(test, FEWEST, options.codes):
+    chosen = rarest(train, 1, options.codes) if options.effort else rarest(test, FEWEST, options.codes)
+    for position in chosen:
         code = test.vocabulary.tokens[position]
-        found.append(of_code(model, train, test, code, options.patients, options.seed))
+        if options.effort:
+            found.append(taken(model, train, test, code, options.patients, options.seed)[0])
+        else:
+            found.append(of_code(model, train, test, code, options.patients, options.seed))
         if options.planted:
             lawful.append(against_law(model, train, code, options.patients, options.seed))
         print(json.dumps(found[-1]), file=sys.stderr, flush=True)
         if options.out is not None:  # whatever is there already can be looked at
             command = "python benchmarks/on_demand.py " + " ".join(sys.argv[1:])
-            write_bytes(options.out, f"{tables(found, lawful)}\n`{command}`\n".encode())
+            shown = effort_table(found) if options.effort else tables(found, lawful)
+            write_bytes(options.out, f"{shown}\n`{command}`\n".encode())
     print(json.dumps({"codes": found, "law": lawful}))
 
 

@@ -12,9 +12,10 @@ import torch
 from scipy import stats
 
 from adapcla.errors import AdapclaError
-from adapcla.generators import Generator, conditional
-from adapcla.generators.conditional import Pool, sample_given, weight_bound
+from adapcla.generators import Generator, conditional, pilots, proposals
+from adapcla.generators.conditional import Pool, sample_given
 from adapcla.generators.model import Model
+from adapcla.generators.pilots import weight_bound
 from adapcla.generators.rollout import Rolled
 from adapcla.generators.sampling import SampleRule, sample
 from adapcla.generators.steering import steer
@@ -89,9 +90,9 @@ def test_patients_follow_the_law_of_throwing_away(name: str, world: tuple[Model,
 def test_the_test_can_fail(world: tuple[Model, Cohort], always_steered: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without weights the patients are those of the steered proposals, and that is seen."""
     model, plain = world
-    monkeypatch.setattr(conditional, "log_weights", lambda model, course, rolled, rows: np.zeros(len(rows)))
-    monkeypatch.setattr(conditional, "_first_guess", lambda plain: np.array([6.0, 6.0]))
-    monkeypatch.setattr(conditional, "_NEAR", (0.0, 1.0))
+    monkeypatch.setattr(proposals, "log_weights", lambda model, course, rolled, rows: np.zeros(len(rows)))
+    monkeypatch.setattr(pilots, "_first_guess", lambda plain: np.array([6.0, 6.0]))
+    monkeypatch.setattr(pilots, "_NEAR", (0.0, 1.0))
     condition = CONDITIONS["two codes"]
     assert p_value(condition.patients(plain), sample_given(model, 4 * _N, 7, condition)) < 1e-3
 

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from adapcla.console import meter, say
@@ -31,15 +30,15 @@ from adapcla.errors import AdapclaError
 from adapcla.generators.asked import Asked
 from adapcla.generators.model import Model
 from adapcla.generators.natural import as_natural, condition_inside, known_inside
-from adapcla.generators.proposals import OpenClauses, Raised, log_weights
-from adapcla.generators.rollout import BLOCK, Rolled, joined, roll
+from adapcla.generators.pilots import weight_bound, with_shifts
+from adapcla.generators.proposals import Proposer, Raised
+from adapcla.generators.rollout import Rolled, joined
 from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule, sample_card
 from adapcla.networks.contract import DrawRule
 from adapcla.networks.draws import Noise
 from adapcla.records import Cohort
 from adapcla.records.condition import Condition
 from adapcla.scaffold import Steering
-from adapcla.scaffold.steering import logit
 from adapcla.seeds import stream_key
 
 #: Share of plain patients who fulfil the condition from which they are simply drawn until there are enough.
@@ -54,13 +53,6 @@ NO_GAIN = 1.0
 LEAST = 256
 #: Proposals after which it is given up.
 MOST_PROPOSALS = 5_000_000
-#: Share of proposals that should meet each clause when shifts are looked for, and how near is near enough.
-_GOAL, _NEAR = 0.6, (0.4, 0.8)
-_ROUNDS = 12
-#: Smaller shifts that are tried afterwards: with them fewer proposals fulfil the condition, but weights vary less.
-_SMALLER = (1.0, 2.0, 3.0)
-#: The largest shift: a code of that log-odds is certain.
-_LARGEST_SHIFT = 40.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +75,8 @@ class Effort:
     clipped: float = 0.0
     #: What was added to the log-odds of each clause's codes.
     shifts: tuple[float, ...] = ()
+    #: What was added to the log-odds of all other codes.
+    room: float = 0.0
 
     @property
     def low(self) -> bool:
@@ -101,62 +95,6 @@ class Effort:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Proposed:
-    """Some proposals: how many, what they cost, and those that fulfil the condition with their weights."""
-
-    n: int
-    n_visits: int
-    kept: Rolled
-    #: The number of each kept proposal.
-    number: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    #: Share of all proposals that met each clause.
-    met: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Proposer:
-    """Makes proposals for one condition; proposals of a key and number are always the same."""
-
-    model: Model
-    condition: Condition
-    rule: SampleRule
-    raised: Raised
-
-    @property
-    def max_visits(self) -> int:
-        """Visits after which nobody can fulfil the condition any more, or the longest record."""
-        longest = min(self.rule.max_visits or self.model.longest, self.model.settings.architecture.context)
-        most = self.condition.most_visits
-        return longest if most is None else min(longest, most + 1)
-
-    @property
-    def steered(self) -> bool:
-        """Whether any clause adds a shift."""
-        return any(self.raised.shifts)
-
-    @torch.no_grad()
-    def block(self, seed: int, low: int) -> Proposed:
-        """Proposals low … low + BLOCK − 1 of a seed."""
-        model, patients, key = self.model, np.arange(low, low + BLOCK), stream_key(seed, "on demand")
-        law = model.law.given(self.rule.where)
-        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
-        state = model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
-        course = OpenClauses(self.raised, BLOCK, self.max_visits)
-        how = course if self.steered else self.raised.rule
-        rolled = roll(model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes)
-        cohort = cohort_of(model, rolled, {})
-        rows = np.flatnonzero(self.condition.fulfilled(cohort))
-        weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
-        met = self.condition.clauses_met(cohort).mean(axis=0)
-        return Proposed(BLOCK, len(rolled.visit_sizes), rolled.of_patients(rows), patients[rows], weight, met)
-
-    def shifted(self, shifts: tuple[float, ...]) -> _Proposer:
-        """The same with other shifts."""
-        return replace(self, raised=replace(self.raised, shifts=shifts))
-
-
 def share_beyond(n: int) -> float:
     """The share of the law that may lie above the bound where n patients are asked for.
 
@@ -164,21 +102,6 @@ def share_beyond(n: int) -> float:
     (0.005, 0.001)
     """
     return float(min(BEYOND / np.sqrt(n), MOST_BEYOND))
-
-
-def weight_bound(weight: NDArray[np.float64], share: float) -> float:
-    """The smallest bound above which the weights hold no more than this share of their sum; with 0, the largest.
-
-    >>> weight_bound(np.array([1.0, 1.0, 4.0]), share=0.5), weight_bound(np.array([1.0, 4.0]), share=0.0)
-    (1.0, 4.0)
-    """
-    if not len(weight):
-        return 0.0
-    falling = np.sort(weight)[::-1]
-    # With the k largest above the bound, that is where their sum less k bounds is the share of the whole.
-    bounds = (np.cumsum(falling) - share * falling.sum()) / np.arange(1, len(falling) + 1)
-    fits = bounds >= np.r_[falling[1:], 0.0]
-    return float(bounds[int(np.argmax(fits))])
 
 
 class Pool:
@@ -282,14 +205,15 @@ def _found(
     model.network.eval()
     condition = asked.condition
     clauses = condition.clauses(model.vocabulary)
-    raised = Raised(condition, clauses, (0.0,) * len(clauses), drawn_by, len(model.vocabulary))
-    plain = _Proposer(model, condition, rule, raised)
+    alone = model.vocabulary.group_of_code < 0
+    raised = Raised(condition, clauses, (0.0,) * len(clauses), drawn_by, len(model.vocabulary), alone=alone)
+    plain = Proposer(model, condition, rule, raised)
     first = plain.block(stream_key(seed, "pilot"), 0)
     n_visits, visits_each = first.n_visits, first.n_visits / first.n
     common = len(first.weight) >= COMMON * first.n
     proposer = plain
     if not common and clauses and can_be_weighed(model, rule):
-        proposer, spent, probability = _with_shifts(plain, seed, beyond)
+        proposer, spent, probability = with_shifts(plain, seed, beyond)
         n_visits += spent
         asked.demand_company(probability * asked.share_of_where)
     pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
@@ -317,6 +241,7 @@ def _found(
         probability,
         pool.clipped,
         proposer.raised.shifts if proposer.steered else (),
+        proposer.raised.room if proposer.steered else 0.0,
     )
     if not proposer.steered:
         asked.demand_company(probability * asked.share_of_where)
@@ -327,46 +252,6 @@ def can_be_weighed(model: Model, rule: SampleRule) -> bool:
     """Whether the probabilities of a visit's codes are those of the network's likelihood, so that weights are exact."""
     plain = rule.temperature == 1 and rule.codes_per_visit == "natural" and rule.min_codes == 0
     return plain and model.settings.architecture.exact_steps and model.traits.steerable
-
-
-def _with_shifts(plain: _Proposer, seed: int, beyond: float) -> tuple[_Proposer, int, float]:
-    """The proposer whose pilot promised most patients for its proposals, visits spent, the condition's probability."""
-    shifts, n_visits = _first_guess(plain), 0
-    tried: list[tuple[float, float, _Proposer]] = []
-
-    def pilot(guess: NDArray[np.float64]) -> Proposed:
-        nonlocal n_visits
-        proposer = plain.shifted(tuple(float(shift) for shift in np.clip(guess, 0.01, _LARGEST_SHIFT)))
-        part = proposer.block(stream_key(seed, "pilot", len(tried) + 1), 0)
-        n_visits += part.n_visits
-        # Few weights have not shown their largest ones yet.
-        bound = weight_bound(part.weight, beyond) * (1 + 4 / np.sqrt(max(len(part.weight), 1)))
-        taken = part.weight.sum() / (part.n * bound) if bound else 0.0
-        tried.append((float(taken), float(part.weight.mean()) * len(part.weight) / part.n if taken else 0.0, proposer))
-        return part
-
-    for _ in range(_ROUNDS):
-        met = pilot(shifts).met
-        if ((met >= _NEAR[0]) & (met <= _NEAR[1])).all():
-            break
-        step = logit(np.array([_GOAL])) - logit((met * BLOCK + 0.5) / (BLOCK + 1))
-        shifts = np.clip(shifts + np.clip(step, -6, 6), 0.01, _LARGEST_SHIFT)
-    for less in _SMALLER:
-        pilot(shifts - less)
-    taken, probability, best = max(tried, key=lambda entry: entry[0])
-    if not taken:
-        raise AdapclaError(
-            f"none of {len(tried) * BLOCK:,} patients with the asked codes made likely fulfils the condition "
-            f"({plain.condition.text})\nto do: ask for less at once; its parts may exclude each other"
-        )
-    return best, n_visits, probability
-
-
-def _first_guess(plain: _Proposer) -> NDArray[np.float64]:
-    """The shift that lifts each clause from its prevalence in training to the goal."""
-    share = np.nan_to_num(plain.model.prevalence.share)
-    have = np.array([min(max(float(share[codes].sum()), 1e-9), 0.5) for codes in plain.raised.clauses])
-    return np.asarray(np.clip(logit(np.array([_GOAL])) - logit(have), 0.01, _LARGEST_SHIFT))
 
 
 def _demand_progress(n_taken: int, n: int, proposals: int, steered: bool) -> None:

@@ -1,9 +1,10 @@
 """Patients proposed with some codes made more likely, and how much more likely than by the model each came about.
 
 A proposal is drawn visit by visit from the model itself, only that a shift is added to the logits of the codes of every
-clause of the condition that is still open. The draws of a visit given everything before it then have the probability
-q instead of p. Everything else (attributes, going on, days, visits after the condition is met) is drawn as the model
-draws it, so that it cancels, and the weight of a proposed patient is
+clause of the condition that is still open, and another, the same for all, to those of the other codes. The draws of a
+visit given everything before it then have the probability q instead of p. Everything else (attributes, going on, days,
+visits after the condition is met) is drawn as the model draws it, so that it cancels, and the weight of a proposed
+patient is
 
     w = product over visits with a shift of p(visit | history) / q(visit | history),
 
@@ -14,7 +15,7 @@ record counts with its p / q. A first visit is drawn again until it holds a code
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +25,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.generators.model import Model
-from adapcla.generators.rollout import Rolled, joined
+from adapcla.generators.rollout import BLOCK, Rolled, joined, roll
+from adapcla.generators.sampling import SampleRule, cohort_of
 from adapcla.networks.batch import packed
 from adapcla.networks.contract import Drawn, DrawRule
+from adapcla.networks.draws import Noise
 from adapcla.records.condition import Condition
 from adapcla.records.offsets import ranges, starts_of
+from adapcla.seeds import stream_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +47,22 @@ class Raised:
     shifts: tuple[float, ...]
     rule: DrawRule
     n_codes: int
+    #: Added to the log-odds of codes that nobody asks for, while a clause is open: where visits hold about so many
+    #: codes, one that is to hold the asked code as well must hold fewer others.
+    room: float = 0.0
+    #: Codes of their own, which make room; those of choice groups do not.
+    alone: NDArray[np.bool_] | None = None
 
     def bias(self, open_clauses: int) -> Tensor | None:
         """What is added to the logits of a visit."""
         if not open_clauses:
             return self.rule.bias
-        shift = torch.zeros(self.n_codes)
+        asked = np.full(self.n_codes, -np.inf)
         for k, codes in enumerate(self.clauses):
             if open_clauses >> k & 1:
-                index = torch.from_numpy(codes)
-                shift[index] = torch.clamp(shift[index], min=self.shifts[k])
+                asked[codes] = np.maximum(asked[codes], self.shifts[k])
+        others = self.room if self.alone is None else np.where(self.alone, self.room, 0.0)
+        shift = torch.from_numpy(np.where(np.isinf(asked), others, asked)).float()
         return shift if self.rule.bias is None else self.rule.bias + shift
 
     @cached_property
@@ -193,3 +203,59 @@ def _first_visits(
 def _sets(opened: NDArray[np.int64]) -> Iterable[int]:
     """The sets of open clauses that occur, without the empty one."""
     return [int(which) for which in np.unique(opened) if which > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """Some proposals: how many, what they cost, and those that fulfil the condition with their weights."""
+
+    n: int
+    n_visits: int
+    kept: Rolled
+    #: The number of each kept proposal.
+    number: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    #: Share of all proposals that met each clause.
+    met: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Proposer:
+    """Makes proposals for one condition; proposals of a key and number are always the same."""
+
+    model: Model
+    condition: Condition
+    rule: SampleRule
+    raised: Raised
+
+    @property
+    def max_visits(self) -> int:
+        """Visits after which nobody can fulfil the condition any more, or the longest record."""
+        longest = min(self.rule.max_visits or self.model.longest, self.model.settings.architecture.context)
+        most = self.condition.most_visits
+        return longest if most is None else min(longest, most + 1)
+
+    @property
+    def steered(self) -> bool:
+        """Whether any clause adds a shift."""
+        return any(self.raised.shifts)
+
+    @torch.no_grad()
+    def block(self, seed: int, low: int) -> Proposed:
+        """Proposals low … low + BLOCK − 1 of a seed."""
+        model, patients, key = self.model, np.arange(low, low + BLOCK), stream_key(seed, "on demand")
+        law = model.law.given(self.rule.where)
+        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
+        state = model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        course = OpenClauses(self.raised, BLOCK, self.max_visits)
+        how = course if self.steered else self.raised.rule
+        rolled = roll(model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes)
+        cohort = cohort_of(model, rolled, {})
+        rows = np.flatnonzero(self.condition.fulfilled(cohort))
+        weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
+        met = self.condition.clauses_met(cohort).mean(axis=0)
+        return Proposed(BLOCK, len(rolled.visit_sizes), rolled.of_patients(rows), patients[rows], weight, met)
+
+    def shifted(self, shifts: tuple[float, ...], room: float = 0.0) -> Proposer:
+        """The same with other shifts."""
+        return replace(self, raised=replace(self.raised, shifts=shifts, room=room))
