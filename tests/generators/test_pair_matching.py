@@ -71,6 +71,19 @@ def test_prevalences_have_the_last_word(world: Split) -> None:
         assert ["pairs" in told for told in history] == [True] * with_pairs + [False] * (rounds - with_pairs)
 
 
+def test_pairs_are_matched_as_far_as_it_is_affordable(world: Split) -> None:
+    """Where the third step costs too much, it is taken back, and only the rounds for prevalences follow."""
+    plain, stopped = (fitted(world, passes=1).model for _ in range(2))
+    answers = iter([True, True, False])
+    history = fold_prevalence(stopped, world.train, 9, PairMatching.of(stopped, world.train), lambda: next(answers))
+    assert [told.get("taken back", False) for told in history] == [False, False, True, False, False, False]
+    assert ["pairs" in told for told in history] == [True] * 3 + [False] * 3
+    fold_prevalence(plain, world.train, 3, PairMatching.of(plain, world.train))  # two steps, and one round alone
+    tables = [company_of(model) for model in (plain, stopped)]
+    assert all(table is not None for table in tables)
+    assert torch.equal(tables[0].rarity, tables[1].rarity)  # type: ignore[union-attr]
+
+
 def test_fits_of_other_seeds_have_other_pilots(world: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[list[int]] = []
     for seed in (1, 2):

@@ -12,11 +12,13 @@ enough is corrected for itself, a rare one as its band, and those between in bet
 pilot knows it, and less the more rounds have set it already. Inference stays free of any external bias.
 
 Models that know pairs of codes have those with a rare code matched in the same rounds (`generators/pair_matching.py`).
-That may cost a little likelihood. Where it costs more, or where visits change their size, it is taken back.
+That may cost a little likelihood, and goes on as long as it costs no more. Where it costs more in the end, or where
+visits change their size, it is taken back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,8 +46,10 @@ _OWN_HALF = 100.0
 _LEFT = 1 / 3
 #: Rounds at the end for prevalences alone, and their share of all rounds where these are few; one at least.
 _PREVALENCE_ALONE, _SHARE_ALONE = 3, 3 / 8
-#: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits.
+#: What matching pairs may cost: this share of the validation loss, and this much of the mean size of visits. Rounds of
+#: matching end before they cost as much.
 _DEARER, _OTHER_SIZE = 0.01, 0.03
+_DEAR = 0.8
 
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
@@ -121,9 +125,10 @@ def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
     if pairs is None:
         model.facts["calibration"] = fold_prevalence(model, train, rounds)
         return
-    trained = {name: value.clone() for name, value in network.state_dict().items()}
-    before = _loss(model, valid)
-    model.facts["calibration"] = fold_prevalence(model, train, rounds, pairs)
+    trained, before = _state(model), _loss(model, valid)
+    model.facts["calibration"] = fold_prevalence(
+        model, train, rounds, pairs, lambda: _loss(model, valid) <= (1 + _DEAR * _DEARER) * before
+    )
     after, size = _loss(model, valid), model.facts["calibration"][-1]["size of visits"]
     kept = after <= (1 + _DEARER) * before and abs(size - 1) <= _OTHER_SIZE
     model.facts["pairs matched"] = {"kept": kept, "loss before": before, "loss after": after, "size of visits": size}
@@ -133,9 +138,16 @@ def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
 
 
 def fold_prevalence(
-    model: Model, train: Cohort, rounds: int, pairs: PairMatching | None = None
+    model: Model,
+    train: Cohort,
+    rounds: int,
+    pairs: PairMatching | None = None,
+    affordable: Callable[[], bool] = lambda: True,
 ) -> list[dict[str, Any]]:
-    """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card."""
+    """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card.
+
+    Pairs are corrected as long as the model that comes out is affordable; the step beyond is taken back.
+    """
     network = model.network
     assert isinstance(network, VisitNetwork)
     band = bands(train.visit_counts)
@@ -147,10 +159,11 @@ def fold_prevalence(
     doubt = np.ones(n_bands)
     history = []
     # What is heard changes how often codes come, so that prevalences have the last word.
-    last_with_pairs = rounds - min(_PREVALENCE_ALONE, max(1, int(_SHARE_ALONE * rounds)))
+    alone = min(_PREVALENCE_ALONE, max(1, int(_SHARE_ALONE * rounds)))
     first_seed = _PILOT_SEED + _PILOTS_OF_SEED * model.settings.seed
     with meter("fold prevalence", rounds) as bar:
-        for number in range(rounds):
+        number = 0
+        while number < rounds:
             drawn = sample(model, pilot, first_seed + number)
             expected = goal * drawn.n_visits
             judged = expected >= _ENOUGH
@@ -167,10 +180,22 @@ def fold_prevalence(
             if pairs is not None:
                 size = drawn.codes_per_visit.mean() / train.codes_per_visit.mean()
                 history[-1]["size of visits"] = round(float(size), 4)
-                if number < last_with_pairs:
+                if number < rounds - alone:
+                    step_back = _state(model)
                     history[-1]["pairs"], doubt = round(pairs.correct(drawn), 3), np.ones(n_bands)
+                    if not affordable():
+                        network.load_state_dict(step_back)
+                        history[-1]["taken back"] = True
+                        bar.advance(rounds - alone - 1 - number, "pairs matched as far as the loss allows")
+                        number = rounds - alone - 1
             bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
+            number += 1
     return history
+
+
+def _state(model: Model) -> dict[str, torch.Tensor]:
+    """All numbers of the network, to come back to."""
+    return {name: value.clone() for name, value in model.network.state_dict().items()}
 
 
 def _loss(model: Model, cohort: Cohort) -> float:
