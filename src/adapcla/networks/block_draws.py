@@ -4,6 +4,9 @@ Most blocks of a visit come out empty and change nothing for the blocks after th
 are computed at once, as if all of it came out empty. A patient for whom it does is through; for the others this holds
 up to their first block with a code. They draw it, and what comes after that block is computed again for them alone. The
 law is that of one block after the other, and so are the random numbers: block k of a patient always has the same ones.
+
+Gain over one block after the other (`python benchmarks/draws.py`: processor time of one thread, on a busy machine): 3.6
+for 500 codes and visits of up to three, 2.5 for 2,000 codes and visits of up to thirty.
 """
 
 from __future__ import annotations
