@@ -74,8 +74,9 @@ def test_prevalences_have_the_last_word(world: Split) -> None:
 def test_pairs_are_matched_as_far_as_it_is_affordable(world: Split) -> None:
     """Where the third step costs too much, it is taken back, and only the rounds for prevalences follow."""
     plain, stopped = (fitted(world, passes=1).model for _ in range(2))
-    answers = iter([True, True, False])
-    history = fold_prevalence(stopped, world.train, 9, PairMatching.of(stopped, world.train), lambda: next(answers))
+    losses = iter([10.0, 10.05, 10.07, 10.09])  # before the first step, and after each
+    history = fold_prevalence(stopped, world.train, 9, PairMatching.of(stopped, world.train), lambda: next(losses))
+    assert history[0]["loss"] == 10.0
     assert [told.get("taken back", False) for told in history] == [False, False, True, False, False, False]
     assert ["pairs" in told for told in history] == [True] * 3 + [False] * 3
     fold_prevalence(plain, world.train, 3, PairMatching.of(plain, world.train))  # two steps, and one round alone

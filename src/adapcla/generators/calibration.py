@@ -125,11 +125,10 @@ def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
     if pairs is None:
         model.facts["calibration"] = fold_prevalence(model, train, rounds)
         return
-    trained, before = _state(model), _loss(model, valid)
-    model.facts["calibration"] = fold_prevalence(
-        model, train, rounds, pairs, lambda: _loss(model, valid) <= (1 + _DEAR * _DEARER) * before
-    )
-    after, size = _loss(model, valid), model.facts["calibration"][-1]["size of visits"]
+    trained = _state(model)
+    model.facts["calibration"] = told = fold_prevalence(model, train, rounds, pairs, lambda: _loss(model, valid))
+    # What prevalences cost is not what pairs cost.
+    before, after, size = told[0]["loss"], _loss(model, valid), told[-1]["size of visits"]
     kept = after <= (1 + _DEARER) * before and abs(size - 1) <= _OTHER_SIZE
     model.facts["pairs matched"] = {"kept": kept, "loss before": before, "loss after": after, "size of visits": size}
     if not kept:
@@ -142,11 +141,12 @@ def fold_prevalence(
     train: Cohort,
     rounds: int,
     pairs: PairMatching | None = None,
-    affordable: Callable[[], bool] = lambda: True,
+    loss: Callable[[], float] = lambda: 0.0,
 ) -> list[dict[str, Any]]:
     """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card.
 
-    Pairs are corrected as long as the model that comes out is affordable; the step beyond is taken back.
+    Pairs are corrected as long as the loss is not much above what it was before the first of them; the step beyond is
+    taken back.
     """
     network = model.network
     assert isinstance(network, VisitNetwork)
@@ -157,7 +157,7 @@ def fold_prevalence(
     goal = np.bincount(band[inside], target[inside], minlength=n_bands)
     pilot = pilot_size(train.n_patients)
     doubt = np.ones(n_bands)
-    history = []
+    history: list[dict[str, Any]] = []
     # What is heard changes how often codes come, so that prevalences have the last word.
     alone = min(_PREVALENCE_ALONE, max(1, int(_SHARE_ALONE * rounds)))
     first_seed = _PILOT_SEED + _PILOTS_OF_SEED * model.settings.seed
@@ -180,10 +180,12 @@ def fold_prevalence(
             if pairs is not None:
                 size = drawn.codes_per_visit.mean() / train.codes_per_visit.mean()
                 history[-1]["size of visits"] = round(float(size), 4)
+                if not number:
+                    history[0]["loss"] = loss()
                 if number < rounds - alone:
                     step_back = _state(model)
                     history[-1]["pairs"], doubt = round(pairs.correct(drawn), 3), np.ones(n_bands)
-                    if not affordable():
+                    if loss() > (1 + _DEAR * _DEARER) * history[0]["loss"]:
                         network.load_state_dict(step_back)
                         history[-1]["taken back"] = True
                         bar.advance(rounds - alone - 1 - number, "pairs matched as far as the loss allows")
