@@ -67,6 +67,13 @@ def test_nothing_is_taken_off_where_no_code_is_common() -> None:
     assert scores[BEYOND_PREVALENCE] == scores[ALL]
 
 
+def test_more_than_all_is_all() -> None:
+    """Members' pairs are emitted against all expectation, and controls' are not although they were expected."""
+    pairs = OwnedPairs(np.zeros(4, int), np.arange(1, 5), np.array([0, 1, 2, 3]))
+    score = owned_pair_gap(pairs, np.array([0.9, 0.9, -0.4, -0.4]), 2)
+    assert score.value == score.high == 1.0
+
+
 def test_patients_with_many_pairs_widen_the_error() -> None:
     """Ten hits on one patient of ten pairs are one piece of evidence; on ten patients they are ten."""
     one = pooled_share(np.array([10.0, 0.0]), np.array([10.0, 10.0]))

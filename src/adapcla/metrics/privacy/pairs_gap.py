@@ -44,7 +44,9 @@ def owned_pair_gap(pairs: OwnedPairs, emitted: NDArray[np.bool_ | np.float64], n
         share, error = pooled_share(hits, sizes)
         shares.append(share)
         variance += error**2
-    return normal_score(shares[0] - shares[1], len(pairs), float(np.sqrt(variance)), (-1.0, 1.0))
+    # What is surprising on the one side may be missing on the other: more than all is all.
+    gap = float(np.clip(shares[0] - shares[1], -1.0, 1.0))
+    return normal_score(gap, len(pairs), float(np.sqrt(variance)), (-1.0, 1.0))
 
 
 def emitted_by_prevalence(pairs: OwnedPairs, members: Cohort, synthetic: Cohort) -> NDArray[np.float64]:
