@@ -19,12 +19,13 @@ from adapcla.generators.rollout import BLOCK
 from adapcla.scaffold.steering import logit
 from adapcla.seeds import stream_key
 
-#: Share of proposals that should meet each clause when shifts are looked for, and how near is near enough.
-_GOAL, _NEAR = 0.6, (0.4, 0.8)
+#: Share of proposals that should meet each clause when shifts are looked for, and how near is near enough. Where it is
+#: nearly certain that a code comes, a record in which it did not at first weighs more than thousands of others.
+_GOAL, _NEAR = 0.25, (0.1, 0.45)
 #: Pilots for each way of making room.
 _ROUNDS = 5
 #: What is added to the log-odds of all other codes, each tried.
-_ROOM = (0.0, -0.5)
+_ROOM = (0.0, -0.25, -0.5)
 #: Smaller shifts that are tried afterwards: with them fewer proposals fulfil the condition, but weights vary less.
 _SMALLER = (1.5, 3.0)
 #: Share of the condition's probability that a pilot must have seen.
