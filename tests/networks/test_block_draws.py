@@ -44,7 +44,7 @@ def test_windows_hold_all_blocks_once_and_none_is_too_wide(monkeypatch: pytest.M
     """Heads of many blocks alone look ahead: the same sizes one by one where they are few."""
     sizes, alone = [3, 2, 1, 1, 900, 200, 2000, 5], [False, True, True, True, True, True, True, False]
     assert [window.n_blocks for window in windows(sizes, alone)] == [1] * 8
-    monkeypatch.setattr(block_draws, "_FEW_BLOCKS", 7)
+    monkeypatch.setattr(block_draws, "_ONE_BY_ONE", 7)
     found = list(windows(sizes, alone))
     assert [window.codes for window in found] == [
         slice(0, 3),

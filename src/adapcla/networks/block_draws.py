@@ -30,7 +30,7 @@ from adapcla.networks.draws import FIRST_CHANNEL, Noise, bernoulli_codes, block_
 #: after each code; fewer are asked one after the other.
 _AHEAD, _CODES_AHEAD = 40, 1024
 #: Heads of so few blocks draw one after the other: few of their blocks come out empty.
-_FEW_BLOCKS = 40
+_ONE_BY_ONE = 40
 
 
 class Window(NamedTuple):
@@ -80,7 +80,7 @@ def windows(sizes: list[int], alone: list[bool]) -> Iterator[Window]:
     begins, first = [0, *accumulate(sizes)], 0
     while first < len(sizes):
         last = first + 1
-        most = min(len(sizes), first + (_AHEAD if len(sizes) > _FEW_BLOCKS else 1))
+        most = min(len(sizes), first + (_AHEAD if len(sizes) > _ONE_BY_ONE else 1))
         while alone[first] and last < most and alone[last] and begins[last + 1] - begins[first] <= _CODES_AHEAD:
             last += 1
         yield Window.of(sizes[first:last], first, begins[first])

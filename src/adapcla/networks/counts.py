@@ -11,7 +11,7 @@ from torch import Tensor
 
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.networks.contract import Drawn, DrawRule
-from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.draws import FIRST_CHANNEL, Noise, bernoulli_codes
 from adapcla.networks.groups import Groups, group_noise
 
 #: Draws of a visit before its number of codes is given up; one in 2.5 standard deviations has the number.
@@ -25,7 +25,7 @@ def independent_codes(
     if groups is not None:
         return _codes_and_choices(logits, row_of_patient, rule, noise, groups)
     if rule.counts is None:
-        return bernoulli_codes(logits, row_of_patient, noise, channel=8)
+        return bernoulli_codes(logits, row_of_patient, noise, channel=FIRST_CHANNEL)
     number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
     return codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
 
@@ -42,7 +42,7 @@ def _codes_and_choices(
     alone = torch.cat([torch.arange(stretch.start, stretch.stop) for stretch in groups.plain()] or [torch.zeros(0)])
     parts = []
     if len(alone):
-        who, which = bernoulli_codes(logits[:, alone.long()], row_of_patient, noise, channel=8)
+        who, which = bernoulli_codes(logits[:, alone.long()], row_of_patient, noise, channel=FIRST_CHANNEL)
         parts.append((who, alone.long().numpy()[which]))
     parts.append(groups.draw(logits, group_noise(groups, noise), row_of_patient))
     who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -66,7 +66,7 @@ def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) 
     patients, drawn_codes = [], []
     for attempt in range(_ATTEMPTS):
         again = replace(noise.keep(waiting), attempt=attempt)
-        who, codes = bernoulli_codes(shifted[torch.from_numpy(waiting)], None, again, channel=8)
+        who, codes = bernoulli_codes(shifted[torch.from_numpy(waiting)], None, again, channel=FIRST_CHANNEL)
         right = np.bincount(who, minlength=len(waiting)) == number[waiting]
         patients.append(waiting[who[right[who]]])
         drawn_codes.append(codes[right[who]])

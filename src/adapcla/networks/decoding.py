@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from adapcla.networks.contract import Drawn
-from adapcla.networks.draws import Noise, bernoulli_codes
+from adapcla.networks.draws import FIRST_CHANNEL, Noise, bernoulli_codes
 
 
 def normal(noise: Noise, n: int, channel: int) -> Tensor:
@@ -29,7 +29,7 @@ def decoded(logits: Tensor, decode: str, noise: Noise) -> Drawn:
     ([0, 0, 1], [0, 2, 1])
     """
     if decode == "bernoulli":
-        return bernoulli_codes(logits, None, noise, channel=8)
+        return bernoulli_codes(logits, None, noise, channel=FIRST_CHANNEL)
     taken = logits > 0
     none = ~taken.any(dim=1)
     taken[none.nonzero()[:, 0], logits[none].argmax(dim=1)] = True
