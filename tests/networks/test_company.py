@@ -45,7 +45,7 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
             network.head.company.kinship.belief.normal_()
         network.head.company.strangers.normal_()
         network.head.company.strength.uniform_(0.5, 1.0)
-    network.observe(Records(cohort, 48))
+    network.observe(Records(cohort, 48), Shape(cohort.n_codes, 48))
     return network, network.head, network.head.company
 
 
@@ -158,7 +158,7 @@ def test_a_pair_of_one_patient_changes_no_logit_to_the_bit() -> None:
         network = visit_network(architecture, Shape(4, 48), Cohort.of(met, ["A", "B", "C", "D"]).prevalence())
         network.head.sizes = [1, 1, 1, 1]  # type: ignore[attr-defined]
         network.head.block_of_code = torch.arange(4)  # type: ignore[attr-defined]
-        network.observe(Records(cohort, 48))
+        network.observe(Records(cohort, 48), Shape(cohort.n_codes, 48))
         assert isinstance(network.head, BlockwiseHead) and network.head.company is not None
         said.append(network.head.company.values().detach())
         assert network.head.company.n_pairs == 2
@@ -195,7 +195,7 @@ def test_visits_are_drawn_as_their_likelihood_says(order: str) -> None:
             part.normal_(std=0.3)
         for part in head.counting.parameters():
             part.normal_(std=0.1)
-    network.observe(Records(cohort, 4))
+    network.observe(Records(cohort, 4), Shape(cohort.n_codes, 4))
     assert head.company.n_pairs == 3
     n = 40_000
     who, codes = network.draw_visit(*started(network, n))
@@ -219,7 +219,7 @@ def test_wide_vocabularies_have_room(n_codes: int) -> None:
         width=8, layers=1, heads=2, head="blockwise", hidden=4, blocks=8, company=2, kinship=True, order="mixed"
     )
     network = visit_network(architecture, Shape(n_codes, 4), cohort.prevalence())
-    n_pairs = network.observe(Records(cohort, 4))
+    n_pairs = network.observe(Records(cohort, 4), Shape(cohort.n_codes, 4)).n_pairs
     assert 40 < n_pairs < 400
     network.loss(Records(cohort, 4).batch(np.arange(8)), None).backward()
     network.eval().draw_visit(*started(network, 4))

@@ -64,7 +64,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "blockwise": {"family": "visits", "head": "blockwise", "blocks": 6, "hidden": 8},
     "tailwise": {
         "family": "visits", "head": "blockwise", "blocks": 6, "hidden": 8, "company": 2, "counting": True,
-        "recall": True, "order": "rare", "kinship": True, "hierarchy": True,
+        "recall": True, "order": "rare", "kinship": True, "hierarchy": True, "leads": True,
     },
     "gpt": {"family": "gpt"},
     "marginal": {"family": "marginal"},
@@ -81,7 +81,7 @@ def network_of(name: str) -> Network:
     network = family.network(family.architecture(**known), Shape(len(WORLD), 8), cohort.prevalence())
     if family.count is not None:
         family.count(network, Records(cohort, 8))
-    n_pairs = network.observe(Records(cohort, 8))
+    n_pairs = network.observe(Records(cohort, 8), Shape(cohort.n_codes, 8)).n_pairs
     assert bool(n_pairs) == ("company" in NETWORKS[name])
     with torch.no_grad():
         for parameter in network.parameters():

@@ -138,6 +138,7 @@ def read(folder: Path) -> Model:
             tuple(raw["attributes"]),
             bool(raw["with_days"]),
             int(raw.get("n_pairs", 0)),
+            int(raw.get("n_leads", 0)),
         )
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])

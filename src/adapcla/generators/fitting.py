@@ -183,7 +183,7 @@ def untrained(settings: Settings, train: Cohort, guard: Protection | None = None
     demand_memory(settings, shape, prevalence)
     torch.manual_seed(stream_key(settings.seed, "weights") % (1 << 63))
     network = settings.network(shape, prevalence)
-    shape = shape._replace(n_pairs=network.observe(records))
+    shape = network.observe(records, shape)
     if settings.starts_from:
         warm = bundle.read(Path(settings.starts_from))
         if warm.vocabulary != train.vocabulary:

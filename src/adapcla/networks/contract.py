@@ -25,8 +25,9 @@ class Shape(NamedTuple):
     #: Number of categories of each static attribute, in name order.
     attributes: tuple[int, ...] = ()
     with_days: bool = False
-    #: Pairs of codes that the network keeps of its training patients.
+    #: Pairs of codes that the network keeps of its training patients: of one visit, and of visits that follow.
     n_pairs: int = 0
+    n_leads: int = 0
 
 
 class Likelihood(NamedTuple):
@@ -70,9 +71,9 @@ class Network(nn.Module, ABC):
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are, without any training aid but `bias`."""
 
-    def observe(self, records: Records) -> int:
-        """Take what must be known of all training patients before the first step; the pairs that are kept of it."""
-        return 0
+    def observe(self, records: Records, shape: Shape) -> Shape:
+        """Take what must be known of all training patients before the first step; the shape with what is kept of it."""
+        return shape
 
     def next_logits(self, batch: Batch) -> Tensor | None:
         """Logits (patients, codes) of the visit after each patient's last one; None where they come one by one."""

@@ -51,6 +51,10 @@ class Pushes(NamedTuple):
         """The logits (rows, codes) with the pushes in them."""
         return logits.index_put((self.rows, self.codes), self.push, accumulate=True)
 
+    def and_also(self, other: Pushes) -> Pushes:
+        """Both lists, one after the other; where both push one code, their pushes are added."""
+        return Pushes(*(torch.cat(both) for both in zip(self, other, strict=True)))
+
     def change(self, logits: Tensor, positive_weight: float = 1.0) -> Tensor:
         """By how much each line changes the loss of its visit, given its logit without the push (lines,).
 

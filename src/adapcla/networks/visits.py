@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch, Records
-from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network
+from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network, Shape
 from adapcla.networks.draws import Noise, bernoulli
 from adapcla.networks.gaps import N_BUCKETS, drawn_gap, gap_nll
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
 from adapcla.networks.layers import CodeTable, VisitEmbedding
+from adapcla.networks.leads import Leads
 from adapcla.networks.recall import Memory, Push, Recall, had_before, had_in_all
 
 
@@ -48,10 +49,11 @@ class VisitNetwork(Network):
         code_of_rank: Tensor,
         width: int,
         recall: Recall | None = None,
+        leads: Leads | None = None,
     ) -> None:
         super().__init__()
         self.table, self.embedding, self.trunk = table, embedding, trunk
-        self.head, self.recall = head, recall
+        self.head, self.recall, self.leads = head, recall, leads
         self.going_on = nn.Linear(width, 1)
         self.gap_head = nn.Linear(width, N_BUCKETS) if embedding.gap is not None else None
         # Saved with the weights: a suppressed prior could not give the order back.
@@ -74,8 +76,9 @@ class VisitNetwork(Network):
         return out
 
     def _push(self, states: Tensor, ranked: Batch) -> Push:
-        """What is added for codes that were there before each visit."""
-        return None if self.recall is None else self.recall(states, had_before(ranked), ranked.row_before)
+        """What is added for codes that were there before each visit, and for those that such codes lead to."""
+        recalled = None if self.recall is None else self.recall(states, had_before(ranked), ranked.row_before)
+        return _both(recalled, None if self.leads is None else self.leads(ranked))
 
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss: codes of real visits, continuing, and day gaps where the cohort has them."""
@@ -88,15 +91,19 @@ class VisitNetwork(Network):
             total = total + self._gap_nll(states, ranked).sum()
         return total
 
-    def observe(self, records: Records) -> int:
+    def observe(self, records: Records, shape: Shape) -> Shape:
         """Count pairs of codes where the head listens to them."""
         if not isinstance(self.head, BlockwiseHead) or self.head.company is None:
-            return 0
+            return shape
+        alone = self.head.alone
+        if self.leads is not None:
+            self.leads.observe(records, self.rank_of_code, alone)
+            shape = shape._replace(n_leads=self.leads.n_pairs)
         if self.head.groups is not None:
-            alone = self.head.alone[self.rank_of_code].numpy()
-            records = replace(records, cohort=records.cohort.keep_entries(alone[records.cohort.codes]))
+            of_entry = alone[self.rank_of_code].numpy()[records.cohort.codes]
+            records = replace(records, cohort=records.cohort.keep_entries(of_entry))
         self.head.company.observe(records, self.rank_of_code, self.head.block_of_code)
-        return self.head.company.n_pairs
+        return shape._replace(n_pairs=self.head.company.n_pairs)
 
     def going_on_logits(self, batch: Batch) -> Tensor:
         """(visits,) log-odds that the record goes on after each visit."""
@@ -183,8 +190,9 @@ class VisitNetwork(Network):
         """The codes of the next visit."""
         ranked = replace(rule, bias=self._in_rank_order(rule.bias))
         # Before the first visit nobody has had anything, and patients share the rows of states.
-        recall = self.recall if state.n_seen else None
-        push = None if recall is None else recall(state.states, state.memory.had())
+        recall, leads = (self.recall, self.leads) if state.n_seen else (None, None)
+        recalled = None if recall is None else recall(state.states, state.memory.had())
+        push = _both(recalled, None if leads is None else leads.after(state.memory))
         who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise, push)
         codes = self.code_of_rank.numpy()[ranks]
         order = np.lexsort((codes, who))
@@ -203,7 +211,8 @@ class VisitNetwork(Network):
         place = torch.full((n,), state.n_seen, dtype=torch.int64)
         rows = self.embedding.visits(self.table(), ranks, offsets, place, torch.from_numpy(gap))
         states, cache = self.trunk.step(rows, cache)  # type: ignore[operator]
-        memory = state.memory if self.recall is None else state.memory.after((who, ranks.numpy()))
+        remembers = self.recall is not None or self.leads is not None
+        memory = state.memory.after((who, ranks.numpy())) if remembers else state.memory
         return RollState(states, None, cache, state.n_seen + 1, memory)
 
     def keep(self, state: RollState, rows: NDArray[np.int64]) -> RollState:
@@ -213,3 +222,8 @@ class VisitNetwork(Network):
             return state._replace(row_of_patient=state.row_of_patient[index])
         memory = state.memory.keep(rows)
         return state._replace(states=state.states[index], cache=state.cache.keep(index), memory=memory)
+
+
+def _both(one: Push, other: Push) -> Push:
+    """Both pushes, as far as there are any."""
+    return one.and_also(other) if one is not None and other is not None else one if other is None else other

@@ -22,6 +22,7 @@ from adapcla.networks.halo import HaloHead
 from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
 from adapcla.networks.kinship import MOST_FAMILIES, Kinship
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
+from adapcla.networks.leads import Leads
 from adapcla.networks.objective import ScaffoldedLikelihood
 from adapcla.networks.ranks import ranked
 from adapcla.networks.recall import N_FACTS, Recall
@@ -50,6 +51,7 @@ class VisitArchitecture(Architecture):
     counting: bool = Field(False, description="Tell each block how many codes the visit holds so far.")
     company: int = Field(0, ge=0, description="Patients from which a pair of codes counts in the prior; 0: no prior.")
     kinship: bool = Field(False, description="Let families of codes speak of each other too, where company does.")
+    leads: bool = Field(False, description="Let codes of the visit before speak of new ones too, where company does.")
     hierarchy: bool = Field(False, description="Add parts of category, section and chapter where codes show them.")
     recall: bool = Field(False, description="Add a part that all codes share: whether the patient had the code before.")
 
@@ -89,6 +91,8 @@ class VisitArchitecture(Architecture):
             raise ValueError(
                 "company, order and counting belong to codes that are drawn in blocks: expected head=blockwise"
             )
+        if self.leads and not self.company:
+            raise ValueError("leads take the number of patients that a pair needs from company: expected company > 0")
         return self
 
     @model_validator(mode="after")
@@ -109,6 +113,7 @@ class VisitArchitecture(Architecture):
             ("order", "frequent"),
             ("counting", False),
             ("kinship", False),
+            ("leads", False),
         ):
             if content.get(name) == off:
                 content.pop(name, None)
@@ -138,6 +143,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         width,
         # Made last: trunk and head begin as those of a network without it.
         _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
+        Leads(shape.n_leads, architecture.company, shape.n_codes) if architecture.leads else None,
     )
     network.last_code = prevalence.vocabulary.index.get(DIED.token)
     return network

@@ -1,0 +1,194 @@
+"""What leads to what: codes of the visit before speak of codes that are new since.
+
+As for codes of one visit (`networks/company.py`), a pair of an earlier and a later code is believed by how often it was
+seen and how often chance would have given it, by a small learned table that all pairs share. Only pairs that several
+patients have, and that come at least twice as often as by chance, say anything. While training, the visits of the
+patient at hand are left out of the counts, and such a pair must have several *other* patients: so the table learns how
+far others can be believed.
+
+Several codes of a visit may say the same thing of a later code, so that only the one that says most is heard. A code
+that comes again is another matter (`networks/recall.py`): pairs are of a code and one that the visit before lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from adapcla.networks.batch import Batch, Records
+from adapcla.networks.layers import Settling
+from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_band, expected_column, taken, told
+from adapcla.networks.recall import Memory, Pushes
+from adapcla.networks.visit_entries import distinct, joined, spread
+
+#: Steps of optimisers are small beside the log-odds that an earlier code brings; this many times larger they reach them.
+_PACE = 4.0
+#: Times as often as by chance from which a pair says anything.
+_TELLING = 2.0
+#: Training patients that are counted at a time, and pairs after which counts are added up.
+_PATIENTS, _PAIRS = 256, 4_000_000
+#: Bands of expected counts.
+_N_COLUMNS = len(EXPECTED_POWERS) + 1
+
+
+class Followings(NamedTuple):
+    """Pairs of a code of the visit before and a code that is new since, one line for each later visit with both."""
+
+    visit: Tensor  # (lines,) the later visit
+    earlier: Tensor  # (lines,)
+    later: Tensor  # (lines,)
+
+
+def followings(batch: Batch) -> Followings:
+    """All pairs of an earlier and a later code in visits of a batch that follow each other.
+
+    >>> from adapcla.networks.batch import packed
+    >>> none = np.zeros((1, 0), dtype=np.int64)
+    >>> batch = packed(np.array([4, 7, 4, 9]), np.array([2, 2]), np.array([2]), none, np.zeros(2, dtype=np.int64))
+    >>> [side.tolist() for side in followings(batch)]  # visits {4, 7}, {4, 9}: 9 is new
+    [[1, 1], [4, 7], [9, 9]]
+    """
+    wide, visit = int(batch.codes.max()) + 1, batch.visit_of_entry
+    before = ((visit + 1) * wide + batch.codes)[batch.continues[visit] > 0]
+    new = (batch.position[visit] > 0) & ~torch.isin(visit * wide + batch.codes, before)
+    visit, later = visit[new], batch.codes[new]
+    line, entry = spread(batch.offsets[visit - 1], batch.offsets[visit])
+    return Followings(visit[line], batch.codes[entry], later[line])
+
+
+class _Counted(NamedTuple):
+    """Pairs of an earlier and a later code, by earlier and then later code."""
+
+    key: Tensor  # earlier · codes + later
+    visits: Tensor
+    patients: Tensor
+
+    def added_up(self) -> _Counted:
+        """Every pair once."""
+        key, place = torch.unique(self.key, return_inverse=True)
+        return _Counted(key, *(torch.bincount(place, each).long() for each in (self.visits, self.patients)))
+
+
+def _batches(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
+    """All training patients, some at a time, codes by rank."""
+    for low in range(0, records.cohort.n_patients, _PATIENTS):
+        batch = records.batch(np.arange(low, min(low + _PATIENTS, records.cohort.n_patients)))
+        yield replace(batch, codes=rank_of_code[batch.codes])
+
+
+class Leads(nn.Module, Settling):
+    """How far it is believed that one code leads to another."""
+
+    def __init__(self, n_pairs: int, least_patients: int, n_codes: int) -> None:
+        super().__init__()
+        self.least_patients, self.n_codes = least_patients, n_codes
+        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES), _N_COLUMNS))
+        # What is kept of the training patients: pairs of several of them, ascending, and no count but its band.
+        self.first: Tensor
+        self.second: Tensor
+        self.cell: Tensor
+        for name in ("first", "second", "cell"):
+            self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
+        # While training: visits and patients of each pair; never saved.
+        self.known_visits: Tensor
+        self.known_patients: Tensor
+        for name in ("known_visits", "known_patients"):
+            self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
+        typical = 2.0 ** (torch.tensor([EXPECTED_POWERS[0] - 1, *EXPECTED_POWERS]) - 0.5)
+        self.telling = (torch.tensor(COUNT_EDGES)[:, None] >= _TELLING * typical).reshape(-1)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that are kept."""
+        return len(self.first)
+
+    def observe(self, records: Records, rank_of_code: Tensor, speaks: Tensor) -> None:
+        """Count what follows what in all training patients, among the codes (ranks,) that speak."""
+        n = self.n_codes
+        counted = _Counted(*(torch.zeros(0, dtype=torch.int64) for _ in range(3)))
+        sources, news, n_later = torch.zeros(n, dtype=torch.int64), torch.zeros(n, dtype=torch.int64), 0
+        for batch in _batches(records, rank_of_code):
+            visit, earlier, later = followings(batch)
+            among = speaks[earlier] & speaks[later]
+            patient = batch.patient_of_visit[visit[among]]
+            of_patient, times = distinct(patient * n * n + earlier[among] * n + later[among])
+            more = _Counted(of_patient % (n * n), times, torch.ones_like(times))
+            counted = _Counted(*(torch.cat(both) for both in zip(counted, more, strict=True)))
+            if len(counted.key) > _PAIRS:
+                counted = counted.added_up()
+            has_next = batch.continues[batch.visit_of_entry] > 0
+            sources += torch.bincount(batch.codes[has_next], minlength=n)
+            news += torch.bincount(distinct(visit * n + later)[0] % n, minlength=n)
+            n_later += int(batch.continues.sum())
+        self._keep(counted.added_up(), sources, news, n_later)
+
+    def _keep(self, counted: _Counted, sources: Tensor, news: Tensor, n_later: int) -> None:
+        """Keep the pairs of enough patients that tell anything."""
+        n, counts = self.n_codes, torch.cat([sources, news])
+        first, second = counted.key // n, counted.key % n
+        column = expected_column(counts, n_later)(first, second + n)
+        cell = count_band(counted.visits) * _N_COLUMNS + column
+        kept = ((counted.patients >= self.least_patients) & self.telling[cell]).nonzero()[:, 0]
+        self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
+        self.known_visits, self.known_patients = counted.visits[kept], counted.patients[kept]
+
+    @torch.no_grad()
+    def settled(self) -> dict[str, Tensor]:
+        """The bands of pairs, in which all counts too small to be told are one."""
+        row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
+        return {"cell": (told(row) * _N_COLUMNS + column).int()}
+
+    def forward(self, batch: Batch) -> Pushes:
+        """What is added for codes of each later visit of a batch; while training, by other patients alone."""
+        speaks = (batch.continues[batch.visit_of_entry] > 0).nonzero()[:, 0]
+        rows, codes = batch.visit_of_entry[speaks] + 1, batch.codes[speaks]
+        line, pair = self._heard(rows, codes)
+        cell = self.cell.index_select(0, pair).long()
+        if self.training:
+            line, pair, cell = self._of_others(batch, rows, codes, line, pair, cell)
+        return self._loudest(rows.index_select(0, line), self.second.index_select(0, pair).long(), cell)
+
+    def after(self, memory: Memory) -> Pushes:
+        """What is added for codes of the next visit of patients that are being drawn."""
+        last = torch.from_numpy(np.flatnonzero(memory.in_last))
+        rows, codes = torch.from_numpy(memory.patients)[last], torch.from_numpy(memory.codes)[last]
+        line, pair = self._heard(rows, codes)
+        return self._loudest(rows[line], self.second[pair].long(), self.cell[pair].long())
+
+    def _heard(self, rows: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Which speaker says which pair: of codes that its visit lacks."""
+        line, pair = joined(codes.int(), self.first)
+        said = rows.index_select(0, line) * self.n_codes + self.second.index_select(0, pair)
+        new = (~torch.isin(said, rows * self.n_codes + codes)).nonzero()[:, 0]
+        return line.index_select(0, new), pair.index_select(0, new)
+
+    def _of_others(
+        self, batch: Batch, rows: Tensor, codes: Tensor, line: Tensor, pair: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The lines that enough others than the patient at hand have, with the cells of their counts."""
+        n = self.n_codes
+        visit, earlier, later = followings(batch)
+        own, times = distinct(batch.patient_of_visit[visit] * n * n + earlier * n + later)
+        asked = batch.patient_of_visit[rows] * n * n + codes * n
+        asked = asked.index_select(0, line) + self.second.index_select(0, pair)
+        place = torch.searchsorted(own, asked)
+        # A key that no pair has stands behind the last one.
+        own, times = torch.cat([own, own.new_full((1,), -1)]), torch.cat([times, times.new_zeros(1)])
+        mine = own.index_select(0, place) == asked
+        left = self.known_visits.index_select(0, pair) - torch.where(mine, times.index_select(0, place), 0)
+        cell = count_band(left) * _N_COLUMNS + cell % _N_COLUMNS
+        others = self.known_patients.index_select(0, pair) - mine.long()
+        stays = ((others >= self.least_patients) & self.telling[cell]).nonzero()[:, 0]
+        return line.index_select(0, stays), pair.index_select(0, stays), cell.index_select(0, stays)
+
+    def _loudest(self, rows: Tensor, codes: Tensor, cell: Tensor) -> Pushes:
+        """The largest of what is said of each code of each row; nothing is known of whether it is present."""
+        said = taken(_PACE * self.belief.reshape(-1), cell)
+        key, place = torch.unique(rows * self.n_codes + codes, return_inverse=True)
+        most = torch.zeros(len(key)).scatter_reduce(0, place, said, "amax", include_self=False)
+        return Pushes(key // self.n_codes, key % self.n_codes, most, torch.zeros(len(key)))
