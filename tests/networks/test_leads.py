@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def recounted(patients: list[list[list[str]]]) -> tuple[Counter[tuple[str, str]]
     holders: Counter[tuple[str, str]] = Counter()
     for record in patients:
         own: Counter[tuple[str, str]] = Counter()
-        for before, now in zip(record, record[1:], strict=False):
+        for before, now in pairwise(record):
             own.update((a, t) for a in before for t in now if t not in before)
         visits.update(own)
         holders.update(own.keys())

@@ -26,7 +26,7 @@ from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_ban
 from adapcla.networks.recall import Memory, Pushes
 from adapcla.networks.visit_entries import distinct, joined, spread
 
-#: Steps of optimisers are small beside the log-odds that an earlier code brings; this many times larger they reach them.
+#: Steps of optimisers are small beside the log-odds that a code brings; this many times larger they reach them.
 _PACE = 4.0
 #: Times as often as by chance from which a pair says anything.
 _TELLING = 2.0
