@@ -21,7 +21,7 @@ from adapcla.records.split import Split
 def test_the_same_patients_come_out_of_a_saved_model(fitted: Generator, tmp_path: Path) -> None:
     folder = fitted.save(tmp_path / "model")
     again = load(folder)
-    assert again.settings == fitted.settings
+    assert again.settings == fitted.model.settings
     assert again.sample(60, seed=2).fingerprint == fitted.sample(60, seed=2).fingerprint
     assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".json", ".md", ".npy", ".parquet", ".safetensors"]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from adapcla.experiment.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.experiment.spec import EvaluateSpec
 from adapcla.generators.methods import generator_for
+from adapcla.generators.orders import trial_passes
 from adapcla.generators.recommended import recommended
 from adapcla.generators.settings import Settings, pilot_size
 
@@ -164,6 +165,8 @@ def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, fl
     visits = sizes.visits / max(sizes.patients, 1)
     passes = settings.budget.passes if settings.family.objective is not None else 0.0
     training = training_seconds(settings, sizes) + _VISIT_TRAINED * passes * sizes.visits
+    if passes:
+        training *= 1 + trial_passes(settings, sizes.patients) / passes
     pilot = settings.calibration_rounds * pilot_size(sizes.patients)
 
     def drawing(n: int) -> float:

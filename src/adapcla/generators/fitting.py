@@ -23,6 +23,7 @@ from adapcla.generators.calibration import calibrate, settle_record_length
 from adapcla.generators.memory import demand_memory
 from adapcla.generators.model import Model, scaffold_bias, seen_records
 from adapcla.generators.natural import refuse_unlearnable
+from adapcla.generators.orders import with_order
 from adapcla.generators.privacy import Protection
 from adapcla.generators.settings import Settings, settings_from
 from adapcla.networks.contract import Shape
@@ -96,6 +97,7 @@ def _fitted(
     """The model of patients in the form that networks learn."""
     if settings.family.objective is None:
         return _counted(settings, train, valid)
+    settings, losses = with_order(settings, train, valid, _loss_of)
     *earlier, last = stages(settings)
     weights, spent, seconds = None, {}, 0.0
     for stage in earlier:
@@ -110,7 +112,14 @@ def _fitted(
         for name in _COSTS:
             model.facts[name] = round(model.facts[name] + spent[name], 2)
         outcome.seconds += seconds
+    if losses:
+        model.facts["validation loss by order"] = losses
     return model, outcome
+
+
+def _loss_of(settings: Settings, train: Cohort, valid: Cohort) -> float:
+    """The validation loss of a fit."""
+    return _trained(settings, train, valid, None, False, (), None)[1].best_loss
 
 
 def _trained(

@@ -42,8 +42,10 @@ class VisitArchitecture(Architecture):
     heads: int = Field(8, ge=1)
     blocks: int = Field(24, ge=1, description="Blocks of the blockwise head; beyond 60, one for four codes at most.")
     hidden: int = Field(64, ge=0, description="Width of the within-visit state of the blockwise head; 0 for none.")
-    order: Literal["frequent", "rare", "mixed"] = Field(
-        "frequent", description="Which codes of a visit come first in blocks; mixed: rare ones, then from frequent on."
+    order: Literal["frequent", "rare", "mixed", "tried"] = Field(
+        "frequent",
+        description="Which codes of a visit come first in blocks; mixed: rare ones, then from frequent on; tried: "
+        "frequent or mixed, as validation patients like better after a pass.",
     )
     rare_visits: int = Field(
         100, ge=1, description="Codes of fewer training visits than this come first where the order is mixed."
@@ -71,6 +73,11 @@ class VisitArchitecture(Architecture):
         return self.company > 0
 
     @property
+    def leads_to_codes(self) -> bool:
+        """Codes of the visit before speak; how many patients a pair needs is what company says."""
+        return self.leads and self.company > 0
+
+    @property
     def one_shot(self) -> bool:
         """Only independent codes have one logit each."""
         return self.head == "independent"
@@ -91,8 +98,6 @@ class VisitArchitecture(Architecture):
             raise ValueError(
                 "company, order and counting belong to codes that are drawn in blocks: expected head=blockwise"
             )
-        if self.leads and not self.company:
-            raise ValueError("leads take the number of patients that a pair needs from company: expected company > 0")
         return self
 
     @model_validator(mode="after")
@@ -143,7 +148,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         width,
         # Made last: trunk and head begin as those of a network without it.
         _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
-        Leads(shape.n_leads, architecture.company, shape.n_codes) if architecture.leads else None,
+        Leads(shape.n_leads, architecture.company, shape.n_codes) if architecture.leads_to_codes else None,
     )
     network.last_code = prevalence.vocabulary.index.get(DIED.token)
     return network
@@ -302,6 +307,8 @@ _OURS_AND_ABLATIONS = (
             "credibility": 20.0,
             "company": 3,
             "kinship": True,
+            "leads": True,
+            "order": "tried",
             "counting": True,
             "blocks": 120,
             "hidden": 16,
