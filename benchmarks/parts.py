@@ -29,6 +29,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "company": {"company": 0},
     "kinship": {"kinship": False},
     "counting": {"counting": False},
+    "leads": {"leads": False},
     "pairs": {"company": 0, "counting": False, "hidden": 64, "blocks": 24, "dropout": 0.2},
 }
 #: Patients of a step, and of a sample: two whole blocks.
@@ -60,6 +61,7 @@ def main() -> None:
     torch.set_num_threads(1)
     train, valid, _ = planted.simulate(patients=asked.patients, codes=asked.codes, seed=1).split(seed=4)
     settings: dict[str, Any] = {"width": asked.width, "layers": 2, "passes": 1, "calibration_rounds": 0}
+    settings["order"] = "frequent"
     without = {**settings, **PARTS[asked.part]}
     sides = {on: generator_for("tailwise", **chosen) for on, chosen in ((False, without), (True, settings))}
     for generator in sides.values():

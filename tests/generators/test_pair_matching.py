@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 
 from adapcla.generators import Generator, calibration, generator_for
-from adapcla.generators.calibration import calibrate, fold_prevalence
+from adapcla.generators.calibration import PairRounds, calibrate, fold_prevalence
+from adapcla.generators.model import Model
 from adapcla.generators.pair_matching import PairMatching, company_of
+from adapcla.generators.sampling import sample
 from adapcla.records import Cohort
 from adapcla.records.split import Split
 from adapcla.sources import planted
@@ -23,10 +26,25 @@ def world() -> Split:
 
 
 def fitted(world: Split, **changes: object) -> Generator:
-    settings = {"width": 16, "layers": 1, "heads": 2, "passes": 3, "batch_size": 64, "calibration_rounds": 0}
+    settings: dict[str, object] = {
+        "width": 16,
+        "layers": 1,
+        "heads": 2,
+        "passes": 3,
+        "batch_size": 64,
+        "calibration_rounds": 0,
+    }
+    settings["order"] = "frequent"
     generator = generator_for("tailwise", **settings | changes)
     generator.fit(world.train, world.valid)
     return generator
+
+
+def rounds_of(model: Model, train: Cohort, loss: Callable[[], float] = lambda: 0.0) -> PairRounds:
+    """Rounds of matching that cost what is said, nothing if nothing is."""
+    matching = PairMatching.of(model, train)
+    assert matching is not None
+    return PairRounds(model, matching, loss)
 
 
 def kept_share(generator: Generator, train: Cohort, seed: int) -> float:
@@ -47,7 +65,7 @@ def test_kept_pairs_come_nearer_to_what_training_holds(world: Split) -> None:
     before = {name: value.clone() for name, value in generator.network_.state_dict().items()}
     weak = kept_share(generator, world.train, seed=8)
     generator.network_.load_state_dict(before)
-    fold_prevalence(generator.model, world.train, 6, PairMatching.of(generator.model, world.train))
+    fold_prevalence(generator.model, world.train, 6, rounds_of(generator.model, world.train))
     assert weak < 0.85
     assert abs(kept_share(generator, world.train, seed=9) - 1) < 0.5 * (1 - weak)
 
@@ -56,7 +74,7 @@ def test_frequent_codes_hear_what_they_heard(world: Split) -> None:
     generator = fitted(world)
     company = company_of(generator.model)
     assert company is not None
-    fold_prevalence(generator.model, world.train, 2, PairMatching.of(generator.model, world.train))
+    fold_prevalence(generator.model, world.train, 2, rounds_of(generator.model, world.train))
     emphasis = company.emphasis
     assert float(emphasis.by_speaker[:-1].abs().max()) > 0.05
     assert not emphasis.by_speaker[-1].any() and not emphasis.by_nearness[-1].any()
@@ -66,23 +84,41 @@ def test_prevalences_have_the_last_word(world: Split) -> None:
     """Pairs are corrected in the first rounds; the last three are for prevalences alone, fewer of few, one at least."""
     matching = fitted(world, passes=1)
     for rounds, with_pairs in ((9, 6), (4, 3), (1, 0)):
-        pairs = PairMatching.of(matching.model, world.train)
+        pairs = rounds_of(matching.model, world.train)
         history = fold_prevalence(matching.model, world.train, rounds, pairs)
         assert ["pairs" in told for told in history] == [True] * with_pairs + [False] * (rounds - with_pairs)
 
 
 def test_pairs_are_matched_as_far_as_it_is_affordable(world: Split) -> None:
-    """Where the third step costs too much, it is taken back, and only the rounds for prevalences follow."""
-    plain, stopped = (fitted(world, passes=1).model for _ in range(2))
-    losses = iter([10.0, 10.05, 10.07, 10.09])  # before the first step, and after each
-    history = fold_prevalence(stopped, world.train, 9, PairMatching.of(stopped, world.train), lambda: next(losses))
-    assert history[0]["loss"] == 10.0
-    assert [told.get("taken back", False) for told in history] == [False, False, True, False, False, False]
-    assert ["pairs" in told for told in history] == [True] * 3 + [False] * 3
-    fold_prevalence(plain, world.train, 3, PairMatching.of(plain, world.train))  # two steps, and one round alone
-    tables = [company_of(model) for model in (plain, stopped)]
-    assert all(table is not None for table in tables)
-    assert torch.equal(tables[0].rarity, tables[1].rarity)  # type: ignore[union-attr]
+    """A step that costs too much is taken back, and the next are half as long until they are too short to matter."""
+    model = fitted(world, passes=1).model
+    losses = iter([10.0, 10.05, 10.09, 10.07, 10.09, 10.09])  # before the first step, and after each
+    history = fold_prevalence(model, world.train, 12, rounds_of(model, world.train, lambda: next(losses)))
+    assert [told.get("taken back") for told in history] == [None, 1.0, None, 0.5, 0.25, None, None, None]
+    assert ["pairs" in told for told in history] == [True] * 5 + [False] * 3
+
+
+def test_a_step_that_is_taken_back_leaves_nothing(world: Split) -> None:
+    model = fitted(world, passes=1).model
+    losses = iter([10.0, 11.0])
+    pairs = rounds_of(model, world.train, lambda: next(losses))
+    before = {name: value.clone() for name, value in model.network.state_dict().items()}
+    moved = [table.copy() for table in pairs.matching.moved]
+    assert pairs.correct(sample(model, 2000, seed=3))["taken back"] == 1.0
+    assert all(torch.equal(value, before[name]) for name, value in model.network.state_dict().items())
+    assert all(np.array_equal(one, other) for one, other in zip(pairs.matching.moved, moved, strict=True))
+
+
+def test_half_a_step_goes_half_the_way(world: Split) -> None:
+    moves = []
+    for step in (1.0, 0.5):
+        model = fitted(world, passes=1).model
+        matching = rounds_of(model, world.train).matching
+        matching.correct(sample(model, 2000, seed=3), step)
+        moves.append(matching.moved.near)
+    inside = np.abs(moves[0]) < 2.4
+    assert np.abs(moves[0]).max() > 0.01
+    assert moves[1][inside] == pytest.approx(moves[0][inside] / 2)
 
 
 def test_fits_of_other_seeds_have_other_pilots(world: Split, monkeypatch: pytest.MonkeyPatch) -> None:

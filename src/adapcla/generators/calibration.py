@@ -18,6 +18,7 @@ visits change their size, it is taken back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,8 @@ _PREVALENCE_ALONE, _SHARE_ALONE = 3, 3 / 8
 #: matching end before they cost as much.
 _DEARER, _OTHER_SIZE = 0.01, 0.03
 _DEAR = 0.8
+#: Steps of matching that are shorter than this share of a whole one do not matter.
+_SHORTEST_STEP = 0.2
 
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
@@ -121,14 +124,15 @@ def band_belief(
 
 def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
     """Fold prevalences in and match pairs in place; what was measured goes to the model card."""
-    pairs, network = PairMatching.of(model, train), model.network
-    if pairs is None:
+    matching, network = PairMatching.of(model, train), model.network
+    if matching is None:
         model.facts["calibration"] = fold_prevalence(model, train, rounds)
         return
     trained = _state(model)
-    model.facts["calibration"] = told = fold_prevalence(model, train, rounds, pairs, lambda: _loss(model, valid))
+    pairs = PairRounds(model, matching, lambda: _loss(model, valid))
+    model.facts["calibration"] = told = fold_prevalence(model, train, rounds, pairs)
     # What prevalences cost is not what pairs cost.
-    before, after, size = told[0]["loss"], _loss(model, valid), told[-1]["size of visits"]
+    before, after, size = pairs.loss_before, pairs.loss(), told[-1]["size of visits"]
     kept = after <= (1 + _DEARER) * before and abs(size - 1) <= _OTHER_SIZE
     model.facts["pairs matched"] = {"kept": kept, "loss before": before, "loss after": after, "size of visits": size}
     if not kept:
@@ -136,27 +140,68 @@ def calibrate(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
         model.facts["calibration"] = fold_prevalence(model, train, rounds)
 
 
-def fold_prevalence(
-    model: Model,
-    train: Cohort,
-    rounds: int,
-    pairs: PairMatching | None = None,
-    loss: Callable[[], float] = lambda: 0.0,
-) -> list[dict[str, Any]]:
-    """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card.
+class PairRounds:
+    """Rounds in which pairs are matched, as long as the loss is not much above what it was before the first of them.
 
-    Pairs are corrected as long as the loss is not much above what it was before the first of them; the step beyond is
-    taken back.
+    A step beyond that is taken back, and the next ones are half as long.
     """
-    network = model.network
-    assert isinstance(network, VisitNetwork)
-    band = bands(train.visit_counts)
-    n_bands = len(BAND_EDGES) + 1
-    inside = band >= 0
-    target = expected_prevalence(train).share
-    goal = np.bincount(band[inside], target[inside], minlength=n_bands)
-    pilot = pilot_size(train.n_patients)
-    doubt = np.ones(n_bands)
+
+    def __init__(self, model: Model, matching: PairMatching, loss: Callable[[], float]) -> None:
+        self.model, self.matching, self.loss = model, matching, loss
+        self.step, self.loss_before = 1.0, math.nan
+
+    @property
+    def over(self) -> bool:
+        """Whether steps have become too short to matter."""
+        return self.step < _SHORTEST_STEP
+
+    def correct(self, drawn: Cohort) -> dict[str, Any]:
+        """Match pairs by a pilot; what is said of it in the model card."""
+        if math.isnan(self.loss_before):
+            self.loss_before = self.loss()
+        step_back, moved = _state(self.model), self.matching.moved
+        told: dict[str, Any] = {"pairs": round(self.matching.correct(drawn, self.step), 3)}
+        if self.loss() > (1 + _DEAR * _DEARER) * self.loss_before:
+            self.model.network.load_state_dict(step_back)
+            self.matching.moved = moved
+            told["taken back"] = self.step
+            self.step /= 2
+        return told
+
+
+class Prevalences:
+    """How often codes come out beside how often they should, and what is done about it."""
+
+    def __init__(self, model: Model, train: Cohort) -> None:
+        assert isinstance(model.network, VisitNetwork)
+        self.network, self.band, self.n_bands = model.network, bands(train.visit_counts), len(BAND_EDGES) + 1
+        self.inside, self.target = self.band >= 0, expected_prevalence(train).share
+        self.goal = np.bincount(self.band[self.inside], self.target[self.inside], minlength=self.n_bands)
+        self.forget()
+
+    def forget(self) -> None:
+        """Believe the next pilot as if there had been none: something else has changed."""
+        self.doubt = np.ones(self.n_bands)
+
+    def correct(self, drawn: Cohort) -> NDArray[np.float64]:
+        """Move the head's bias by what a pilot holds; the ratio of each band in it, 1 where little is expected."""
+        expected = self.goal * drawn.n_visits
+        judged = expected >= _ENOUGH
+        held = _by_patient(drawn, self.band, self.n_bands)  # (N, bands)
+        ratio = np.where(judged, held.sum(axis=0) / np.maximum(expected, 1e-12), 1.0)
+        # Codes come again in a record, so that patients are counted and not visits.
+        error = np.maximum((held**2).sum(axis=0), expected) / np.maximum(expected, 1e-12) ** 2
+        move, self.doubt = band_belief(np.log(np.maximum(ratio, 0.05)), error, self.doubt)
+        believed = believed_ratio(drawn.visit_counts, self.target * drawn.n_visits, np.exp(move)[self.band])
+        shift = np.where(self.inside, -np.log(np.maximum(believed, 0.05)), 0.0)
+        with torch.no_grad():
+            self.network.head.bias.add_(torch.from_numpy(shift).float()[self.network.code_of_rank])
+        return ratio
+
+
+def fold_prevalence(model: Model, train: Cohort, rounds: int, pairs: PairRounds | None = None) -> list[dict[str, Any]]:
+    """Correct the head's bias in place, and pairs if asked; what each round measured, for the model card."""
+    prevalences, pilot = Prevalences(model, train), pilot_size(train.n_patients)
     history: list[dict[str, Any]] = []
     # What is heard changes how often codes come, so that prevalences have the last word.
     alone = min(_PREVALENCE_ALONE, max(1, int(_SHARE_ALONE * rounds)))
@@ -165,32 +210,18 @@ def fold_prevalence(
         number = 0
         while number < rounds:
             drawn = sample(model, pilot, first_seed + number)
-            expected = goal * drawn.n_visits
-            judged = expected >= _ENOUGH
-            held = _by_patient(drawn, band, n_bands)  # (N, bands)
-            ratio = np.where(judged, held.sum(axis=0) / np.maximum(expected, 1e-12), 1.0)
-            # Codes come again in a record, so that patients are counted and not visits.
-            error = np.maximum((held**2).sum(axis=0), expected) / np.maximum(expected, 1e-12) ** 2
-            move, doubt = band_belief(np.log(np.maximum(ratio, 0.05)), error, doubt)
-            believed = believed_ratio(drawn.visit_counts, target * drawn.n_visits, np.exp(move)[band])
-            shift = np.where(inside, -np.log(np.maximum(believed, 0.05)), 0.0)
-            with torch.no_grad():
-                network.head.bias.add_(torch.from_numpy(shift).float()[network.code_of_rank])
+            ratio = prevalences.correct(drawn)
             history.append({"round": number, "ratio by band": [round(float(r), 3) for r in ratio]})
             if pairs is not None:
                 size = drawn.codes_per_visit.mean() / train.codes_per_visit.mean()
                 history[-1]["size of visits"] = round(float(size), 4)
-                if not number:
-                    history[0]["loss"] = loss()
                 if number < rounds - alone:
-                    step_back = _state(model)
-                    history[-1]["pairs"], doubt = round(pairs.correct(drawn), 3), np.ones(n_bands)
-                    if loss() > (1 + _DEAR * _DEARER) * history[0]["loss"]:
-                        network.load_state_dict(step_back)
-                        history[-1]["taken back"] = True
+                    history[-1] |= pairs.correct(drawn)
+                    prevalences.forget()
+                    if pairs.over:
                         bar.advance(rounds - alone - 1 - number, "pairs matched as far as the loss allows")
                         number = rounds - alone - 1
-            bar.advance(1, f"ratios {ratio[judged].min():.2f}–{ratio[judged].max():.2f}")
+            bar.advance(1, f"ratios {ratio.min():.2f}–{ratio.max():.2f}")
             number += 1
     return history
 

@@ -86,7 +86,7 @@ class PairMatching:
         self.counted = self._pairs(train)
         self.loudness = self._loudness(train)
         sizes = company.rarity.numel(), (N_RARE + 1) * N_NEAR, (N_RARE + 1) * N_BANDS
-        self._moved = _Kinds(*(np.zeros(size) for size in sizes))
+        self.moved = _Kinds(*(np.zeros(size) for size in sizes))
 
     @classmethod
     def of(cls, model: Model, train: Cohort) -> PairMatching | None:
@@ -126,30 +126,33 @@ class PairMatching:
             family = emphasis.family.numpy()
             near = near + emphasis.nearness.numpy()[family[first], family[second]]
         return _Kinds(
-            _summed(self._kind[place[kept]], times[kept], self._moved.kept),
-            _summed(near, rest, self._moved.near),
-            _summed(degree * N_BANDS + band[first], rest, self._moved.speaker),
+            _summed(self._kind[place[kept]], times[kept], self.moved.kept),
+            _summed(near, rest, self.moved.near),
+            _summed(degree * N_BANDS + band[first], rest, self.moved.speaker),
         )
 
-    def correct(self, drawn: Cohort) -> float:
-        """Let rare codes hear more or less by what a pilot holds; kept pairs in it, beside how many there should be."""
+    def correct(self, drawn: Cohort, step: float = 1.0) -> float:
+        """Let rare codes hear more or less by what a pilot holds; kept pairs in it, beside how many there should be.
+
+        With a step below 1 they go that share of the way.
+        """
         found = self._pairs(drawn)
         expected_codes = self.counted.codes * found.n_visits / max(self.counted.n_visits, 1)
         ratio = np.clip((found.codes + _SHRINKAGE) / (expected_codes + _SHRINKAGE), 1 / _FAR, _FAR)
         expected = self._by_kind(self.counted, self.counted.of_visits(found.n_visits, ratio))
         came = self._by_kind(found, found.visits)
-        before = self._moved
+        before = self.moved
         kept, near, speaker = (_log_ratio(*of_kind) for of_kind in zip(expected, came, strict=True))
         near, speaker = _shape(near, expected.near), _shape(speaker, expected.speaker)
         # All speakers are corrected at once, but few of those that are heard are kept partners.
-        moves = kept / self.loudness**0.5, near / self.loudness, speaker / self.loudness
-        self._moved = _Kinds(*(np.clip(there + move, -_MOST, _MOST) for there, move in zip(before, moves, strict=True)))
+        moves = (step * kept / self.loudness**0.5, step * near / self.loudness, step * speaker / self.loudness)
+        self.moved = _Kinds(*(np.clip(there + move, -_MOST, _MOST) for there, move in zip(before, moves, strict=True)))
         by_nearness, by_speaker = (
-            _tensor(table).view(N_RARE + 1, -1) for table in (self._moved.near, self._moved.speaker)
+            _tensor(table).view(N_RARE + 1, -1) for table in (self.moved.near, self.moved.speaker)
         )
         self.company.emphasis.by_nearness.copy_(by_nearness)
         self.company.emphasis.by_speaker.copy_(by_speaker)
-        self.company.believe(_tensor(self._moved.kept - before.kept))
+        self.company.believe(_tensor(self.moved.kept - before.kept))
         return float(came.kept.sum() / max(expected.kept.sum(), 1e-12))
 
 
