@@ -14,7 +14,6 @@ from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
-from adapcla.networks.kernels.spoken import Spoken
 from adapcla.networks.kinship import Kinship, met_band
 from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_column, pair_counts
 from adapcla.networks.visits import RollState, VisitNetwork
@@ -47,14 +46,6 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
         network.head.company.strength.uniform_(0.5, 1.0)
     network.observe(Records(cohort, 48))
     return network, network.head, network.head.company
-
-
-def sums(spoken: Spoken, n_visits: int, n_codes: int) -> Tensor:
-    """What is said of every code in every visit, before it is weighed."""
-    table = spoken.table(n_codes)
-    said = torch.zeros(n_visits, n_codes).index_add(0, spoken.visit_of_entry, table[spoken.speaker_of_entry])
-    lines = spoken.corrections
-    return said.index_put((lines.rows, lines.codes), lines.values, accumulate=True)
 
 
 def by_rank(counts: PairCounts, number: Tensor, n: int) -> Tensor:
@@ -106,7 +97,7 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
             said = said + of_families(company.kinship, others, network.rank_of_code)
         said = torch.where(head.block_of_code[:, None] < head.block_of_code[None], said, 0.0)
         wanted = torch.zeros(batch.n_visits, N_CODES).index_add(0, batch.visit_of_entry, said[batch.codes])
-        torch.testing.assert_close(sums(spoken, batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(spoken.sums(batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_out_of_training_everybody_hears_of_the_kept_pairs(world: Cohort) -> None:

@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
-from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
+from adapcla.networks.kernels.group_sums import Grouped
+from adapcla.networks.kernels.spoken import Added, Spoken
+from adapcla.networks.kernels.taken import taken
 from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import Settling
 from adapcla.networks.pair_counts import (
@@ -35,7 +36,6 @@ from adapcla.networks.pair_counts import (
     count_band,
     expected_column,
     pair_counts,
-    taken,
     told,
 )
 from adapcla.networks.visit_entries import Entries, distinct, joined
@@ -182,7 +182,7 @@ class Company(nn.Module, Settling):
         Of more codes than are told apart the mean is heard: a sum would grow with every code that it brings about, and
         a visit that is once large enough would run away.
         """
-        told_apart = F.embedding((n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1), self.strength[:, None])[..., 0]
+        told_apart = taken(self.strength, (n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1))
         return told_apart * (_MOST_SPEAKERS / n_speakers.clamp(min=_MOST_SPEAKERS))
 
     def spoken(
@@ -200,7 +200,7 @@ class Company(nn.Module, Settling):
         speakers, speaker_of_entry = torch.unique(codes, return_inverse=True)
         number = torch.full((n_codes,), -1)
         number[speakers] = torch.arange(len(speakers))
-        corrections = Added.nothing()
+        corrections, entries = Added.nothing(), None
         known = self.first if patient_of_visit is None else self.known_first
         speaks = (number.index_select(0, known) >= 0).nonzero()[:, 0]
         first = known.index_select(0, speaks).long()
@@ -210,27 +210,30 @@ class Company(nn.Module, Settling):
         else:
             second = self.known_key.index_select(0, speaks) // n_codes
             values = taken(self._of_kinds(), self.known_kind.index_select(0, speaks))
-            entries = Entries(visit_of_entry, codes, patient_of_visit, block_of_rank)
+            entries = Entries(visit_of_entry, codes, patient_of_visit, block_of_rank, speaker_of_entry)
             corrections = self._without_own(entries)
         before = codes_before(visit_of_entry, block_of_rank[codes], n_visits, n_blocks)
         ends = torch.searchsorted(block_of_rank, block_of_rank[speakers], right=True)
         speaker = number.index_select(0, first)
         return Spoken(
             speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
-            self._groups(speakers, patient_of_visit is not None),
+            self._groups(speakers, entries),
         )  # fmt: skip
 
     def _of_kinds(self) -> Tensor:
         """(kinds,) what pairs of each kind say beyond what strangers say."""
         return self._more(self.kinds // N_BANDS**2, self.kinds % N_BANDS**2)
 
-    def _groups(self, speakers: Tensor, learning: bool) -> tuple[Grouped, ...]:
-        """What is said without regard to whether codes met: by bands, and by families."""
+    def _groups(self, speakers: Tensor, learning: Entries | None = None) -> tuple[Grouped, ...]:
+        """What is said without regard to whether codes met: by bands, and by families; of others alone if learning."""
         groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers())]
         if self.kinship is not None:
             family = self.kinship.family.long()
-            groups.append(Grouped(family[speakers], family, self.kinship.values(learning)))
-        return tuple(groups) if learning else self.emphasis.on(*groups)
+            by_family = Grouped(family[speakers], family, self.kinship.values(learning is not None))
+            if learning is not None:
+                by_family = by_family._replace(corrections=self.kinship.without_own(learning))
+            groups.append(by_family)
+        return tuple(groups) if learning is not None else self.emphasis.on(*groups)
 
     def _without_own(self, entries: Entries) -> Added:
         """What must be added so that no patient hears of their own visits."""
@@ -254,12 +257,8 @@ class Company(nn.Module, Settling):
         change = without - self._more(cell, between)
         # Every visit in which the patient has the first code hears of all its partners.
         line, which = joined(patient * n + entries.codes, own // n)
-        lines = Added(
-            entries.visit_of_entry.index_select(0, line), (own % n).index_select(0, which), taken(change, which)
-        )
-        if self.kinship is not None:
-            lines = lines.and_also(self.kinship.without_own(entries))
-        return lines.by_code()
+        rows = entries.visit_of_entry.index_select(0, line)
+        return Added(rows, (own % n).index_select(0, which), taken(change, which)).by_code()
 
 
 class Listener:
@@ -273,7 +272,7 @@ class Listener:
         self.second, self.values = company.second.long()[order], company.values()[order]
         self.sums = torch.zeros(n_patients, n_codes)
         self.n_speakers = torch.zeros(n_patients, dtype=torch.int64)
-        self.groups = company._groups(torch.arange(n_codes), learning=False)
+        self.groups = company._groups(torch.arange(n_codes))
         self.speakers = [torch.zeros(n_patients, len(group.values)) for group in self.groups]
         self.said_of = [group.values[:, group.of_code].contiguous() for group in self.groups]  # (groups, codes)
         self.weight = company.weight(self.n_speakers)[:, None]

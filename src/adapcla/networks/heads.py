@@ -26,6 +26,7 @@ from adapcla.networks.groups import Groups, group_noise
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
 from adapcla.networks.kernels.blocks import BlockParts, SharedFirst, block_bce, block_nll, shared_first
 from adapcla.networks.kernels.spoken import Added, Spoken
+from adapcla.networks.kernels.taken import repeated
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
 
@@ -245,7 +246,8 @@ class BlockwiseHead(Remembering):
             numbers = torch.bincount(after, minlength=n_visits * n_places).view(n_visits, n_places)
             states = states + self.counting.states(torch.cumsum(numbers, 1))
         of_block = place + torch.arange(n_visits)[:, None] * n_places
-        inner: Tensor = self.dropout(F.gelu(F.embedding(of_block, states.flatten(0, 1)) + self.block))
+        of_blocks = repeated(states.flatten(0, 1), of_block.view(-1)).view(n_visits, n_blocks, hidden)
+        inner: Tensor = self.dropout(F.gelu(of_blocks + self.block))
         if self.counting is None:
             return inner
         # One more unit of the state, which all codes of a block hear alike.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from adapcla.networks.kernels.spoken import Added
+from adapcla.networks.kernels.group_sums import GroupLines
+from adapcla.networks.kernels.taken import taken
 from adapcla.networks.layers import Settling
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
@@ -18,10 +19,9 @@ from adapcla.networks.pair_counts import (
     count_band,
     expected_column,
     pair_counts,
-    taken,
     told,
 )
-from adapcla.networks.visit_entries import Entries, distinct, joined, spread
+from adapcla.networks.visit_entries import Entries, distinct, joined
 from adapcla.records import Cohort
 
 #: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
@@ -52,7 +52,7 @@ class Kinship(nn.Module, Settling):
         self.cell: Tensor
         self.register_buffer("family", family_of_rank.int())
         self.register_buffer("cell", torch.zeros(n, n, dtype=torch.int32))
-        # While training: all meetings, and the codes of each family one after the other; never saved.
+        # While training: all meetings; never saved.
         self.known_meetings: Tensor
         self.known_cell: Tensor
         for name in ("known_meetings", "known_cell"):
@@ -86,30 +86,28 @@ class Kinship(nn.Module, Settling):
         row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
         return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * _N_COLUMNS + column).int()}
 
-    def without_own(self, entries: Entries) -> Added:
-        """What must be added so that no patient hears of the meetings in their own visits."""
+    def without_own(self, entries: Entries) -> GroupLines:
+        """What must be added so that no patient hears of the meetings in their own visits, by family."""
         family, n = self.family.long(), len(self.cell)
         of_entry, patient = family[entries.codes], entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
-        both = torch.cat([torch.stack([one, other]), torch.stack([other, one])], dim=1)
-        own = (patient * n + of_entry).index_select(0, both[0]) * n + of_entry.index_select(0, both[1])
-        own, times = distinct(own)
+        s, t = of_entry.index_select(0, one), of_entry.index_select(0, other)
+        pair = torch.minimum(s, t) * n + torch.maximum(s, t)
+        own, times = distinct(patient.index_select(0, one) * n**2 + pair)
         s, t = own // n % n, own % n
-        # Two codes of one family meet once, and are listed from both sides.
-        times = torch.where(s == t, times // 2, times)
         cell, meetings = self.known_cell[s, t], self.known_meetings[s, t]
         left = met_band(meetings - times) * _N_COLUMNS + cell % _N_COLUMNS
         changed = (left != cell).nonzero()[:, 0]
-        own, t = own[changed], t[changed]
-        change = self._said(left[changed]) - self._said(cell[changed])
-        line, which = joined(patient * n + of_entry, own // n)
-        # All codes of the other family hear it, as far as they lie in later blocks.
-        members = torch.argsort(family, stable=True)
-        edges = torch.searchsorted(family[members], torch.arange(n + 1))
-        whom = t.index_select(0, which)
-        again, place = spread(edges.index_select(0, whom), edges.index_select(0, whom + 1))
-        codes, line, which = (x.index_select(0, y) for x, y in ((members, place), (line, again), (which, again)))
-        block = entries.block_of_rank
-        later = (block[entries.codes].index_select(0, line) < block.index_select(0, codes)).nonzero()[:, 0]
-        line, codes, which = (x.index_select(0, later) for x in (line, codes, which))
-        return Added(entries.visit_of_entry.index_select(0, line), codes, taken(change, which))
+        own, s, t, left, cell = (x.index_select(0, changed) for x in (own, s, t, left, cell))
+        change = self._said(left) - self._said(cell)
+        # Both families hear it of each other.
+        whole = (s != t).nonzero()[:, 0]
+        speaking = torch.cat([own // n, own[whole] // n**2 * n + t[whole]])
+        order = torch.argsort(speaking, stable=True)
+        heard = torch.cat([t, s[whole]]).index_select(0, order)
+        of_change = torch.cat([torch.arange(len(s)), whole]).index_select(0, order)
+        line, which = joined(patient * n + of_entry, speaking.index_select(0, order))
+        return GroupLines(
+            entries.visit_of_entry.index_select(0, line), entries.speakers.index_select(0, line),
+            heard.index_select(0, which), taken(change, of_change.index_select(0, which)),
+        ).by_speaker()  # fmt: skip

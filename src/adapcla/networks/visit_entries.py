@@ -15,11 +15,13 @@ class Entries(NamedTuple):
     codes: Tensor  # (entries,)
     patient_of_visit: Tensor  # (visits,)
     block_of_rank: Tensor  # (codes,) the block of each code, ascending
+    speakers: Tensor  # (entries,) the number of each code among those that are there
 
     def pairs(self) -> tuple[Tensor, Tensor]:
         """Both entries of all pairs of two codes of a visit, the smaller code first.
 
-        >>> entries = Entries(torch.tensor([0, 0, 1]), torch.tensor([4, 7, 4]), torch.tensor([0, 0]), torch.arange(9))
+        >>> codes, speakers = torch.tensor([4, 7, 4]), torch.tensor([0, 1, 0])
+        >>> entries = Entries(torch.tensor([0, 0, 1]), codes, torch.tensor([0, 0]), torch.arange(9), speakers)
         >>> [side.tolist() for side in entries.pairs()]
         [[0], [1]]
         """

@@ -14,7 +14,8 @@ from adapcla.networks.groups import Groups
 from adapcla.networks.kernels import bce
 from adapcla.networks.kernels.bce import SparseTargets
 from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
-from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines
+from adapcla.networks.kernels.spoken import Added, Spoken
 
 
 def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
@@ -93,12 +94,18 @@ def company(
     lines = [torch.stack([torch.randint(n_visits, (7,)), torch.randint(n_codes, (7,))]) for _ in range(2)]
     numbers = [torch.randn(7), torch.randn(len(first)), torch.rand(n_visits, len(sizes)), torch.randn(7)]
     group_of_code = [torch.randint(n, (n_codes,)) for n in (2, 5)]
-    numbers += [torch.randn(n, n) for n in (2, 5)]
+    chosen = [torch.randint(max(len(code), 1), (6 * bool(len(code)),)) for _ in range(2)]
+    told = [torch.randint(n, (len(chosen[0]),)) for n in (2, 5)]
+    numbers += [x for n in (2, 5) for x in (torch.randn(n, n), torch.randn(len(chosen[0])))]
     heard_from = torch.searchsorted(block, block[speakers], right=True)
 
     def of(added: Tensor, values: Tensor, strength: Tensor, corrections: Tensor, *by: Tensor) -> tuple[Added, Spoken]:
         wrong = Added(*lines[1], corrections).by_code()
-        groups = tuple(Grouped(g[speakers], g, said) for g, said in zip(group_of_code, by, strict=True))
+        parts = zip(group_of_code, by[::2], by[1::2], chosen, told, strict=True)
+        groups = tuple(
+            Grouped(g[speakers], g, said, GroupLines(visit[who], speaker_of_entry[who], whom, more).by_speaker())
+            for g, said, more, who, whom in parts
+        )
         return Added(*lines[0], added), Spoken(
             first, second, values, strength, wrong, visit, speaker_of_entry, heard_from, groups
         )

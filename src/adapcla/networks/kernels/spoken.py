@@ -5,6 +5,7 @@ What codes say is made dense for one tile at a time, so that pairs cost no memor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
+from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window
 
 
 class Added(NamedTuple):
@@ -27,23 +29,11 @@ class Added(NamedTuple):
         none = torch.zeros(0, dtype=torch.int64)
         return cls(none, none, torch.zeros(0, dtype=dtype))
 
-    def and_also(self, other: Added) -> Added:
-        """Both lists, one after the other."""
-        return Added(*(torch.cat(both) for both in zip(self, other, strict=True)))
-
     def by_code(self) -> Added:
         """The same lines, ascending by code."""
         order = torch.argsort(self.codes, stable=True)
         rows, codes, values = (x.index_select(0, order) for x in self)
         return Added(rows, codes, values)
-
-
-class Grouped(NamedTuple):
-    """What every speaking code says of every code of later blocks, by the groups that both belong to."""
-
-    of_speaker: Tensor  # (speakers,)
-    of_code: Tensor  # (codes,)
-    values: Tensor  # (groups, groups)
 
 
 class Spoken(NamedTuple):
@@ -70,6 +60,22 @@ class Spoken(NamedTuple):
         """Number of speaking codes."""
         return len(self.heard_from)
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that has gradients."""
+        of_groups = (x for group in self.groups for x in (group.values, group.corrections.values))
+        return self.values, self.strength, self.corrections.values, *of_groups
+
+    def of(self, tensors: Sequence[Tensor]) -> Spoken:
+        """The same with other tensors that have gradients, in the order of `tensors()`."""
+        values, strength, corrections, *of_groups = tensors
+        groups = tuple(
+            group._replace(values=said, corrections=group.corrections._replace(values=corrected))
+            for group, said, corrected in zip(self.groups, of_groups[::2], of_groups[1::2], strict=True)
+        )
+        return self._replace(
+            values=values, strength=strength, corrections=self.corrections._replace(values=corrections), groups=groups
+        )
+
     def table(self, n_codes: int) -> Tensor:
         """(speakers, codes) what each says of each, with gradients."""
         heard = torch.arange(n_codes) >= self.heard_from[:, None]
@@ -79,12 +85,16 @@ class Spoken(NamedTuple):
             table = table + torch.where(heard, group.values[group.of_speaker][:, group.of_code], 0.0)
         return table
 
-
-class Window(NamedTuple):
-    """The lines of a list, ascending by code, that lie in a tile: which they are, and where in the tile."""
-
-    lines: Tensor
-    at: tuple[Tensor, Tensor]
+    def sums(self, n_visits: int, n_codes: int) -> Tensor:
+        """(visits, codes) what is said of each code in each visit, with gradients."""
+        said = self.table(n_codes)[self.speaker_of_entry]
+        sums = torch.zeros(n_visits, n_codes, dtype=said.dtype).index_add(0, self.visit_of_entry, said)
+        sums = sums.index_put((self.corrections.rows, self.corrections.codes), self.corrections.values, True)
+        for group in self.groups:
+            rows, speakers, groups, values = group.corrections
+            heard = torch.arange(n_codes) >= self.heard_from[speakers, None]
+            sums = sums.index_add(0, rows, torch.where(heard & (group.of_code == groups[:, None]), values[:, None], 0.0))
+        return sums
 
 
 def inside(lines: Added, tile: Tile) -> Window:
@@ -108,7 +118,8 @@ class Band(NamedTuple):
     speakers: Tensor  # (entries,) by visit
     visit_starts: Tensor  # (rows,)
     rows_by_speaker: Tensor  # (entries,) by speaking code
-    speaker_starts: Tensor  # (speakers,)
+    speaker_starts: Tensor  # (speakers + 1,) where the entries of each begin, and where the last ones end
+    groups: tuple[GroupSums, ...]
 
 
 def band_of(spoken: Spoken, rows: slice) -> Band:
@@ -117,8 +128,10 @@ def band_of(spoken: Spoken, rows: slice) -> Band:
     entries = slice(int(edges[0]), int(edges[-1]))
     speakers = spoken.speaker_of_entry[entries]
     order = torch.argsort(speakers, stable=True)
-    starts = torch.searchsorted(speakers[order], torch.arange(spoken.n_speakers))
-    return Band(rows, speakers, edges[:-1] - edges[0], spoken.visit_of_entry[entries][order] - rows.start, starts)
+    ascending, its_rows = speakers[order], spoken.visit_of_entry[entries][order] - rows.start
+    starts = torch.searchsorted(ascending, torch.arange(spoken.n_speakers + 1))
+    groups = tuple(GroupSums(group, rows, (its_rows, ascending), spoken.heard_from) for group in spoken.groups)
+    return Band(rows, speakers, edges[:-1] - edges[0], its_rows, starts, groups)
 
 
 class Hearing(NamedTuple):
@@ -128,10 +141,10 @@ class Hearing(NamedTuple):
     n_by_all: int
     by_some: Tensor  # (next speakers, codes)
 
-    def only_heard_(self, table: Tensor) -> Tensor:
-        """The rows (n_speakers, codes) of a table of what each says of each, in which the unheard becomes 0."""
-        table[self.n_by_all : self.n_speakers].mul_(self.by_some)
-        return table[: self.n_speakers]
+    @property
+    def some(self) -> slice:
+        """The speakers who are heard by some codes."""
+        return slice(self.n_by_all, self.n_speakers)
 
 
 def hearing_in(spoken: Spoken, tile: Tile) -> Hearing:
@@ -147,26 +160,80 @@ class SpokenIn(NamedTuple):
     """What is spoken in one tile."""
 
     sums: Tensor  # (rows, codes)
+    strength: Tensor  # (rows, codes)
     hearing: Hearing
     pairs: slice
     cells: Tensor  # (pairs,) where the pairs stand in the flat table of speakers × codes
     corrections: Window
+    groups: list[tuple[Members, Window]]  # for each kind of groups its codes, and its lines spread over them
 
 
-def spoken_in(spoken: Spoken, band: Band, tile: Tile) -> SpokenIn:
-    """The sums of what the codes of each visit of a tile say of the codes of the tile."""
+def spoken_in(spoken: Spoken, band: Band, tile: Tile, block_of_code: Tensor) -> SpokenIn:
+    """The sums of what the codes of each visit of a tile say of the codes of the tile; tiles from left to right."""
     left, right = tile.codes.start, tile.codes.stop
     pairs = slice(*torch.searchsorted(spoken.code_of_pair, torch.tensor([left, right])).tolist())
     cells = spoken.speaker_of_pair[pairs] * (right - left) + spoken.code_of_pair[pairs] - left
     table = torch.zeros(spoken.n_speakers, right - left, dtype=spoken.values.dtype)
     hearing = hearing_in(spoken, tile)
     for group in spoken.groups:
-        of_tile = group.values[:, group.of_code[left:right]]
-        table[: hearing.n_speakers] += F.embedding(group.of_speaker[: hearing.n_speakers], of_tile)
-    if spoken.groups:
-        hearing.only_heard_(table)
-    table.view(-1).index_add_(0, cells, spoken.values[pairs])
+        of_tile = group.values.index_select(1, group.of_code[tile.codes])
+        table[hearing.some] += F.embedding(group.of_speaker[hearing.some], of_tile)
+    table[hearing.some].mul_(hearing.by_some)
+    table.view(-1).scatter_add_(0, cells, spoken.values[pairs])
     sums = F.embedding_bag(band.speakers, table, band.visit_starts, mode="sum")
     corrections = inside(spoken.corrections, tile)
     sums.index_put_(corrections.at, spoken.corrections.values[corrections.lines], accumulate=True)
-    return SpokenIn(sums, hearing, pairs, cells, corrections)
+    groups = []
+    for told in band.groups:
+        told.join(int(band.speaker_starts[hearing.n_by_all]), hearing.n_by_all)
+        sums += told.told(tile)
+        members = told.members(tile)
+        lines = told.lines_in(tile, members, hearing.n_speakers)
+        sums.index_put_(lines.at, told.line_values[lines.lines], accumulate=True)
+        groups.append((members, lines))
+    strength = spoken.strength[tile.rows].index_select(1, block_of_code[tile.codes])
+    return SpokenIn(sums, strength, hearing, pairs, cells, corrections, groups)
+
+
+class SpokenSlopes(NamedTuple):
+    """Derivatives of the summed loss by what is spoken."""
+
+    values: Tensor  # (pairs,)
+    strength: Tensor  # (visits, blocks)
+    corrections: Tensor  # (lines,)
+    groups: list[tuple[Tensor, Tensor]]  # by the values and by the corrections of each kind of groups
+
+    @classmethod
+    def nothing(cls, spoken: Spoken) -> SpokenSlopes:
+        """Before the first tile."""
+        zeros = torch.zeros_like
+        groups = [(zeros(group.values), zeros(group.corrections.values)) for group in spoken.groups]
+        return cls(zeros(spoken.values), zeros(spoken.strength), zeros(spoken.corrections.values), groups)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The derivatives in the order of `Spoken.tensors()`."""
+        return self.values, self.strength, self.corrections, *(x for group in self.groups for x in group)
+
+
+def add_slopes(slopes: SpokenSlopes, spoken: Spoken, band: Band, tile: Tile, company: SpokenIn, by_sums: Tensor) -> None:
+    """Add the derivatives of a tile, of which those by its sums are known; not those by the strength."""
+    slopes.corrections[company.corrections.lines] = by_sums[company.corrections.at]
+    said = F.embedding_bag(band.rows_by_speaker, by_sums, band.speaker_starts[:-1], mode="sum")
+    slopes.values[company.pairs] += said.view(-1).index_select(0, company.cells)
+    some = company.hearing.some
+    by_some = said[some].mul_(company.hearing.by_some)
+    by_code = by_sums.t().contiguous() if spoken.groups else by_sums
+    parts = zip(spoken.groups, slopes.groups, band.groups, company.groups, strict=True)
+    for group, (by_values, _), told, (members, lines) in parts:
+        told.take_back(by_code, members)
+        told.by_lines.index_add_(0, lines.lines, by_sums[lines.at])
+        by_group = torch.zeros(len(by_values), by_some.shape[1], dtype=by_some.dtype)
+        by_group.index_add_(0, group.of_speaker[some], by_some)
+        by_values.index_add_(1, group.of_code[tile.codes], by_group)
+
+
+def finish_slopes(slopes: SpokenSlopes, bands: list[Band]) -> None:
+    """Add the derivatives that bands of tiles have kept."""
+    for band in bands:
+        for told, (by_values, by_lines) in zip(band.groups, slopes.groups, strict=True):
+            told.finish(by_values, by_lines)
