@@ -12,6 +12,7 @@ from torch import Tensor
 
 from adapcla.networks.groups import Groups
 from adapcla.networks.kernels import bce
+from adapcla.networks.kernels import spoken as module
 from adapcla.networks.kernels.bce import SparseTargets
 from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
 from adapcla.networks.kernels.group_sums import Grouped, GroupLines
@@ -120,10 +121,12 @@ def company(
     tile=st.sampled_from([(1 << 18, 2048), (64, 2)]),
     seed=st.integers(0, 30),
     choosing=st.booleans(),
+    together=st.sampled_from([1, 3, 64]),
 )
 def test_what_is_added_and_what_is_spoken_agree_too(
     agree: Callable[..., None], some_groups: Callable[[int], Groups | None],
     n_visits: int, sizes: list[int], density: float, tile: tuple[int, int], seed: int, choosing: bool,
+    together: int,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     visit, code = (torch.rand(n_visits, sum(sizes)) < density).nonzero(as_tuple=True)
@@ -140,6 +143,7 @@ def test_what_is_added_and_what_is_spoken_agree_too(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bce, "TILE_ELEMENTS", tile[0])
         patch.setattr(bce, "TILE_ROWS", tile[1])
+        patch.setattr(module, "_JOIN_TOGETHER", together)
         tensors = [*some_parts(n_visits, n_visits, sizes), *numbers]
         agree(of_parts(block_bce), of_parts(block_bce_plain), tensors)
         targets = SparseTargets(visit, code, torch.ones(n_visits), groups)

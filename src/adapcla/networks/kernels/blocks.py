@@ -13,7 +13,7 @@ codes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from adapcla.networks.kernels.bce import Scratch, SparseTargets, Tile, bce_of_logits, slopes_, tiles
 from adapcla.networks.kernels.group_sums import Window
+from adapcla.networks.kernels.segments import Segment, SmallBlocks, segments_of
 from adapcla.networks.kernels.spoken import (
     Added,
     Band,
@@ -29,7 +30,6 @@ from adapcla.networks.kernels.spoken import (
     SpokenIn,
     SpokenSlopes,
     add_slopes,
-    band_of,
     finish_slopes,
     inside,
     spoken_in,
@@ -62,27 +62,6 @@ def shared_first(row_before: Tensor) -> SharedFirst:
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
     return SharedFirst(torch.cat([shared[None], row_before[other]]), place)
-
-
-class _Segment(NamedTuple):
-    """The part of a tile that belongs to one block."""
-
-    block: int
-    in_tile: slice
-    codes: slice
-    #: Whether an earlier tile had codes of this block.
-    goes_on: bool
-
-
-def _segments(tile: Tile, edges: list[int]) -> list[_Segment]:
-    """The blocks that a tile cuts, `edges` being where blocks begin and the last one ends."""
-    left, right = tile.codes.start, tile.codes.stop
-    out = []
-    for block, (begin, end) in enumerate(pairwise(edges)):
-        low, high = max(begin, left), min(end, right)
-        if low < high:
-            out.append(_Segment(block, slice(low - left, high - left), slice(low, high), low > begin))
-    return out
 
 
 class BlockParts(NamedTuple):
@@ -140,7 +119,6 @@ class _Tiles:
         self.scratch = Scratch(parts.bias.dtype)
         self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
         self.n_shared = len(parts.inner) - len(parts.history) + 1
-        self.block_of_code = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self.bands: list[Band] = []
 
     def rows_of(self, tile: Tile) -> tuple[int, slice]:
@@ -152,10 +130,10 @@ class _Tiles:
     def band_of(self, spoken: Spoken, tile: Tile) -> Band:
         """The entries of a tile's visits, made once for the tiles beside each other."""
         if not self.bands or self.bands[-1].rows != tile.rows:
-            self.bands.append(band_of(spoken, tile.rows))
+            self.bands.append(Band(spoken, tile.rows))
         return self.bands[-1]
 
-    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[_Segment], Window, SpokenIn | None]]:
+    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[Segment | SmallBlocks], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
         for tile in tiles(self.targets, len(inner), len(weight)):
             codes, table = tile.codes, weight[tile.codes]
@@ -163,14 +141,14 @@ class _Tiles:
             logits = self.scratch.of(tile.rows.stop - tile.rows.start, len(table))
             logits[:cut] = self.shared_logits[codes]
             torch.addmm(bias[codes], history[own], table.t(), out=logits[cut:])
-            segments = _segments(tile, self.edges)
-            for block, here, there, _ in segments:
-                logits[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
-            company = None
-            if self.spoken is not None:
-                company = spoken_in(self.spoken, self.band_of(self.spoken, tile), tile, self.block_of_code)
-                logits.addcmul_(company.sums, company.strength)
-            added = inside(self.added, tile)
+            segments = segments_of(tile, self.edges)
+            company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
+            for segment in segments:
+                segment.add(logits, inner[tile.rows], lifted)
+                if company is not None and self.spoken is not None:
+                    strength = segment.strength(self.spoken.strength[tile.rows])
+                    logits[:, segment.in_tile].addcmul_(company.sums[:, segment.in_tile], strength)
+            added = inside(self.added, tile, len(inner))
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
             yield tile, logits, segments, added, company
 
@@ -189,9 +167,9 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
         times = tiled.targets.multiplicity[tile.rows]
         total += slopes_(residual, tile.present, times, positive_weight, tile.groups)
         slopes.added[added.lines] = residual[added.at]
-        for block, here, there, goes_on in segments:
-            by_parts.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
-            by_parts.lifted[there].addmm_(residual[:, here].t(), inner[tile.rows, block], beta=float(not first))
+        for segment in segments:
+            back = (by_parts.inner[tile.rows], by_parts.lifted, first)
+            segment.take_back(residual, inner[tile.rows], lifted, *back)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
         by_parts.history[own].addmm_(residual[cut:], table, beta=float(codes.start > 0))
         by_parts.weight[codes].addmm_(residual[cut:].t(), history[own], beta=float(not first))
@@ -199,7 +177,7 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
         by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
         from_shared[codes] += residual[:cut].sum(0)
         if company is not None and spoken is not None and by_spoken is not None:
-            _to_spoken(residual, tile, company, tiled, spoken, by_spoken)
+            _to_spoken(residual, tile, segments, company, tiled.band_of(spoken, tile), spoken, by_spoken)
     if by_spoken is not None:
         finish_slopes(by_spoken, tiled.bands)
     by_parts.bias.add_(from_shared)
@@ -209,15 +187,19 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
 
 
 def _to_spoken(
-    residual: Tensor, tile: Tile, company: SpokenIn, tiled: _Tiles, spoken: Spoken, slopes: SpokenSlopes
+    residual: Tensor,
+    tile: Tile,
+    segments: list[Segment | SmallBlocks],
+    company: SpokenIn,
+    band: Band,
+    spoken: Spoken,
+    slopes: SpokenSlopes,
 ) -> None:
     """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
-    block = tiled.block_of_code[tile.codes]
-    first, last = int(block[0]), int(block[-1])
-    of_block = F.one_hot(block - first).to(residual.dtype)
-    slopes.strength[tile.rows, first : last + 1] += company.sums.mul_(residual) @ of_block
-    residual.mul_(company.strength)
-    add_slopes(slopes, spoken, tiled.band_of(spoken, tile), tile, company, residual)
+    for segment in segments:
+        segment.add_strength(slopes.strength[tile.rows], residual, company.sums)
+        residual[:, segment.in_tile].mul_(segment.strength(spoken.strength[tile.rows]))
+    add_slopes(slopes, band, company, residual)
 
 
 class _BlockBCE(torch.autograd.Function):

@@ -50,7 +50,7 @@ class Grouped(NamedTuple):
 class Window(NamedTuple):
     """Lines of a list that lie in a tile: which they are, and where in the tile."""
 
-    lines: Tensor
+    lines: Tensor | slice
     at: tuple[Tensor, Tensor]
 
 
@@ -59,6 +59,20 @@ class Members(NamedTuple):
 
     codes: Tensor  # (codes,)
     starts: Tensor  # (groups + 1,)
+
+    def sums(self, by_code: Tensor) -> Tensor:
+        """(groups, n) the sums of rows (codes, n) over the codes of each group."""
+        return F.embedding_bag(self.codes, by_code, self.starts[:-1], mode="sum")
+
+
+def members(of_code: Tensor, n_groups: int) -> Members:
+    """The codes of each group.
+
+    >>> [x.tolist() for x in members(torch.tensor([2, 0, 2]), 3)]
+    [[1, 0, 2], [0, 1, 1, 3]]
+    """
+    ends = torch.cumsum(torch.bincount(of_code, minlength=n_groups), 0)
+    return Members(torch.argsort(of_code, stable=True), F.pad(ends, (1, 0)))
 
 
 class GroupSums:
@@ -72,32 +86,40 @@ class GroupSums:
         """`entries` are the rows of a band and their speakers, ascending by speaker."""
         self.group, lines = group, group.corrections
         self.which = ((lines.rows >= rows.start) & (lines.rows < rows.stop)).nonzero()[:, 0]
-        line_rows, self.line_speakers, self.line_groups, self.line_values = (x[self.which] for x in lines)
+        line_rows, self.line_speakers, self.line_groups, self.line_values = (
+            x.index_select(0, self.which) for x in lines
+        )
         self.line_rows = line_rows - rows.start
-        self.line_from = heard_from[self.line_speakers]
+        self.line_from = heard_from.index_select(0, self.line_speakers)
         self.entry_rows, self.entry_groups = entries[0], group.of_speaker.index_select(0, entries[1])
         shape, dtype = (rows.stop - rows.start, group.values.shape[1]), group.values.dtype
         self.said, self.slopes = torch.zeros(shape, dtype=dtype), torch.zeros(shape[::-1], dtype=dtype)
-        self.line_cells = self.line_rows * shape[1] + self.line_groups
         self.by_values, self.by_lines = torch.zeros_like(group.values), torch.zeros_like(self.line_values)
         self.n_entries = self.n_lines = 0
 
+    def n_lines_of(self, n_speakers: int) -> int:
+        """How many lines the first speakers have."""
+        return int(torch.searchsorted(self.line_speakers, n_speakers)) if len(self.which) else 0
+
     def join(self, n_entries: int, n_speakers: int) -> None:
         """From here on all codes hear the first entries and lines, those of the first speakers."""
-        n_lines = int(torch.searchsorted(self.line_speakers, n_speakers))
+        n_lines = self.n_lines_of(n_speakers)
         entries, lines = slice(self.n_entries, n_entries), slice(self.n_lines, n_lines)
         said = self.group.values.index_select(0, self.entry_groups[entries])
         self.said.index_add_(0, self.entry_rows[entries], said)
-        self.said.view(-1).index_add_(0, self.line_cells[lines], self.line_values[lines])
-        self._give_back(entries, lines, -1.0)
+        if n_lines > self.n_lines:
+            at = (self.line_rows[lines], self.line_groups[lines])
+            self.said.index_put_(at, self.line_values[lines], accumulate=True)
+        if self.n_entries:  # as long as nobody has joined, there are no derivatives to be left out
+            self._give_back(entries, lines, -1.0)
         self.n_entries, self.n_lines = n_entries, n_lines
 
     def _give_back(self, entries: slice, lines: slice, times: float) -> None:
         """Add the sums of derivatives so far to those by some entries and lines, so many times."""
-        slopes = self.slopes.t().contiguous()
-        sums = slopes.index_select(0, self.entry_rows[entries])
+        sums = self.slopes.t().contiguous().index_select(0, self.entry_rows[entries])
         self.by_values.index_add_(0, self.entry_groups[entries], sums, alpha=times)
-        self.by_lines[lines] += times * slopes.view(-1).index_select(0, self.line_cells[lines])
+        if lines.stop > lines.start:
+            self.by_lines[lines] += times * self.slopes[self.line_groups[lines], self.line_rows[lines]]
 
     def finish(self, by_values: Tensor, by_lines: Tensor) -> None:
         """After the last tile: add the derivatives by what groups say, and by the lines."""
@@ -109,23 +131,23 @@ class GroupSums:
         """(rows, codes) what the codes of a tile are told by all who have joined."""
         return self.said.index_select(1, self.group.of_code[tile.codes])
 
-    def take_back(self, by_code: Tensor, members: Members) -> None:
-        """Add a tile's derivatives (codes, rows) by what its codes are told."""
-        self.slopes += F.embedding_bag(members.codes, by_code, members.starts[:-1], mode="sum")
+    def take_back(self, by_code: Tensor | None, by_some: Tensor, codes: Members, some: slice) -> None:
+        """Add a tile's derivatives by what its codes are told.
 
-    def members(self, tile: Tile) -> Members:
-        """The codes of a tile, group by group."""
-        of_code = self.group.of_code[tile.codes]
-        order = torch.argsort(of_code, stable=True)
-        starts = torch.searchsorted(of_code[order], torch.arange(self.group.values.shape[1] + 1))
-        return Members(order, starts)
+        These are (codes, rows) if anybody has joined, and (codes, some) by what some who have not joined say of each.
+        """
+        if by_code is not None:
+            self.slopes += codes.sums(by_code)
+        self.by_values.index_add_(0, self.group.of_speaker[some], codes.sums(by_some).t())
 
-    def lines_in(self, tile: Tile, members: Members, n_speakers: int) -> Window:
+    def lines_in(self, tile: Tile, codes: Members, n_speakers: int) -> Window | None:
         """The lines of the next speakers up to some number, who have not joined, spread over codes of later blocks."""
-        n_lines = int(torch.searchsorted(self.line_speakers, n_speakers))
+        n_lines = self.n_lines_of(n_speakers)
+        if n_lines == self.n_lines:
+            return None
         groups = self.line_groups[self.n_lines : n_lines]
-        line, place = spread(members.starts[groups], members.starts[groups + 1])
-        line, code = line + self.n_lines, members.codes.index_select(0, place)
+        line, place = spread(codes.starts[groups], codes.starts[groups + 1])
+        line, code = line + self.n_lines, codes.codes.index_select(0, place)
         heard = (code + tile.codes.start >= self.line_from.index_select(0, line)).nonzero()[:, 0]
         line, code = line.index_select(0, heard), code.index_select(0, heard)
         return Window(line, (self.line_rows.index_select(0, line), code))

@@ -13,7 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
-from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window
+from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window, members
+
+#: Speakers who join their groups at a time: to do so takes as long for one as for many.
+_JOIN_TOGETHER = 64
 
 
 class Added(NamedTuple):
@@ -97,102 +100,108 @@ class Spoken(NamedTuple):
         return sums
 
 
-def inside(lines: Added, tile: Tile) -> Window:
-    """The lines of a tile.
+def inside(lines: Added, tile: Tile, n_rows: int) -> Window:
+    """The lines of a tile, of so many rows in all.
 
     >>> lines = Added(torch.tensor([4, 0]), torch.tensor([1, 9]), torch.zeros(2))
     >>> tile = Tile(slice(2, 6), slice(0, 5), (torch.zeros(0), torch.zeros(0)))
-    >>> inside(lines, tile).lines.tolist(), [at.tolist() for at in inside(lines, tile).at]
+    >>> inside(lines, tile, 7).lines.tolist(), [at.tolist() for at in inside(lines, tile, 7).at]
     ([0], [[2], [1]])
     """
     low, high = torch.searchsorted(lines.codes, torch.tensor([tile.codes.start, tile.codes.stop])).tolist()
-    rows = lines.rows[low:high]
+    rows, codes = lines.rows[low:high], lines.codes[low:high] - tile.codes.start
+    if tile.rows.stop - tile.rows.start == n_rows:
+        return Window(slice(low, high), (rows, codes))
     mine = ((rows >= tile.rows.start) & (rows < tile.rows.stop)).nonzero()[:, 0]
-    return Window(low + mine, (rows[mine] - tile.rows.start, lines.codes[low + mine] - tile.codes.start))
+    return Window(low + mine, (rows[mine] - tile.rows.start, codes[mine]))
 
 
-class Band(NamedTuple):
+class Band:
     """The entries of the visits of one band of tiles, by visit and by speaking code."""
 
-    rows: slice
-    speakers: Tensor  # (entries,) by visit
-    visit_starts: Tensor  # (rows,)
-    rows_by_speaker: Tensor  # (entries,) by speaking code
-    speaker_starts: Tensor  # (speakers + 1,) where the entries of each begin, and where the last ones end
-    groups: tuple[GroupSums, ...]
+    def __init__(self, spoken: Spoken, rows: slice) -> None:
+        edges = torch.searchsorted(spoken.visit_of_entry, torch.arange(rows.start, rows.stop + 1))
+        entries = slice(int(edges[0]), int(edges[-1]))
+        self.rows, self.visit_starts = rows, edges[:-1] - edges[0]
+        self.speakers = spoken.speaker_of_entry[entries]  # (entries,) by visit
+        order = torch.argsort(self.speakers, stable=True)
+        ascending = self.speakers[order]
+        self.rows_by_speaker = spoken.visit_of_entry[entries][order] - rows.start  # (entries,)
+        #: (speakers + 1,) where the entries of each speaker begin, and where the last ones end.
+        self.speaker_starts = torch.searchsorted(ascending, torch.arange(spoken.n_speakers + 1))
+        by_speaker = (self.rows_by_speaker, ascending)
+        self.groups = [GroupSums(group, rows, by_speaker, spoken.heard_from) for group in spoken.groups]
+        self.n_joined = 0
 
-
-def band_of(spoken: Spoken, rows: slice) -> Band:
-    """The entries of the visits of some rows."""
-    edges = torch.searchsorted(spoken.visit_of_entry, torch.arange(rows.start, rows.stop + 1))
-    entries = slice(int(edges[0]), int(edges[-1]))
-    speakers = spoken.speaker_of_entry[entries]
-    order = torch.argsort(speakers, stable=True)
-    ascending, its_rows = speakers[order], spoken.visit_of_entry[entries][order] - rows.start
-    starts = torch.searchsorted(ascending, torch.arange(spoken.n_speakers + 1))
-    groups = tuple(GroupSums(group, rows, (its_rows, ascending), spoken.heard_from) for group in spoken.groups)
-    return Band(rows, speakers, edges[:-1] - edges[0], its_rows, starts, groups)
+    def join(self, n_speakers: int) -> None:
+        """From here on all codes hear the first speakers; a few who are new wait for others."""
+        if n_speakers - self.n_joined < _JOIN_TOGETHER:
+            return
+        for group in self.groups:
+            group.join(int(self.speaker_starts[n_speakers]), n_speakers)
+        self.n_joined = n_speakers
 
 
 class Hearing(NamedTuple):
-    """Who is heard in a tile: the first speakers by all of its codes, the next ones by some."""
+    """Who is heard in a tile: the first speakers through their groups alone, the next ones by some of its codes."""
 
     n_speakers: int
-    n_by_all: int
-    by_some: Tensor  # (next speakers, codes)
+    n_joined: int
+    heard: Tensor  # (next speakers, codes)
 
     @property
     def some(self) -> slice:
-        """The speakers who are heard by some codes."""
-        return slice(self.n_by_all, self.n_speakers)
+        """The next speakers."""
+        return slice(self.n_joined, self.n_speakers)
 
 
-def hearing_in(spoken: Spoken, tile: Tile) -> Hearing:
-    """Who is heard by codes of a tile."""
+def hearing_in(spoken: Spoken, band: Band, tile: Tile) -> Hearing:
+    """Who is heard by codes of a tile; those whom all hear join their groups."""
     left, right = tile.codes.start, tile.codes.stop
-    n_by_all = int(torch.searchsorted(spoken.heard_from, left, right=True))
-    n_speakers = int(torch.searchsorted(spoken.heard_from, right))
-    by_some = torch.arange(left, right) >= spoken.heard_from[n_by_all:n_speakers, None]
-    return Hearing(n_speakers, n_by_all, by_some)
+    n_by_all, n_speakers = torch.searchsorted(spoken.heard_from, torch.tensor([left + 1, right])).tolist()
+    band.join(n_by_all)
+    heard = torch.arange(left, right) >= spoken.heard_from[band.n_joined : n_speakers, None]
+    return Hearing(n_speakers, band.n_joined, heard)
 
 
 class SpokenIn(NamedTuple):
     """What is spoken in one tile."""
 
     sums: Tensor  # (rows, codes)
-    strength: Tensor  # (rows, codes)
     hearing: Hearing
     pairs: slice
     cells: Tensor  # (pairs,) where the pairs stand in the flat table of speakers × codes
     corrections: Window
-    groups: list[tuple[Members, Window]]  # for each kind of groups its codes, and its lines spread over them
+    groups: list[tuple[Members, Window | None]]  # for each kind of groups its codes, and its lines spread over them
 
 
-def spoken_in(spoken: Spoken, band: Band, tile: Tile, block_of_code: Tensor) -> SpokenIn:
+def spoken_in(spoken: Spoken, band: Band, tile: Tile) -> SpokenIn:
     """The sums of what the codes of each visit of a tile say of the codes of the tile; tiles from left to right."""
     left, right = tile.codes.start, tile.codes.stop
     pairs = slice(*torch.searchsorted(spoken.code_of_pair, torch.tensor([left, right])).tolist())
     cells = spoken.speaker_of_pair[pairs] * (right - left) + spoken.code_of_pair[pairs] - left
-    table = torch.zeros(spoken.n_speakers, right - left, dtype=spoken.values.dtype)
-    hearing = hearing_in(spoken, tile)
+    hearing = hearing_in(spoken, band, tile)
+    # All who are not heard share a last row, in which there is nothing.
+    table = torch.zeros(hearing.n_speakers + 1, right - left, dtype=spoken.values.dtype)
     for group in spoken.groups:
         of_tile = group.values.index_select(1, group.of_code[tile.codes])
         table[hearing.some] += F.embedding(group.of_speaker[hearing.some], of_tile)
-    table[hearing.some].mul_(hearing.by_some)
+    table[hearing.some].mul_(hearing.heard)
     table.view(-1).scatter_add_(0, cells, spoken.values[pairs])
-    sums = F.embedding_bag(band.speakers, table, band.visit_starts, mode="sum")
-    corrections = inside(spoken.corrections, tile)
+    speakers = band.speakers.clamp(max=hearing.n_speakers)
+    sums = F.embedding_bag(speakers, table, band.visit_starts, mode="sum")
+    corrections = inside(spoken.corrections, tile, len(spoken.strength))
     sums.index_put_(corrections.at, spoken.corrections.values[corrections.lines], accumulate=True)
     groups = []
     for told in band.groups:
-        told.join(int(band.speaker_starts[hearing.n_by_all]), hearing.n_by_all)
-        sums += told.told(tile)
-        members = told.members(tile)
-        lines = told.lines_in(tile, members, hearing.n_speakers)
-        sums.index_put_(lines.at, told.line_values[lines.lines], accumulate=True)
-        groups.append((members, lines))
-    strength = spoken.strength[tile.rows].index_select(1, block_of_code[tile.codes])
-    return SpokenIn(sums, strength, hearing, pairs, cells, corrections, groups)
+        if band.n_joined:
+            sums += told.told(tile)
+        codes = members(told.group.of_code[tile.codes], told.group.values.shape[1])
+        lines = told.lines_in(tile, codes, hearing.n_speakers)
+        if lines is not None:
+            sums.index_put_(lines.at, told.line_values[lines.lines], accumulate=True)
+        groups.append((codes, lines))
+    return SpokenIn(sums, hearing, pairs, cells, corrections, groups)
 
 
 class SpokenSlopes(NamedTuple):
@@ -215,21 +224,21 @@ class SpokenSlopes(NamedTuple):
         return self.values, self.strength, self.corrections, *(x for group in self.groups for x in group)
 
 
-def add_slopes(slopes: SpokenSlopes, spoken: Spoken, band: Band, tile: Tile, company: SpokenIn, by_sums: Tensor) -> None:
+def add_slopes(slopes: SpokenSlopes, band: Band, company: SpokenIn, by_sums: Tensor) -> None:
     """Add the derivatives of a tile, of which those by its sums are known; not those by the strength."""
     slopes.corrections[company.corrections.lines] = by_sums[company.corrections.at]
-    said = F.embedding_bag(band.rows_by_speaker, by_sums, band.speaker_starts[:-1], mode="sum")
+    n_speakers, some = company.hearing.n_speakers, company.hearing.some
+    by_code = by_sums.t().contiguous() if band.n_joined and band.groups else None
+    entries = band.rows_by_speaker[: int(band.speaker_starts[n_speakers])]
+    said = F.embedding_bag(entries, by_sums, band.speaker_starts[:n_speakers], mode="sum")
     slopes.values[company.pairs] += said.view(-1).index_select(0, company.cells)
-    some = company.hearing.some
-    by_some = said[some].mul_(company.hearing.by_some)
-    by_code = by_sums.t().contiguous() if spoken.groups else by_sums
-    parts = zip(spoken.groups, slopes.groups, band.groups, company.groups, strict=True)
-    for group, (by_values, _), told, (members, lines) in parts:
-        told.take_back(by_code, members)
-        told.by_lines.index_add_(0, lines.lines, by_sums[lines.at])
-        by_group = torch.zeros(len(by_values), by_some.shape[1], dtype=by_some.dtype)
-        by_group.index_add_(0, group.of_speaker[some], by_some)
-        by_values.index_add_(1, group.of_code[tile.codes], by_group)
+    if not band.groups:
+        return
+    by_some = said[some].mul_(company.hearing.heard).t().contiguous()
+    for told, (codes, lines) in zip(band.groups, company.groups, strict=True):
+        told.take_back(by_code, by_some, codes, some)
+        if lines is not None:
+            told.by_lines.index_add_(0, lines.lines, by_sums[lines.at])
 
 
 def finish_slopes(slopes: SpokenSlopes, bands: list[Band]) -> None:
