@@ -16,6 +16,7 @@ from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
 from adapcla.networks.kinship import Kinship, met_band
 from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_column, pair_counts
+from adapcla.networks.visit_entries import Whose
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -73,7 +74,10 @@ def started(network: VisitNetwork, n: int) -> tuple[RollState, DrawRule, Noise]:
 
 @pytest.mark.parametrize("kinship", [False, True])
 @pytest.mark.parametrize("order", ["frequent", "mixed"])
-def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship: bool, order: str) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_patient_hears_of_all_others_and_of_nobody_else(
+    world: Cohort, kinship: bool, order: str, kept: bool
+) -> None:
     """What is heard while training equals what a recount without the patient says, pair by pair."""
     network, head, company = built(world, kinship=kinship, order=order, rare_visits=20)
     records = Records(world, 48)
@@ -82,9 +86,9 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
     expected = expected_column(of_rank, world.n_visits)(each[:, None], each[None])
     for patient in range(8):
         batch = network._ranked(records.batch(np.array([patient])))
-        spoken = company.spoken(
-            batch.visit_of_entry, batch.codes, head.block_of_code, batch.n_visits, batch.patient_of_visit
-        )
+        place = torch.arange(batch.n_visits)
+        whose = Whose(batch.patient_of_visit, place, batch.first_visits, batch.origin if kept else None)
+        spoken = company.spoken(batch.visit_of_entry, batch.codes, head.block_of_code, batch.n_visits, whose)
         others = world.subset([p for p in range(world.n_patients) if p != patient])
         said = company.of_strangers()[company.band.long()][:, company.band.long()].detach()
         counts = by_rank(pair_counts(others), network.rank_of_code, N_CODES)

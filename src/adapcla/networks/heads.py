@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.errors import UsageError
+from adapcla.networks.batch import Origin
 from adapcla.networks.block_draws import VisitsSoFar, draw_ahead, windows
 from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
@@ -29,6 +30,7 @@ from adapcla.networks.kernels.spoken import Added, Spoken
 from adapcla.networks.kernels.taken import repeated
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
+from adapcla.networks.visit_entries import Whose
 
 #: Added to the logits (codes,), or nothing.
 Bias = Tensor | None
@@ -54,6 +56,14 @@ class Visits(Protocol):
     @property
     def patient_of_visit(self) -> Tensor:
         """(visits,) whose visit it is."""
+
+    @property
+    def first_visits(self) -> Tensor:
+        """(patients,) the first visit of each."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the patients come from, if that is known."""
 
 
 class Head(Protocol):
@@ -272,7 +282,7 @@ class BlockwiseHead(Remembering):
         whole = self.bias if bias is None else self.bias + bias
         return order, BlockParts(history, inner, self.table(), lifted, whole), targets
 
-    def _spoken(self, targets: SparseTargets, patients: Tensor | None) -> Spoken | None:
+    def _spoken(self, targets: SparseTargets, whose: Whose | None) -> Spoken | None:
         """What codes of earlier blocks say of later ones that they met, if anybody listens.
 
         Codes of choice groups neither speak nor listen. They are few and each of many patients, so that the state of
@@ -284,7 +294,7 @@ class BlockwiseHead(Remembering):
         if self.groups is not None:
             speaks = self.alone[codes]
             rows, codes = rows[speaks], codes[speaks]
-        spoken = self.company.spoken(rows, codes, self.block_of_code, len(targets.multiplicity), patients)
+        spoken = self.company.spoken(rows, codes, self.block_of_code, len(targets.multiplicity), whose)
         if self.groups is None:
             return spoken
         listens = torch.zeros(len(self.sizes)).index_fill(0, self.block_of_code[self.alone], 1.0)
@@ -294,11 +304,12 @@ class BlockwiseHead(Remembering):
         """The summed loss of all visits, with gradients; while training, company tells nobody of their own visits."""
         order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
-        patients = None
-        if self.training:
+        whose = None
+        if self.training and self.company is not None:
             patients = torch.empty_like(order.place)
             patients[order.place] = visits.patient_of_visit
-        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, patients))
+            whose = Whose(patients, order.place, visits.first_visits, visits.origin)
+        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, whose))
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:

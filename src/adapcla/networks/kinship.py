@@ -10,9 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from adapcla.networks.batch import Records
 from adapcla.networks.kernels.group_sums import GroupLines
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.layers import Settling
+from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
@@ -21,8 +23,7 @@ from adapcla.networks.pair_counts import (
     pair_counts,
     told,
 )
-from adapcla.networks.visit_entries import Entries, distinct, joined
-from adapcla.records import Cohort
+from adapcla.networks.visit_entries import Entries, Whose, distinct, joined
 
 #: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
 _PACE = 4.0
@@ -52,14 +53,16 @@ class Kinship(nn.Module, Settling):
         self.cell: Tensor
         self.register_buffer("family", family_of_rank.int())
         self.register_buffer("cell", torch.zeros(n, n, dtype=torch.int32))
-        # While training: all meetings; never saved.
+        # While training: all meetings, and what changes without each patient; never saved.
+        self.own = KeptLines()
         self.known_meetings: Tensor
         self.known_cell: Tensor
         for name in ("known_meetings", "known_cell"):
             self.register_buffer(name, torch.zeros(n, n, dtype=torch.int64), persistent=False)
 
-    def observe(self, cohort: Cohort, rank_of_code: Tensor) -> None:
+    def observe(self, records: Records, rank_of_code: Tensor) -> None:
         """Count the meetings of families of all training patients."""
+        cohort = records.seen
         family, n = self.family.long(), len(self.cell)
         counts = pair_counts(cohort, family[rank_of_code].numpy())
         first, second = torch.from_numpy(counts.first), torch.from_numpy(counts.second)
@@ -72,6 +75,7 @@ class Kinship(nn.Module, Settling):
         self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
         kept = torch.where(patients >= self.least_patients, meetings, 0)
         self.cell = (met_band(kept) * _N_COLUMNS + column).int()
+        self.own.keep(records, self.own_lines, rank_of_code)
 
     def values(self, learning: bool) -> Tensor:
         """(families, families) what a code of each says of the codes of each; while learning, of all meetings."""
@@ -86,8 +90,8 @@ class Kinship(nn.Module, Settling):
         row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
         return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * _N_COLUMNS + column).int()}
 
-    def without_own(self, entries: Entries) -> GroupLines:
-        """What must be added so that no patient hears of the meetings in their own visits, by family."""
+    def own_lines(self, entries: Entries) -> OwnLines:
+        """Which families would meet otherwise without the visits of the patient, for each entry of one of them."""
         family, n = self.family.long(), len(self.cell)
         of_entry, patient = family[entries.codes], entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
@@ -98,16 +102,23 @@ class Kinship(nn.Module, Settling):
         cell, meetings = self.known_cell[s, t], self.known_meetings[s, t]
         left = met_band(meetings - times) * _N_COLUMNS + cell % _N_COLUMNS
         changed = (left != cell).nonzero()[:, 0]
-        own, s, t, left, cell = (x.index_select(0, changed) for x in (own, s, t, left, cell))
-        change = self._said(left) - self._said(cell)
+        own, s, t = (x.index_select(0, changed) for x in (own, s, t))
+        change = (cell * self.belief.numel() + left).index_select(0, changed)
         # Both families hear it of each other.
-        whole = (s != t).nonzero()[:, 0]
-        speaking = torch.cat([own // n, own[whole] // n**2 * n + t[whole]])
+        apart = (s != t).nonzero()[:, 0]
+        speaking = torch.cat([own // n, own[apart] // n**2 * n + t[apart]])
         order = torch.argsort(speaking, stable=True)
-        heard = torch.cat([t, s[whole]]).index_select(0, order)
-        of_change = torch.cat([torch.arange(len(s)), whole]).index_select(0, order)
+        whom, change = (torch.cat(both).index_select(0, order) for both in ((t, s[apart]), (change, change[apart])))
         line, which = joined(patient * n + of_entry, speaking.index_select(0, order))
-        return GroupLines(
-            entries.visit_of_entry.index_select(0, line), entries.speakers.index_select(0, line),
-            heard.index_select(0, which), taken(change, of_change.index_select(0, which)),
-        ).by_speaker()  # fmt: skip
+        visits, codes = (x.index_select(0, line) for x in (entries.visit_of_entry, entries.codes))
+        return OwnLines(visits, codes, whom.index_select(0, which), change.index_select(0, which))
+
+    def changes(self, kinds: Tensor) -> Tensor:
+        """What each kind of change adds."""
+        cell, left = kinds // self.belief.numel(), kinds % self.belief.numel()
+        return self._said(left) - self._said(cell)
+
+    def without_own(self, entries: Entries, whose: Whose, number: Tensor) -> GroupLines:
+        """What must be added so that no patient hears of the meetings in their own visits; `number` of speakers."""
+        lines, values = self.own.of(entries, whose, self.own_lines, self.changes)
+        return GroupLines(lines.visits, number.index_select(0, lines.speakers), lines.whom, values).by_speaker()
