@@ -196,8 +196,9 @@ def _to_spoken(
     slopes: SpokenSlopes,
 ) -> None:
     """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
+    by_strength = company.sums.mul_(residual)
     for segment in segments:
-        segment.add_strength(slopes.strength[tile.rows], residual, company.sums)
+        segment.add_sums(slopes.strength[tile.rows], by_strength)
         residual[:, segment.in_tile].mul_(segment.strength(spoken.strength[tile.rows]))
     add_slopes(slopes, band, company, residual)
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
 
-#: Codes of a block that is multiplied together with others, and how many such blocks in a row are worth it.
-_FEW_CODES, _MANY_BLOCKS = 16, 8
+#: Blocks of at most so many codes are multiplied together, and how many such blocks in a row are worth it.
+_FEW_CODES, _MANY_BLOCKS = (4, 8, 16), 8
 
 
 class Segment(NamedTuple):
@@ -49,9 +49,9 @@ class Segment(NamedTuple):
         """What is given for each row and block (rows, blocks), for the codes of the block."""
         return of_rows[:, self.block, None]
 
-    def add_strength(self, by_rows: Tensor, one: Tensor, other: Tensor) -> None:
-        """Add the sums of products over codes to what is given for each row and block."""
-        by_rows[:, self.block] += torch.linalg.vecdot(one[:, self.in_tile], other[:, self.in_tile])
+    def add_sums(self, by_rows: Tensor, of_codes: Tensor) -> None:
+        """Add the sums over codes of a tile (rows, codes) to what is given for each row and block."""
+        by_rows[:, self.block] += of_codes[:, self.in_tile].sum(1)
 
 
 class SmallBlocks(NamedTuple):
@@ -107,11 +107,12 @@ class SmallBlocks(NamedTuple):
         """What is given for each row and block (rows, blocks), for the codes of the blocks."""
         return of_rows[:, self.blocks].index_select(1, self.block_of_code)
 
-    def add_strength(self, by_rows: Tensor, one: Tensor, other: Tensor) -> None:
-        """Add the sums of products over codes to what is given for each row and block."""
-        product = (one[:, self.in_tile] * other[:, self.in_tile]).t()
-        of_block = F.one_hot(self.block_of_code).to(product.dtype)
-        by_rows[:, self.blocks] += (of_block.t() @ product).t()
+    def add_sums(self, by_rows: Tensor, of_codes: Tensor) -> None:
+        """Add the sums over codes of a tile (rows, codes) to what is given for each row and block."""
+        mine = of_codes[:, self.in_tile].t().contiguous()
+        codes = torch.arange(len(mine))
+        starts = torch.searchsorted(self.block_of_code, torch.arange(len(self.columns)))
+        by_rows[:, self.blocks] += F.embedding_bag(codes, mine, starts, mode="sum").t()
 
 
 def segments_of(tile: Tile, edges: list[int]) -> list[Segment | SmallBlocks]:
@@ -121,10 +122,11 @@ def segments_of(tile: Tile, edges: list[int]) -> list[Segment | SmallBlocks]:
     for block, (begin, end) in enumerate(pairwise(edges)):
         low, high = max(begin, left), min(end, right)
         if low < high:
-            small = (low, high) == (begin, end) and end - begin <= _FEW_CODES
-            found.append((small, Segment(block, slice(low - left, high - left), slice(low, high), low > begin)))
+            whole = (low, high) == (begin, end)
+            width = next((few for few in _FEW_CODES if whole and high - low <= few), 0)
+            found.append((width, Segment(block, slice(low - left, high - left), slice(low, high), low > begin)))
     out: list[Segment | SmallBlocks] = []
-    for small, run in groupby(found, key=lambda each: each[0]):
+    for width, run in groupby(found, key=lambda each: each[0]):
         segments = [segment for _, segment in run]
-        out += [SmallBlocks.of(segments)] if small and len(segments) >= _MANY_BLOCKS else segments
+        out += [SmallBlocks.of(segments)] if width and len(segments) >= _MANY_BLOCKS else segments
     return out
