@@ -75,9 +75,7 @@ def started(network: VisitNetwork, n: int) -> tuple[RollState, DrawRule, Noise]:
 @pytest.mark.parametrize("kinship", [False, True])
 @pytest.mark.parametrize("order", ["frequent", "mixed"])
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_patient_hears_of_all_others_and_of_nobody_else(
-    world: Cohort, kinship: bool, order: str, kept: bool
-) -> None:
+def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship: bool, order: str, kept: bool) -> None:
     """What is heard while training equals what a recount without the patient says, pair by pair."""
     network, head, company = built(world, kinship=kinship, order=order, rare_visits=20)
     records = Records(world, 48)

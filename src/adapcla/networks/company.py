@@ -91,9 +91,10 @@ class Company(nn.Module, Settling):
         self.band: Tensor
         self.register_buffer("band", band_of_rank.int())
         self.emphasis = Emphasis(len(band_of_rank), N_BANDS, None if kinship is None else kinship.family)
-        # While training: what changes without each patient, and all pairs that lead from an earlier block to a later one, ascending by the later code and then
-        # the earlier, each with its kind (a cell and two bands, which pairs share); never saved.
+        # While training: what changes without each patient; never saved.
         self.own = KeptLines()
+        # And all pairs that lead from an earlier block to a later one, ascending by the later code and then the
+        # earlier, each with its kind (a cell and two bands, which pairs share); never saved.
         self.known_key: Tensor
         self.known_first: Tensor
         self.known_second: Tensor
@@ -203,36 +204,29 @@ class Company(nn.Module, Settling):
         order = torch.argsort(visit_of_entry * n_codes + codes)
         visit_of_entry, codes = visit_of_entry[order], codes[order]
         speakers, speaker_of_entry = torch.unique(codes, return_inverse=True)
-        number = torch.full((n_codes,), -1)
+        # All codes that are not there have the number after the last, which nobody hears.
+        number = torch.full((n_codes,), len(speakers))
         number[speakers] = torch.arange(len(speakers))
         corrections, kin = Added.nothing(), None
-        known = self.first if whose is None else self.known_first
-        speaks = (number.index_select(0, known) >= 0).nonzero()[:, 0]
-        first = known.index_select(0, speaks).long()
         if whose is None:
-            second = self.second[speaks].long()
-            values = self._more(self.cell[speaks], self._between(first, second))
+            first, second, values = self.first, self.second, self.values()
         else:
-            second = self.known_second.index_select(0, speaks).long()
-            values = taken(self._of_kinds(), self.known_kind.index_select(0, speaks))
+            first, second, values = self.known_first, self.known_second, taken(self._of_kinds(), self.known_kind)
             entries = Entries(visit_of_entry, codes, whose.patient_of_row)
             corrections = self._without_own(entries, whose, block_of_rank)
             kin = None if self.kinship is None else self.kinship.without_own(entries, whose, number)
         before = codes_before(visit_of_entry, block_of_rank[codes], n_visits, n_blocks)
         ends = torch.searchsorted(block_of_rank, block_of_rank[speakers], right=True)
-        speaker = number.index_select(0, first)
+        speaker, groups = number.index_select(0, first), self._groups(speakers, learning=whose is not None, kin=kin)
         return Spoken(
-            speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
-            self._groups(speakers, learning=whose is not None, kin=kin),
-        )  # fmt: skip
+            speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends, groups
+        )
 
     def _of_kinds(self) -> Tensor:
         """(kinds,) what pairs of each kind say beyond what strangers say."""
         return self._more(self.kinds // N_BANDS**2, self.kinds % N_BANDS**2)
 
-    def _groups(
-        self, speakers: Tensor, learning: bool = False, kin: GroupLines | None = None
-    ) -> tuple[Grouped, ...]:
+    def _groups(self, speakers: Tensor, learning: bool = False, kin: GroupLines | None = None) -> tuple[Grouped, ...]:
         """What is said without regard to whether codes met: by bands, and by families with these corrections."""
         groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers())]
         if self.kinship is not None:
@@ -266,7 +260,7 @@ class Company(nn.Module, Settling):
         return OwnLines(visits, codes, (own % n).index_select(0, which), change.index_select(0, which))
 
     def _changes(self, kinds: Tensor) -> Tensor:
-        """What each kind of change adds: a kind of pairs and the row that it gets, or the one after the last for none."""
+        """What each kind of change adds: a kind of pairs, and the row that it gets or the one after the last."""
         kind, row = self.kinds[kinds // (len(COUNT_EDGES) + 1)], kinds % (len(COUNT_EDGES) + 1)
         cell, between = kind // N_BANDS**2, kind % N_BANDS**2
         alone = row == len(COUNT_EDGES)

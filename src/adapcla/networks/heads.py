@@ -58,10 +58,6 @@ class Visits(Protocol):
         """(visits,) whose visit it is."""
 
     @property
-    def first_visits(self) -> Tensor:
-        """(patients,) the first visit of each."""
-
-    @property
     def origin(self) -> Origin | None:
         """Where the patients come from, if that is known."""
 
@@ -197,6 +193,14 @@ def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
     return [int(size) for size in np.diff(edges, prepend=0)]
 
 
+def _whose(order: SharedFirst, visits: Visits) -> Whose:
+    """Whose the visits are, in the order in which they are computed."""
+    patients = torch.empty_like(order.place)
+    patients[order.place] = visits.patient_of_visit
+    lengths = torch.bincount(visits.patient_of_visit)
+    return Whose(patients, order.place, torch.cumsum(lengths, 0) - lengths, visits.origin)
+
+
 class BlockwiseHead(Remembering):
     """Ours: codes in blocks; a block knows the history and the codes drawn before it.
 
@@ -304,11 +308,7 @@ class BlockwiseHead(Remembering):
         """The summed loss of all visits, with gradients; while training, company tells nobody of their own visits."""
         order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
-        whose = None
-        if self.training and self.company is not None:
-            patients = torch.empty_like(order.place)
-            patients[order.place] = visits.patient_of_visit
-            whose = Whose(patients, order.place, visits.first_visits, visits.origin)
+        whose = _whose(order, visits) if self.training and self.company is not None else None
         return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, whose))
 
     @torch.no_grad()

@@ -56,7 +56,7 @@ class KeptLines(nn.Module):
             lines = lines_of(entries)
             patient = entries.patient_of_visit.index_select(0, lines.visits)
             visits = lines.visits - first_visits.index_select(0, patient)
-            found.append(OwnLines(*(x.int() for x in (visits, lines.speakers, lines.whom)), lines.change))
+            found.append(OwnLines(visits.int(), lines.speakers.int(), lines.whom.int(), lines.change))
             numbers.append(torch.bincount(patient, minlength=len(first_visits)))
             n_lines += len(visits)
             if n_lines > _MOST_LINES:

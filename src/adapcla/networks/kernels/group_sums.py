@@ -16,6 +16,9 @@ from torch import Tensor
 from adapcla.networks.kernels.bce import Tile
 from adapcla.networks.visit_entries import spread
 
+#: Runs of codes of one group, up to which each is told at once.
+_FEW_RUNS = 8
+
 
 class GroupLines(NamedTuple):
     """What is added to what single codes of single visits say of whole groups; ascending by speaker."""
@@ -127,9 +130,14 @@ class GroupSums:
         by_values += self.by_values
         by_lines[self.which] += self.by_lines
 
-    def told(self, tile: Tile) -> Tensor:
-        """(rows, codes) what the codes of a tile are told by all who have joined."""
-        return self.said.index_select(1, self.group.of_code[tile.codes])
+    def tell(self, sums: Tensor, tile: Tile) -> None:
+        """Add what the codes of a tile (rows, codes) are told by all who have joined."""
+        groups, n_codes = torch.unique_consecutive(self.group.of_code[tile.codes], return_counts=True)
+        if len(groups) > _FEW_RUNS:
+            sums += self.said.index_select(1, self.group.of_code[tile.codes])
+            return
+        for group, part in zip(groups.tolist(), sums.split(n_codes.tolist(), dim=1), strict=True):
+            part += self.said[:, group, None]
 
     def take_back(self, by_code: Tensor | None, by_some: Tensor, codes: Members, some: slice) -> None:
         """Add a tile's derivatives by what its codes are told.
@@ -139,6 +147,10 @@ class GroupSums:
         if by_code is not None:
             self.slopes += codes.sums(by_code)
         self.by_values.index_add_(0, self.group.of_speaker[some], codes.sums(by_some).t())
+
+    def add_lines(self, lines: Window, by_sums: Tensor) -> None:
+        """Add the derivatives of lines that were spread over codes of a tile."""
+        self.by_lines.index_put_((torch.as_tensor(lines.lines),), by_sums[lines.at], accumulate=True)
 
     def lines_in(self, tile: Tile, codes: Members, n_speakers: int) -> Window | None:
         """The lines of the next speakers up to some number, who have not joined, spread over codes of later blocks."""

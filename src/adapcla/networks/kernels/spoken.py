@@ -45,7 +45,7 @@ class Spoken(NamedTuple):
     The sum over the codes of a visit is multiplied by a strength of the visit and the block that it speaks to.
     """
 
-    speaker_of_pair: Tensor  # (pairs,) a number of a speaking code
+    speaker_of_pair: Tensor  # (pairs,) the number of a speaking code, or the one after the last for nobody
     code_of_pair: Tensor  # (pairs,) whom it speaks of, ascending
     values: Tensor  # (pairs,)
     strength: Tensor  # (visits, blocks)
@@ -82,8 +82,8 @@ class Spoken(NamedTuple):
     def table(self, n_codes: int) -> Tensor:
         """(speakers, codes) what each says of each, with gradients."""
         heard = torch.arange(n_codes) >= self.heard_from[:, None]
-        table = torch.zeros(self.n_speakers, n_codes, dtype=self.values.dtype)
-        table = table.index_put((self.speaker_of_pair, self.code_of_pair), self.values)
+        table = torch.zeros(self.n_speakers + 1, n_codes, dtype=self.values.dtype)
+        table = table.index_put((self.speaker_of_pair, self.code_of_pair.long()), self.values)[:-1]
         for group in self.groups:
             table = table + torch.where(heard, group.values[group.of_speaker][:, group.of_code], 0.0)
         return table
@@ -96,7 +96,8 @@ class Spoken(NamedTuple):
         for group in self.groups:
             rows, speakers, groups, values = group.corrections
             heard = torch.arange(n_codes) >= self.heard_from[speakers, None]
-            sums = sums.index_add(0, rows, torch.where(heard & (group.of_code == groups[:, None]), values[:, None], 0.0))
+            heard &= group.of_code == groups[:, None]
+            sums = sums.index_add(0, rows, torch.where(heard, values[:, None], 0.0))
         return sums
 
 
@@ -178,16 +179,19 @@ class SpokenIn(NamedTuple):
 def spoken_in(spoken: Spoken, band: Band, tile: Tile) -> SpokenIn:
     """The sums of what the codes of each visit of a tile say of the codes of the tile; tiles from left to right."""
     left, right = tile.codes.start, tile.codes.stop
-    pairs = slice(*torch.searchsorted(spoken.code_of_pair, torch.tensor([left, right])).tolist())
-    cells = spoken.speaker_of_pair[pairs] * (right - left) + spoken.code_of_pair[pairs] - left
+    ends = torch.tensor([left, right], dtype=spoken.code_of_pair.dtype)
+    pairs = slice(*torch.searchsorted(spoken.code_of_pair, ends).tolist())
     hearing = hearing_in(spoken, band, tile)
-    # All who are not heard share a last row, in which there is nothing.
+    # All who are not heard share a last row, in which there is nothing in the end.
+    cells = spoken.speaker_of_pair[pairs].clamp(max=hearing.n_speakers) * (right - left)
+    cells += spoken.code_of_pair[pairs] - left
     table = torch.zeros(hearing.n_speakers + 1, right - left, dtype=spoken.values.dtype)
     for group in spoken.groups:
         of_tile = group.values.index_select(1, group.of_code[tile.codes])
         table[hearing.some] += F.embedding(group.of_speaker[hearing.some], of_tile)
     table[hearing.some].mul_(hearing.heard)
     table.view(-1).scatter_add_(0, cells, spoken.values[pairs])
+    table[-1] = 0.0
     speakers = band.speakers.clamp(max=hearing.n_speakers)
     sums = F.embedding_bag(speakers, table, band.visit_starts, mode="sum")
     corrections = inside(spoken.corrections, tile, len(spoken.strength))
@@ -195,7 +199,7 @@ def spoken_in(spoken: Spoken, band: Band, tile: Tile) -> SpokenIn:
     groups = []
     for told in band.groups:
         if band.n_joined:
-            sums += told.told(tile)
+            told.tell(sums, tile)
         codes = members(told.group.of_code[tile.codes], told.group.values.shape[1])
         lines = told.lines_in(tile, codes, hearing.n_speakers)
         if lines is not None:
@@ -230,7 +234,8 @@ def add_slopes(slopes: SpokenSlopes, band: Band, company: SpokenIn, by_sums: Ten
     n_speakers, some = company.hearing.n_speakers, company.hearing.some
     by_code = by_sums.t().contiguous() if band.n_joined and band.groups else None
     entries = band.rows_by_speaker[: int(band.speaker_starts[n_speakers])]
-    said = F.embedding_bag(entries, by_sums, band.speaker_starts[:n_speakers], mode="sum")
+    # The last row is of nobody.
+    said = F.embedding_bag(entries, by_sums, band.speaker_starts[: n_speakers + 1], mode="sum")
     slopes.values[company.pairs] += said.view(-1).index_select(0, company.cells)
     if not band.groups:
         return
@@ -238,7 +243,7 @@ def add_slopes(slopes: SpokenSlopes, band: Band, company: SpokenIn, by_sums: Ten
     for told, (codes, lines) in zip(band.groups, company.groups, strict=True):
         told.take_back(by_code, by_some, codes, some)
         if lines is not None:
-            told.by_lines.index_add_(0, lines.lines, by_sums[lines.at])
+            told.add_lines(lines, by_sums)
 
 
 def finish_slopes(slopes: SpokenSlopes, bands: list[Band]) -> None:
