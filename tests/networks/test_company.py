@@ -14,9 +14,9 @@ from adapcla.networks.contract import DrawRule, Shape
 from adapcla.networks.draws import Noise
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
-from adapcla.networks.kernels.spoken import Spoken
 from adapcla.networks.kinship import Kinship, met_band
 from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_column, pair_counts
+from adapcla.networks.visit_entries import Whose
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Cohort
 from adapcla.sources import planted
@@ -49,14 +49,6 @@ def built(cohort: Cohort, least_patients: int = 2, **changes: object) -> tuple[V
     return network, network.head, network.head.company
 
 
-def sums(spoken: Spoken, n_visits: int, n_codes: int) -> Tensor:
-    """What is said of every code in every visit, before it is weighed."""
-    table = spoken.table(n_codes)
-    said = torch.zeros(n_visits, n_codes).index_add(0, spoken.visit_of_entry, table[spoken.speaker_of_entry])
-    lines = spoken.corrections
-    return said.index_put((lines.rows, lines.codes), lines.values, accumulate=True)
-
-
 def by_rank(counts: PairCounts, number: Tensor, n: int) -> Tensor:
     """Visits of each pair as a whole table, both ways round."""
     table = torch.zeros(n, n, dtype=torch.int64)
@@ -82,7 +74,8 @@ def started(network: VisitNetwork, n: int) -> tuple[RollState, DrawRule, Noise]:
 
 @pytest.mark.parametrize("kinship", [False, True])
 @pytest.mark.parametrize("order", ["frequent", "mixed"])
-def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship: bool, order: str) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship: bool, order: str, kept: bool) -> None:
     """What is heard while training equals what a recount without the patient says, pair by pair."""
     network, head, company = built(world, kinship=kinship, order=order, rare_visits=20)
     records = Records(world, 48)
@@ -91,9 +84,9 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
     expected = expected_column(of_rank, world.n_visits)(each[:, None], each[None])
     for patient in range(8):
         batch = network._ranked(records.batch(np.array([patient])))
-        spoken = company.spoken(
-            batch.visit_of_entry, batch.codes, head.block_of_code, batch.n_visits, batch.patient_of_visit
-        )
+        place = torch.arange(batch.n_visits)
+        whose = Whose(batch.patient_of_visit, place, batch.first_visits, batch.origin if kept else None)
+        spoken = company.spoken(batch.visit_of_entry, batch.codes, head.block_of_code, batch.n_visits, whose)
         others = world.subset([p for p in range(world.n_patients) if p != patient])
         said = company.of_strangers()[company.band.long()][:, company.band.long()].detach()
         counts = by_rank(pair_counts(others), network.rank_of_code, N_CODES)
@@ -106,7 +99,7 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
             said = said + of_families(company.kinship, others, network.rank_of_code)
         said = torch.where(head.block_of_code[:, None] < head.block_of_code[None], said, 0.0)
         wanted = torch.zeros(batch.n_visits, N_CODES).index_add(0, batch.visit_of_entry, said[batch.codes])
-        torch.testing.assert_close(sums(spoken, batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(spoken.sums(batch.n_visits, N_CODES).detach(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_out_of_training_everybody_hears_of_the_kept_pairs(world: Cohort) -> None:

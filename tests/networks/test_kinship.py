@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from adapcla.networks.batch import Records
 from adapcla.networks.kinship import Kinship, met_band
 from adapcla.networks.pair_counts import EXPECTED_POWERS
 from adapcla.records import Cohort
@@ -15,7 +16,7 @@ FAMILY = torch.tensor([0, 0, 1, 1, 2])
 
 def observed(patients: list[list[list[str]]], least_patients: int = 2) -> Kinship:
     kinship = Kinship(FAMILY, least_patients)
-    kinship.observe(Cohort.of(patients, ["A", "B", "C", "D", "E"]), torch.arange(5))
+    kinship.observe(Records(Cohort.of(patients, ["A", "B", "C", "D", "E"]), 48), torch.arange(5))
     return kinship
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from adapcla.networks import pair_counts as module
-from adapcla.networks.pair_counts import pair_counts, taken
+from adapcla.networks.pair_counts import pair_counts
 from adapcla.records import Cohort
 from adapcla.sources import planted
 
@@ -33,12 +32,3 @@ def test_families_meet_as_often_as_their_codes() -> None:
     counts = pair_counts(cohort, np.array([0, 0, 1, 2]))
     assert list(zip(counts.first.tolist(), counts.second.tolist(), strict=True)) == [(0, 0), (0, 1)]
     assert counts.visits.tolist() == [2, 3] and counts.patients.tolist() == [1, 2]
-
-
-def test_numbers_that_are_taken_get_the_gradients_of_all_their_places() -> None:
-    numbers, index = torch.randn(5, requires_grad=True), torch.tensor([4, 0, 0, 2, 4, 4])
-    weights = torch.randn(6)
-    (taken(numbers, index) * weights).sum().backward()
-    by_hand = torch.zeros(5).index_add(0, index, weights)
-    assert numbers.grad is not None
-    torch.testing.assert_close(numbers.grad, by_hand)

@@ -10,7 +10,7 @@ from adapcla.networks.visit_entries import Entries, joined, spread
 def test_pairs_of_a_visit_are_all_and_no_others() -> None:
     torch.manual_seed(2)
     visit, codes = (torch.rand(9, 6) < 0.4).nonzero(as_tuple=True)
-    one, other = Entries(visit, codes, torch.zeros(9, dtype=torch.int64), torch.arange(6)).pairs()
+    one, other = Entries(visit, codes, torch.zeros(9, dtype=torch.int64)).pairs()
     by_hand = {(i, j) for i in range(len(codes)) for j in range(i + 1, len(codes)) if visit[i] == visit[j]}
     assert set(zip(one.tolist(), other.tolist(), strict=True)) == by_hand and len(one) == len(by_hand)
 

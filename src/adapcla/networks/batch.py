@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,13 @@ class LengthGroup(NamedTuple):
     """Patients with the same number of visits, as state rows: the start row first, then the visits in order."""
 
     rows: Tensor  # (patients, visits + 1)
+
+
+class Origin(NamedTuple):
+    """Where the patients of a batch come from."""
+
+    mark: int  # that of the records
+    patients: Tensor  # (patients,) their positions there
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,13 @@ class Batch:
     start_of_patient: Tensor  # (patients,) start row of each patient
     start_attributes: Tensor  # (starts, attributes) category + 1, 0 for unknown
     attention: AttentionLines
+    origin: Origin | None = None
+
+    @property
+    def first_visits(self) -> Tensor:
+        """(patients,) the first visit of each."""
+        lengths = torch.bincount(self.patient_of_visit, minlength=self.n_patients)
+        return torch.cumsum(lengths, 0) - lengths
 
     @property
     def n_visits(self) -> int:
@@ -59,7 +75,7 @@ class Batch:
     def groups(self) -> tuple[LengthGroup, ...]:
         """Patients by their exact number of visits, for readers that cannot pass over padding; the shortest first."""
         lengths = torch.bincount(self.patient_of_visit, minlength=self.n_patients)
-        first_row = self.n_starts + torch.cumsum(lengths, 0) - lengths
+        first_row = self.n_starts + self.first_visits
         groups = []
         for length in torch.unique(lengths).tolist():
             members = (lengths == length).nonzero()[:, 0]
@@ -79,6 +95,14 @@ class Records:
     def attribute_names(self) -> tuple[str, ...]:
         """Static attributes in their fixed order."""
         return tuple(sorted(self.cohort.attributes))
+
+    @cached_property
+    def mark(self) -> int:
+        """A number by which the same visits of the same patients are known again."""
+        mark = self.context
+        for part in (self.cohort.codes, self.cohort.visit_starts, self.cohort.patient_starts):
+            mark = zlib.crc32(np.ascontiguousarray(part).data, mark)
+        return mark
 
     @property
     def n_cut(self) -> int:
@@ -107,7 +131,8 @@ class Records:
             days = np.asarray(cohort.days)[visits].astype(np.int64)
             gap[1:] = np.maximum(np.diff(days), 0)
             gap[starts_of(lengths)[:-1]] = 0
-        return packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
+        batch = packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
+        return replace(batch, origin=Origin(self.mark, torch.as_tensor(np.asarray(patients, dtype=np.int64))))
 
     def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Attribute categories plus one (0 unknown) of these patients, one column per attribute."""

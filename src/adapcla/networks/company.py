@@ -19,26 +19,27 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
-from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines
+from adapcla.networks.kernels.spoken import Added, Spoken
+from adapcla.networks.kernels.taken import taken
 from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import Settling
+from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
     count_band,
     expected_column,
     pair_counts,
-    taken,
     told,
 )
-from adapcla.networks.visit_entries import Entries, distinct, joined
+from adapcla.networks.visit_entries import Entries, Whose, distinct, joined
 from adapcla.records import Prevalence
 from adapcla.records.offsets import ranges
 
@@ -90,14 +91,17 @@ class Company(nn.Module, Settling):
         self.band: Tensor
         self.register_buffer("band", band_of_rank.int())
         self.emphasis = Emphasis(len(band_of_rank), N_BANDS, None if kinship is None else kinship.family)
-        # While training: all pairs that lead from an earlier block to a later one, ascending by the later code and then
-        # the earlier, each with its kind (a cell and two bands, which pairs share); never saved.
+        # While training: what changes without each patient; never saved.
+        self.own = KeptLines()
+        # And all pairs that lead from an earlier block to a later one, ascending by the later code and then the
+        # earlier, each with its kind (a cell and two bands, which pairs share); never saved.
         self.known_key: Tensor
         self.known_first: Tensor
+        self.known_second: Tensor
         self.known_visits: Tensor
         self.known_kind: Tensor
         self.kinds: Tensor
-        for name in ("known_key", "known_first", "known_visits", "known_kind", "kinds"):
+        for name in ("known_key", "known_first", "known_second", "known_visits", "known_kind", "kinds"):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
 
     @property
@@ -125,14 +129,16 @@ class Company(nn.Module, Settling):
         of_rank = torch.from_numpy(cohort.visit_counts)[torch.argsort(rank_of_code)]
         column = expected_column(of_rank, cohort.n_visits)(first, second)
         cell = count_band(visits) * self.n_columns + column
-        self.known_key, self.known_first, self.known_visits = key[order], first.int(), visits.int()
+        self.known_key, self.known_visits = key[order], visits.int()
+        self.known_first, self.known_second = first.int(), second.int()
         self.kinds, kind = torch.unique(cell * N_BANDS**2 + self._between(first, second), return_inverse=True)
         self.known_kind = kind.int()
         kept = (patients >= self.least_patients).nonzero()[:, 0]
         self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
         self.emphasis.observe(first[kept], second[kept], visits[kept], of_rank, cohort.n_visits)
         if self.kinship is not None:
-            self.kinship.observe(cohort, rank_of_code)
+            self.kinship.observe(records, rank_of_code)
+        self.own.keep(records, lambda entries: self._own_lines(entries, block_of_rank), rank_of_code)
 
     def _between(self, first: Tensor, second: Tensor) -> Tensor:
         """The bands of both codes of pairs as one number."""
@@ -182,7 +188,7 @@ class Company(nn.Module, Settling):
         Of more codes than are told apart the mean is heard: a sum would grow with every code that it brings about, and
         a visit that is once large enough would run away.
         """
-        told_apart = F.embedding((n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1), self.strength[:, None])[..., 0]
+        told_apart = taken(self.strength, (n_speakers - 1).clamp(0, _MOST_SPEAKERS - 1))
         return told_apart * (_MOST_SPEAKERS / n_speakers.clamp(min=_MOST_SPEAKERS))
 
     def spoken(
@@ -191,53 +197,50 @@ class Company(nn.Module, Settling):
         codes: Tensor,
         block_of_rank: Tensor,
         n_visits: int,
-        patient_of_visit: Tensor | None = None,
+        whose: Whose | None = None,
     ) -> Spoken:
         """What is said in some visits; with their patients, by all others than the patient at hand."""
         n_codes, n_blocks = len(block_of_rank), int(block_of_rank[-1]) + 1
         order = torch.argsort(visit_of_entry * n_codes + codes)
         visit_of_entry, codes = visit_of_entry[order], codes[order]
         speakers, speaker_of_entry = torch.unique(codes, return_inverse=True)
-        number = torch.full((n_codes,), -1)
+        # All codes that are not there have the number after the last, which nobody hears.
+        number = torch.full((n_codes,), len(speakers))
         number[speakers] = torch.arange(len(speakers))
-        corrections = Added.nothing()
-        known = self.first if patient_of_visit is None else self.known_first
-        speaks = (number.index_select(0, known) >= 0).nonzero()[:, 0]
-        first = known.index_select(0, speaks).long()
-        if patient_of_visit is None:
-            second = self.second[speaks].long()
-            values = self._more(self.cell[speaks], self._between(first, second))
+        corrections, kin = Added.nothing(), None
+        if whose is None:
+            first, second, values = self.first, self.second, self.values()
         else:
-            second = self.known_key.index_select(0, speaks) // n_codes
-            values = taken(self._of_kinds(), self.known_kind.index_select(0, speaks))
-            entries = Entries(visit_of_entry, codes, patient_of_visit, block_of_rank)
-            corrections = self._without_own(entries)
+            first, second, values = self.known_first, self.known_second, taken(self._of_kinds(), self.known_kind)
+            entries = Entries(visit_of_entry, codes, whose.patient_of_row)
+            corrections = self._without_own(entries, whose, block_of_rank)
+            kin = None if self.kinship is None else self.kinship.without_own(entries, whose, number)
         before = codes_before(visit_of_entry, block_of_rank[codes], n_visits, n_blocks)
         ends = torch.searchsorted(block_of_rank, block_of_rank[speakers], right=True)
-        speaker = number.index_select(0, first)
+        speaker, groups = number.index_select(0, first), self._groups(speakers, learning=whose is not None, kin=kin)
         return Spoken(
-            speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends,
-            self._groups(speakers, patient_of_visit is not None),
-        )  # fmt: skip
+            speaker, second, values, self.weight(before), corrections, visit_of_entry, speaker_of_entry, ends, groups
+        )
 
     def _of_kinds(self) -> Tensor:
         """(kinds,) what pairs of each kind say beyond what strangers say."""
         return self._more(self.kinds // N_BANDS**2, self.kinds % N_BANDS**2)
 
-    def _groups(self, speakers: Tensor, learning: bool) -> tuple[Grouped, ...]:
-        """What is said without regard to whether codes met: by bands, and by families."""
+    def _groups(self, speakers: Tensor, learning: bool = False, kin: GroupLines | None = None) -> tuple[Grouped, ...]:
+        """What is said without regard to whether codes met: by bands, and by families with these corrections."""
         groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers())]
         if self.kinship is not None:
             family = self.kinship.family.long()
-            groups.append(Grouped(family[speakers], family, self.kinship.values(learning)))
+            corrections = GroupLines.nothing() if kin is None else kin
+            groups.append(Grouped(family[speakers], family, self.kinship.values(learning), corrections))
         return tuple(groups) if learning else self.emphasis.on(*groups)
 
-    def _without_own(self, entries: Entries) -> Added:
-        """What must be added so that no patient hears of their own visits."""
-        n = len(entries.block_of_rank)
+    def _own_lines(self, entries: Entries, block_of_rank: Tensor) -> OwnLines:
+        """Which pairs would have met otherwise without the visits of the patient, for each entry of the first code."""
+        n = len(block_of_rank)
         patient = entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
-        block = entries.block_of_rank[entries.codes]
+        block = block_of_rank[entries.codes]
         apart = (block.index_select(0, one) < block.index_select(0, other)).nonzero()[:, 0]
         one, other = one.index_select(0, apart), other.index_select(0, apart)
         own = (patient * n + entries.codes).index_select(0, one) * n + entries.codes.index_select(0, other)
@@ -246,20 +249,29 @@ class Company(nn.Module, Settling):
         visits = self.known_visits[at]
         row, left = count_band(visits), count_band(visits - times)
         # Where the others make the same band or the patient is alone, nothing or everything is taken back.
-        changed = ((row != left) | (visits == times)).nonzero()[:, 0]
-        own, kind, row, left = own[changed], self.known_kind[at[changed]], row[changed], left[changed]
-        alone = (visits == times)[changed]
-        cell, between = self.kinds[kind] // N_BANDS**2, self.kinds[kind] % N_BANDS**2
-        without = torch.where(alone, 0.0, self._more(cell + (left - row) * self.n_columns, between))
-        change = without - self._more(cell, between)
+        alone = visits == times
+        changed = ((row != left) | alone).nonzero()[:, 0]
+        becomes = torch.where(alone, len(COUNT_EDGES), left)
+        change = (self.known_kind[at].long() * (len(COUNT_EDGES) + 1) + becomes).index_select(0, changed)
+        own = own.index_select(0, changed)
         # Every visit in which the patient has the first code hears of all its partners.
         line, which = joined(patient * n + entries.codes, own // n)
-        lines = Added(
-            entries.visit_of_entry.index_select(0, line), (own % n).index_select(0, which), taken(change, which)
-        )
-        if self.kinship is not None:
-            lines = lines.and_also(self.kinship.without_own(entries))
-        return lines.by_code()
+        visits, codes = (x.index_select(0, line) for x in (entries.visit_of_entry, entries.codes))
+        return OwnLines(visits, codes, (own % n).index_select(0, which), change.index_select(0, which))
+
+    def _changes(self, kinds: Tensor) -> Tensor:
+        """What each kind of change adds: a kind of pairs, and the row that it gets or the one after the last."""
+        kind, row = self.kinds[kinds // (len(COUNT_EDGES) + 1)], kinds % (len(COUNT_EDGES) + 1)
+        cell, between = kind // N_BANDS**2, kind % N_BANDS**2
+        alone = row == len(COUNT_EDGES)
+        without = torch.where(alone, 0, row) * self.n_columns + cell % self.n_columns
+        return torch.where(alone, 0.0, self._more(without, between)) - self._more(cell, between)
+
+    def _without_own(self, entries: Entries, whose: Whose, block_of_rank: Tensor) -> Added:
+        """What must be added so that no patient hears of their own visits."""
+        found = self.own.of(entries, whose, lambda entries: self._own_lines(entries, block_of_rank), self._changes)
+        lines, values = found
+        return Added(lines.visits, lines.whom, values).by_code()
 
 
 class Listener:
@@ -273,7 +285,7 @@ class Listener:
         self.second, self.values = company.second.long()[order], company.values()[order]
         self.sums = torch.zeros(n_patients, n_codes)
         self.n_speakers = torch.zeros(n_patients, dtype=torch.int64)
-        self.groups = company._groups(torch.arange(n_codes), learning=False)
+        self.groups = company._groups(torch.arange(n_codes))
         self.speakers = [torch.zeros(n_patients, len(group.values)) for group in self.groups]
         self.said_of = [group.values[:, group.of_code].contiguous() for group in self.groups]  # (groups, codes)
         self.weight = company.weight(self.n_speakers)[:, None]

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adapcla.networks.kernels.taken import taken
+
 #: Numbers of codes that are told apart; larger ones are taken as the largest.
 MOST_COUNTED = 63
 #: Steps of optimisers are small beside the log-odds by which a visit ends; this many times larger they reach them.
@@ -60,5 +62,4 @@ class Counting(nn.Module):
         """What is added to all logits of blocks, before which visits hold so many codes; shapes are broadcast."""
         number = n_before.clamp(max=MOST_COUNTED)
         cell = number * self.somewhere.shape[1] + blocks
-        own = F.embedding(cell, self.somewhere.view(-1, 1))[..., 0]
-        return _PACE * (F.embedding(number, self.anywhere[:, None])[..., 0] + own)
+        return _PACE * (taken(self.anywhere, number) + taken(self.somewhere.view(-1), cell))

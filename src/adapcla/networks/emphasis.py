@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.networks.kernels.spoken import Grouped
+from adapcla.networks.kernels.group_sums import Grouped
 
 #: Degrees of rareness: the rarest codes up to this share of all entries, each; codes beyond the last are frequent. The
 #: first degree is about the rarest third of the codes, whose partners are others than those of the next.

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.errors import UsageError
+from adapcla.networks.batch import Origin
 from adapcla.networks.block_draws import VisitsSoFar, draw_ahead, windows
 from adapcla.networks.company import Company, Listener
 from adapcla.networks.contract import Drawn, DrawRule
@@ -26,8 +27,10 @@ from adapcla.networks.groups import Groups, group_noise
 from adapcla.networks.kernels.bce import TILE_ELEMENTS, SparseTargets, sparse_bce, sparse_targets
 from adapcla.networks.kernels.blocks import BlockParts, SharedFirst, block_bce, block_nll, shared_first
 from adapcla.networks.kernels.spoken import Added, Spoken
+from adapcla.networks.kernels.taken import repeated
 from adapcla.networks.layers import CodeTable, Dropout, Remembering
 from adapcla.networks.recall import Push, Pushes, pair_dots
+from adapcla.networks.visit_entries import Whose
 
 #: Added to the logits (codes,), or nothing.
 Bias = Tensor | None
@@ -53,6 +56,10 @@ class Visits(Protocol):
     @property
     def patient_of_visit(self) -> Tensor:
         """(visits,) whose visit it is."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the patients come from, if that is known."""
 
 
 class Head(Protocol):
@@ -186,6 +193,14 @@ def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
     return [int(size) for size in np.diff(edges, prepend=0)]
 
 
+def _whose(order: SharedFirst, visits: Visits) -> Whose:
+    """Whose the visits are, in the order in which they are computed."""
+    patients = torch.empty_like(order.place)
+    patients[order.place] = visits.patient_of_visit
+    lengths = torch.bincount(visits.patient_of_visit)
+    return Whose(patients, order.place, torch.cumsum(lengths, 0) - lengths, visits.origin)
+
+
 class BlockwiseHead(Remembering):
     """Ours: codes in blocks; a block knows the history and the codes drawn before it.
 
@@ -245,7 +260,8 @@ class BlockwiseHead(Remembering):
             numbers = torch.bincount(after, minlength=n_visits * n_places).view(n_visits, n_places)
             states = states + self.counting.states(torch.cumsum(numbers, 1))
         of_block = place + torch.arange(n_visits)[:, None] * n_places
-        inner: Tensor = self.dropout(F.gelu(F.embedding(of_block, states.flatten(0, 1)) + self.block))
+        of_blocks = repeated(states.flatten(0, 1), of_block.view(-1)).view(n_visits, n_blocks, hidden)
+        inner: Tensor = self.dropout(F.gelu(of_blocks + self.block))
         if self.counting is None:
             return inner
         # One more unit of the state, which all codes of a block hear alike.
@@ -270,7 +286,7 @@ class BlockwiseHead(Remembering):
         whole = self.bias if bias is None else self.bias + bias
         return order, BlockParts(history, inner, self.table(), lifted, whole), targets
 
-    def _spoken(self, targets: SparseTargets, patients: Tensor | None) -> Spoken | None:
+    def _spoken(self, targets: SparseTargets, whose: Whose | None) -> Spoken | None:
         """What codes of earlier blocks say of later ones that they met, if anybody listens.
 
         Codes of choice groups neither speak nor listen. They are few and each of many patients, so that the state of
@@ -282,7 +298,7 @@ class BlockwiseHead(Remembering):
         if self.groups is not None:
             speaks = self.alone[codes]
             rows, codes = rows[speaks], codes[speaks]
-        spoken = self.company.spoken(rows, codes, self.block_of_code, len(targets.multiplicity), patients)
+        spoken = self.company.spoken(rows, codes, self.block_of_code, len(targets.multiplicity), whose)
         if self.groups is None:
             return spoken
         listens = torch.zeros(len(self.sizes)).index_fill(0, self.block_of_code[self.alone], 1.0)
@@ -292,11 +308,8 @@ class BlockwiseHead(Remembering):
         """The summed loss of all visits, with gradients; while training, company tells nobody of their own visits."""
         order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
-        patients = None
-        if self.training:
-            patients = torch.empty_like(order.place)
-            patients[order.place] = visits.patient_of_visit
-        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, patients))
+        whose = _whose(order, visits) if self.training and self.company is not None else None
+        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, whose))
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:

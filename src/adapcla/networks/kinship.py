@@ -10,19 +10,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from adapcla.networks.kernels.spoken import Added
+from adapcla.networks.batch import Records
+from adapcla.networks.kernels.group_sums import GroupLines
+from adapcla.networks.kernels.taken import taken
 from adapcla.networks.layers import Settling
+from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
     count_band,
     expected_column,
     pair_counts,
-    taken,
     told,
 )
-from adapcla.networks.visit_entries import Entries, distinct, joined, spread
-from adapcla.records import Cohort
+from adapcla.networks.visit_entries import Entries, Whose, distinct, joined
 
 #: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
 _PACE = 4.0
@@ -52,14 +53,16 @@ class Kinship(nn.Module, Settling):
         self.cell: Tensor
         self.register_buffer("family", family_of_rank.int())
         self.register_buffer("cell", torch.zeros(n, n, dtype=torch.int32))
-        # While training: all meetings, and the codes of each family one after the other; never saved.
+        # While training: all meetings, and what changes without each patient; never saved.
+        self.own = KeptLines()
         self.known_meetings: Tensor
         self.known_cell: Tensor
         for name in ("known_meetings", "known_cell"):
             self.register_buffer(name, torch.zeros(n, n, dtype=torch.int64), persistent=False)
 
-    def observe(self, cohort: Cohort, rank_of_code: Tensor) -> None:
+    def observe(self, records: Records, rank_of_code: Tensor) -> None:
         """Count the meetings of families of all training patients."""
+        cohort = records.seen
         family, n = self.family.long(), len(self.cell)
         counts = pair_counts(cohort, family[rank_of_code].numpy())
         first, second = torch.from_numpy(counts.first), torch.from_numpy(counts.second)
@@ -72,6 +75,7 @@ class Kinship(nn.Module, Settling):
         self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
         kept = torch.where(patients >= self.least_patients, meetings, 0)
         self.cell = (met_band(kept) * _N_COLUMNS + column).int()
+        self.own.keep(records, self.own_lines, rank_of_code)
 
     def values(self, learning: bool) -> Tensor:
         """(families, families) what a code of each says of the codes of each; while learning, of all meetings."""
@@ -86,30 +90,35 @@ class Kinship(nn.Module, Settling):
         row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
         return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * _N_COLUMNS + column).int()}
 
-    def without_own(self, entries: Entries) -> Added:
-        """What must be added so that no patient hears of the meetings in their own visits."""
+    def own_lines(self, entries: Entries) -> OwnLines:
+        """Which families would meet otherwise without the visits of the patient, for each entry of one of them."""
         family, n = self.family.long(), len(self.cell)
         of_entry, patient = family[entries.codes], entries.patient_of_visit[entries.visit_of_entry]
         one, other = entries.pairs()
-        both = torch.cat([torch.stack([one, other]), torch.stack([other, one])], dim=1)
-        own = (patient * n + of_entry).index_select(0, both[0]) * n + of_entry.index_select(0, both[1])
-        own, times = distinct(own)
+        s, t = of_entry.index_select(0, one), of_entry.index_select(0, other)
+        pair = torch.minimum(s, t) * n + torch.maximum(s, t)
+        own, times = distinct(patient.index_select(0, one) * n**2 + pair)
         s, t = own // n % n, own % n
-        # Two codes of one family meet once, and are listed from both sides.
-        times = torch.where(s == t, times // 2, times)
         cell, meetings = self.known_cell[s, t], self.known_meetings[s, t]
         left = met_band(meetings - times) * _N_COLUMNS + cell % _N_COLUMNS
         changed = (left != cell).nonzero()[:, 0]
-        own, t = own[changed], t[changed]
-        change = self._said(left[changed]) - self._said(cell[changed])
-        line, which = joined(patient * n + of_entry, own // n)
-        # All codes of the other family hear it, as far as they lie in later blocks.
-        members = torch.argsort(family, stable=True)
-        edges = torch.searchsorted(family[members], torch.arange(n + 1))
-        whom = t.index_select(0, which)
-        again, place = spread(edges.index_select(0, whom), edges.index_select(0, whom + 1))
-        codes, line, which = (x.index_select(0, y) for x, y in ((members, place), (line, again), (which, again)))
-        block = entries.block_of_rank
-        later = (block[entries.codes].index_select(0, line) < block.index_select(0, codes)).nonzero()[:, 0]
-        line, codes, which = (x.index_select(0, later) for x in (line, codes, which))
-        return Added(entries.visit_of_entry.index_select(0, line), codes, taken(change, which))
+        own, s, t = (x.index_select(0, changed) for x in (own, s, t))
+        change = (cell * self.belief.numel() + left).index_select(0, changed)
+        # Both families hear it of each other.
+        apart = (s != t).nonzero()[:, 0]
+        speaking = torch.cat([own // n, own[apart] // n**2 * n + t[apart]])
+        order = torch.argsort(speaking, stable=True)
+        whom, change = (torch.cat(both).index_select(0, order) for both in ((t, s[apart]), (change, change[apart])))
+        line, which = joined(patient * n + of_entry, speaking.index_select(0, order))
+        visits, codes = (x.index_select(0, line) for x in (entries.visit_of_entry, entries.codes))
+        return OwnLines(visits, codes, whom.index_select(0, which), change.index_select(0, which))
+
+    def changes(self, kinds: Tensor) -> Tensor:
+        """What each kind of change adds."""
+        cell, left = kinds // self.belief.numel(), kinds % self.belief.numel()
+        return self._said(left) - self._said(cell)
+
+    def without_own(self, entries: Entries, whose: Whose, number: Tensor) -> GroupLines:
+        """What must be added so that no patient hears of the meetings in their own visits; `number` of speakers."""
+        lines, values = self.own.of(entries, whose, self.own_lines, self.changes)
+        return GroupLines(lines.visits, number.index_select(0, lines.speakers), lines.whom, values).by_speaker()

@@ -6,7 +6,7 @@ A band of counts and one of expected counts make a cell, and cells are what a be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -114,28 +114,3 @@ def told(rows: Tensor) -> Tensor:
     """
     first_told = int(count_band(torch.tensor([SMALLEST_COUNT - 1]))) + 1
     return torch.where(rows < first_told, first_told // 2, rows)
-
-
-class _Taken(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Tensor:
-        numbers, index = arguments
-        ctx.save_for_backward(index)
-        ctx.n = len(numbers)
-        out: Tensor = numbers.index_select(0, index)  # several times as fast as an index
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
-        return torch.bincount(index, upstream[0], minlength=ctx.n).to(upstream[0].dtype), None
-
-
-def taken(numbers: Tensor, index: Tensor) -> Tensor:
-    """`numbers[index]` (places,) of few numbers for many places, with gradients that are added up fast.
-
-    >>> taken(torch.tensor([5.0, 6.0]), torch.tensor([1, 1, 0])).tolist()
-    [6.0, 6.0, 5.0]
-    """
-    out: Tensor = _Taken.apply(numbers, index)
-    return out

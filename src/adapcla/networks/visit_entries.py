@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from adapcla.networks.batch import Origin
+
 
 class Entries(NamedTuple):
     """The codes of some visits, visit by visit and ascending."""
@@ -14,17 +16,25 @@ class Entries(NamedTuple):
     visit_of_entry: Tensor  # (entries,)
     codes: Tensor  # (entries,)
     patient_of_visit: Tensor  # (visits,)
-    block_of_rank: Tensor  # (codes,) the block of each code, ascending
 
     def pairs(self) -> tuple[Tensor, Tensor]:
         """Both entries of all pairs of two codes of a visit, the smaller code first.
 
-        >>> entries = Entries(torch.tensor([0, 0, 1]), torch.tensor([4, 7, 4]), torch.tensor([0, 0]), torch.arange(9))
+        >>> entries = Entries(torch.tensor([0, 0, 1]), torch.tensor([4, 7, 4]), torch.tensor([0, 0]))
         >>> [side.tolist() for side in entries.pairs()]
         [[0], [1]]
         """
         end = torch.cumsum(torch.bincount(self.visit_of_entry), 0)[self.visit_of_entry]
         return spread(torch.arange(len(end)) + 1, end)
+
+
+class Whose(NamedTuple):
+    """Whose the visits of some rows are, in training."""
+
+    patient_of_row: Tensor  # (rows,)
+    row_of_visit: Tensor  # (visits,) where each visit stands, patient by patient
+    first_visits: Tensor  # (patients,) the first visit of each
+    origin: Origin | None  # where the patients come from, if that is known
 
 
 def spread(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from adapcla.networks.groups import Groups
 from adapcla.networks.kernels import bce
+from adapcla.networks.kernels import spoken as module
 from adapcla.networks.kernels.bce import SparseTargets
 from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
-from adapcla.networks.kernels.spoken import Added, Grouped, Spoken
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines
+from adapcla.networks.kernels.spoken import Added, Spoken
 
 
 def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
@@ -93,12 +95,18 @@ def company(
     lines = [torch.stack([torch.randint(n_visits, (7,)), torch.randint(n_codes, (7,))]) for _ in range(2)]
     numbers = [torch.randn(7), torch.randn(len(first)), torch.rand(n_visits, len(sizes)), torch.randn(7)]
     group_of_code = [torch.randint(n, (n_codes,)) for n in (2, 5)]
-    numbers += [torch.randn(n, n) for n in (2, 5)]
+    chosen = [torch.randint(max(len(code), 1), (6 * bool(len(code)),)) for _ in range(2)]
+    told = [torch.randint(n, (len(chosen[0]),)) for n in (2, 5)]
+    numbers += [x for n in (2, 5) for x in (torch.randn(n, n), torch.randn(len(chosen[0])))]
     heard_from = torch.searchsorted(block, block[speakers], right=True)
 
     def of(added: Tensor, values: Tensor, strength: Tensor, corrections: Tensor, *by: Tensor) -> tuple[Added, Spoken]:
         wrong = Added(*lines[1], corrections).by_code()
-        groups = tuple(Grouped(g[speakers], g, said) for g, said in zip(group_of_code, by, strict=True))
+        parts = zip(group_of_code, by[::2], by[1::2], chosen, told, strict=True)
+        groups = tuple(
+            Grouped(g[speakers], g, said, GroupLines(visit[who], speaker_of_entry[who], whom, more).by_speaker())
+            for g, said, more, who, whom in parts
+        )
         return Added(*lines[0], added), Spoken(
             first, second, values, strength, wrong, visit, speaker_of_entry, heard_from, groups
         )
@@ -113,10 +121,12 @@ def company(
     tile=st.sampled_from([(1 << 18, 2048), (64, 2)]),
     seed=st.integers(0, 30),
     choosing=st.booleans(),
+    together=st.sampled_from([1, 3, 64]),
 )
 def test_what_is_added_and_what_is_spoken_agree_too(
     agree: Callable[..., None], some_groups: Callable[[int], Groups | None],
     n_visits: int, sizes: list[int], density: float, tile: tuple[int, int], seed: int, choosing: bool,
+    together: int,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     visit, code = (torch.rand(n_visits, sum(sizes)) < density).nonzero(as_tuple=True)
@@ -133,6 +143,7 @@ def test_what_is_added_and_what_is_spoken_agree_too(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bce, "TILE_ELEMENTS", tile[0])
         patch.setattr(bce, "TILE_ROWS", tile[1])
+        patch.setattr(module, "_JOIN_TOGETHER", together)
         tensors = [*some_parts(n_visits, n_visits, sizes), *numbers]
         agree(of_parts(block_bce), of_parts(block_bce_plain), tensors)
         targets = SparseTargets(visit, code, torch.ones(n_visits), groups)

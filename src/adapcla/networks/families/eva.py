@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Batch
+from adapcla.networks.batch import Batch, Origin
 from adapcla.networks.contract import Drawn, DrawRule, Likelihood, Network, Shape
 from adapcla.networks.decoding import decoded, normal
 from adapcla.networks.draws import Noise, bernoulli
@@ -69,6 +69,7 @@ class Own(NamedTuple):
     visit_of_entry: Tensor
     codes: Tensor
     patient_of_visit: Tensor
+    origin: Origin | None = None
 
 
 class CausalConvolution(nn.Module):

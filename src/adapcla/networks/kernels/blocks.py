@@ -13,7 +13,7 @@ codes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +21,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Scratch, SparseTargets, Tile, bce_of_logits, slopes_, tiles
-from adapcla.networks.kernels.spoken import Added, Band, Spoken, SpokenIn, Window, band_of, inside, spoken_in
+from adapcla.networks.kernels.group_sums import Window
+from adapcla.networks.kernels.segments import Segment, SmallBlocks, segments_of
+from adapcla.networks.kernels.spoken import (
+    Added,
+    Band,
+    Spoken,
+    SpokenIn,
+    SpokenSlopes,
+    add_slopes,
+    finish_slopes,
+    inside,
+    spoken_in,
+)
 
 
 class SharedFirst(NamedTuple):
@@ -50,27 +62,6 @@ def shared_first(row_before: Tensor) -> SharedFirst:
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
     return SharedFirst(torch.cat([shared[None], row_before[other]]), place)
-
-
-class _Segment(NamedTuple):
-    """The part of a tile that belongs to one block."""
-
-    block: int
-    in_tile: slice
-    codes: slice
-    #: Whether an earlier tile had codes of this block.
-    goes_on: bool
-
-
-def _segments(tile: Tile, edges: list[int]) -> list[_Segment]:
-    """The blocks that a tile cuts, `edges` being where blocks begin and the last one ends."""
-    left, right = tile.codes.start, tile.codes.stop
-    out = []
-    for block, (begin, end) in enumerate(pairwise(edges)):
-        low, high = max(begin, left), min(end, right)
-        if low < high:
-            out.append(_Segment(block, slice(low - left, high - left), slice(low, high), low > begin))
-    return out
 
 
 class BlockParts(NamedTuple):
@@ -102,9 +93,7 @@ def block_bce_plain(
     blocks = zip(base.split(sizes, dim=1), parts.inner.unbind(1), parts.lifted.split(sizes), strict=True)
     logits = torch.cat([torch.addmm(start, inner, lifted.t()) for start, inner, lifted in blocks], dim=1)
     if spoken is not None:
-        said = spoken.table(len(parts.bias))[spoken.speaker_of_entry]
-        sums = torch.zeros_like(logits).index_add(0, spoken.visit_of_entry, said)
-        sums = sums.index_put((spoken.corrections.rows, spoken.corrections.codes), spoken.corrections.values, True)
+        sums = spoken.sums(*logits.shape)
         logits = logits + sums * spoken.strength.repeat_interleave(torch.tensor(sizes), dim=1)
     if added is not None:
         logits = logits.index_put((added.rows, added.codes), added.values, accumulate=True)
@@ -116,22 +105,7 @@ class _Slopes(NamedTuple):
 
     parts: BlockParts
     added: Tensor  # (lines,)
-    values: Tensor  # (pairs,)
-    strength: Tensor  # (visits, blocks)
-    corrections: Tensor  # (lines,)
-    groups: list[Tensor]  # (groups, groups) each
-
-    @classmethod
-    def nothing(cls, by_parts: BlockParts, added: Added, spoken: Spoken | None) -> _Slopes:
-        """Before the first tile."""
-        none = torch.zeros(0)
-        if spoken is None:
-            return cls(by_parts, torch.zeros_like(added.values), none, none, none, [])
-        values, strength, corrections, *groups = (
-            torch.zeros_like(x)
-            for x in (spoken.values, spoken.strength, spoken.corrections.values, *(g.values for g in spoken.groups))
-        )
-        return cls(by_parts, torch.zeros_like(added.values), values, strength, corrections, groups)
+    spoken: SpokenSlopes | None
 
 
 class _Tiles:
@@ -145,7 +119,7 @@ class _Tiles:
         self.scratch = Scratch(parts.bias.dtype)
         self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
         self.n_shared = len(parts.inner) - len(parts.history) + 1
-        self._band: Band | None = None
+        self.bands: list[Band] = []
 
     def rows_of(self, tile: Tile) -> tuple[int, slice]:
         """How many rows of a tile have the shared state, and the states of the others."""
@@ -153,13 +127,13 @@ class _Tiles:
         cut = min(max(self.n_shared - low, 0), high - low)
         return cut, slice(low + cut - self.n_shared + 1, high - self.n_shared + 1)
 
-    def band_of(self, tile: Tile) -> Band | None:
+    def band_of(self, spoken: Spoken, tile: Tile) -> Band:
         """The entries of a tile's visits, made once for the tiles beside each other."""
-        if self.spoken is not None and (self._band is None or self._band.rows != tile.rows):
-            self._band = band_of(self.spoken, tile.rows)
-        return self._band
+        if not self.bands or self.bands[-1].rows != tile.rows:
+            self.bands.append(Band(spoken, tile.rows))
+        return self.bands[-1]
 
-    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[_Segment], Window, SpokenIn | None]]:
+    def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[Segment | SmallBlocks], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
         for tile in tiles(self.targets, len(inner), len(weight)):
             codes, table = tile.codes, weight[tile.codes]
@@ -167,14 +141,14 @@ class _Tiles:
             logits = self.scratch.of(tile.rows.stop - tile.rows.start, len(table))
             logits[:cut] = self.shared_logits[codes]
             torch.addmm(bias[codes], history[own], table.t(), out=logits[cut:])
-            segments = _segments(tile, self.edges)
-            band = self.band_of(tile)
-            company = None if self.spoken is None or band is None else spoken_in(self.spoken, band, tile)
-            for block, here, there, _ in segments:
-                logits[:, here].addmm_(inner[tile.rows, block], lifted[there].t())
+            segments = segments_of(tile, self.edges)
+            company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
+            for segment in segments:
+                segment.add(logits, inner[tile.rows], lifted)
                 if company is not None and self.spoken is not None:
-                    logits[:, here].addcmul_(company.sums[:, here], self.spoken.strength[tile.rows, block, None])
-            added = inside(self.added, tile)
+                    strength = segment.strength(self.spoken.strength[tile.rows])
+                    logits[:, segment.in_tile].addcmul_(company.sums[:, segment.in_tile], strength)
+            added = inside(self.added, tile, len(inner))
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
             yield tile, logits, segments, added, company
 
@@ -183,7 +157,8 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
     """The summed loss and its derivatives."""
     (history, inner, weight, lifted, bias), spoken = tiled.parts, tiled.spoken
     by_parts = BlockParts(*(torch.empty_like(x) for x in tiled.parts))
-    slopes = _Slopes.nothing(by_parts, tiled.added, spoken)
+    by_spoken = None if spoken is None else SpokenSlopes.nothing(spoken)
+    slopes = _Slopes(by_parts, torch.zeros_like(tiled.added.values), by_spoken)
     from_shared = torch.zeros_like(bias)  # what visits with the shared row say of each code
     total = torch.zeros((), dtype=torch.float64)
     for tile, residual, segments, added, company in tiled:
@@ -192,17 +167,19 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
         times = tiled.targets.multiplicity[tile.rows]
         total += slopes_(residual, tile.present, times, positive_weight, tile.groups)
         slopes.added[added.lines] = residual[added.at]
-        for block, here, there, goes_on in segments:
-            by_parts.inner[tile.rows, block].addmm_(residual[:, here], lifted[there], beta=float(goes_on))
-            by_parts.lifted[there].addmm_(residual[:, here].t(), inner[tile.rows, block], beta=float(not first))
+        for segment in segments:
+            back = (by_parts.inner[tile.rows], by_parts.lifted, first)
+            segment.take_back(residual, inner[tile.rows], lifted, *back)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
         by_parts.history[own].addmm_(residual[cut:], table, beta=float(codes.start > 0))
         by_parts.weight[codes].addmm_(residual[cut:].t(), history[own], beta=float(not first))
         from_own = residual[cut:].sum(0)
         by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
         from_shared[codes] += residual[:cut].sum(0)
-        if company is not None and spoken is not None:
-            _to_spoken(residual, tile, segments, company, tiled, slopes)
+        if company is not None and spoken is not None and by_spoken is not None:
+            _to_spoken(residual, tile, segments, company, tiled.band_of(spoken, tile), spoken, by_spoken)
+    if by_spoken is not None:
+        finish_slopes(by_spoken, tiled.bands)
     by_parts.bias.add_(from_shared)
     by_parts.weight.addr_(from_shared, history[0])
     torch.mv(weight.t(), from_shared, out=by_parts.history[0])
@@ -210,45 +187,37 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
 
 
 def _to_spoken(
-    residual: Tensor, tile: Tile, segments: list[_Segment], company: SpokenIn, tiled: _Tiles, slopes: _Slopes
+    residual: Tensor,
+    tile: Tile,
+    segments: list[Segment | SmallBlocks],
+    company: SpokenIn,
+    band: Band,
+    spoken: Spoken,
+    slopes: SpokenSlopes,
 ) -> None:
     """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
-    spoken, band = tiled.spoken, tiled.band_of(tile)
-    assert spoken is not None and band is not None
-    for block, here, _, _ in segments:
-        slopes.strength[tile.rows, block] += torch.linalg.vecdot(residual[:, here], company.sums[:, here])
-        residual[:, here].mul_(spoken.strength[tile.rows, block, None])
-    slopes.corrections[company.corrections.lines] = residual[company.corrections.at]
-    said = F.embedding_bag(band.rows_by_speaker, residual, band.speaker_starts, mode="sum")
-    slopes.values[company.pairs] += torch.take(said, company.cells)
-    if spoken.groups:
-        heard = company.hearing.only_heard_(said)
-        for group, slope in zip(spoken.groups, slopes.groups, strict=True):
-            by_group = torch.zeros(len(slope), heard.shape[1], dtype=heard.dtype)
-            by_group.index_add_(0, group.of_speaker[: len(heard)], heard)
-            slope.t().index_add_(0, group.of_code[tile.codes], by_group.t())
+    by_strength = company.sums.mul_(residual)
+    for segment in segments:
+        segment.add_sums(slopes.strength[tile.rows], by_strength)
+        residual[:, segment.in_tile].mul_(segment.strength(spoken.strength[tile.rows]))
+    add_slopes(slopes, band, company, residual)
 
 
 class _BlockBCE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        parts, (values, said, strength, corrected) = BlockParts(*arguments[:5]), arguments[5:9]
-        sizes, targets, positive_weight, added, spoken, *by_group = arguments[9:]
+        sizes, targets, positive_weight, added, spoken, *tensors = arguments
+        parts, added = BlockParts(*tensors[:5]), added._replace(values=tensors[5])
         if spoken is not None:
-            corrections = spoken.corrections._replace(values=corrected)
-            pairs = zip(spoken.groups, by_group, strict=True)
-            groups = tuple(group._replace(values=values) for group, values in pairs)
-            spoken = spoken._replace(values=said, strength=strength, corrections=corrections, groups=groups)
-        tiled = _Tiles(parts, sizes, targets, added._replace(values=values), spoken)
-        total, slopes = _value_and_slopes(tiled, positive_weight)
-        ctx.save_for_backward(*slopes.parts, *slopes[1:5], *slopes.groups)
-        ctx.spoken = spoken is not None
+            spoken = spoken.of(tensors[6:])
+        total, slopes = _value_and_slopes(_Tiles(parts, sizes, targets, added, spoken), positive_weight)
+        by_spoken = () if slopes.spoken is None else slopes.spoken.tensors()
+        ctx.save_for_backward(*slopes.parts, slopes.added, *by_spoken)
         return total.to(parts.bias.dtype)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = [upstream[0] * slope for slope in ctx.saved_tensors]
-        return (*slopes[:6], *(slopes[6:9] if ctx.spoken else (None,) * 3), *(None,) * 5, *slopes[9:])
+        return (*(None,) * 5, *(upstream[0] * slope for slope in ctx.saved_tensors))
 
 
 def block_bce(
@@ -267,12 +236,8 @@ def block_bce(
     0.693...
     """
     added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
-    values: tuple[Tensor | None, ...] = (None, None, None)
-    if spoken is not None:
-        values = (spoken.values, spoken.strength, spoken.corrections.values)
-    of_groups = () if spoken is None else (group.values for group in spoken.groups)
-    rest = (sizes, targets, positive_weight, added, spoken, *of_groups)
-    out: Tensor = _BlockBCE.apply(*parts, added.values, *values, *rest)
+    learned = () if spoken is None else spoken.tensors()
+    out: Tensor = _BlockBCE.apply(sizes, targets, positive_weight, added, spoken, *parts, added.values, *learned)
     return out
 
 
