@@ -21,8 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch, Records
+from adapcla.networks.kernels.taken import taken
 from adapcla.networks.layers import Settling
-from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_band, expected_column, taken, told
+from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_band, expected_column, told
 from adapcla.networks.recall import Memory, Pushes
 from adapcla.networks.visit_entries import distinct, joined, spread
 
