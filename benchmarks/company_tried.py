@@ -97,10 +97,16 @@ class Bench:
         loss = -float(log_likelihood.sum()) / self.patients.judge.n_visits
         return {"loss_of_judges": round(loss, 4), **measured(drawn, self.patients, self.pairs)}
 
+    def facts(self, model: Model) -> dict[str, Any]:
+        """What matching pairs cost a model, and its loss of the patients that it learned from."""
+        learned_from = self.patients.learned_from
+        loss = -float(model.log_likelihood(learned_from).sum()) / learned_from.n_visits
+        return {"matched": model.facts.get("pairs matched"), "loss_of_learned_from": round(loss, 4)}
+
     def scored(self, model: Model) -> dict[str, Any]:
         """The row of a model."""
-        row = self.judged(sample(model, DRAWN, DRAW_SEED), model.log_likelihood(self.patients.judge))
-        return {"matched": model.facts.get("pairs matched"), **row}
+        drawn = sample(model, DRAWN, DRAW_SEED)
+        return self.facts(model) | self.judged(drawn, model.log_likelihood(self.patients.judge))
 
 
 # ---- several orders ---------------------------------------------------------------------------------------
@@ -113,8 +119,7 @@ def orders(bench: Bench, fits: list[str]) -> Iterator[dict[str, Any]]:
         model = bench.begun(int(seed), bench.patients.learned_from, order=order)
         bench.finished(model, seen_records(model.settings, bench.patients.learned_from))
         drawn, log_likelihood = sample(model, DRAWN, DRAW_SEED), model.log_likelihood(bench.patients.judge)
-        facts = {"fit": name, "matched": model.facts.get("pairs matched")}
-        yield facts | bench.judged(drawn, log_likelihood)
+        yield {"fit": name} | bench.facts(model) | bench.judged(drawn, log_likelihood)
         if first is None:
             first = drawn, log_likelihood
             continue

@@ -1,13 +1,14 @@
 """Do the words of code titles tell which codes meet that nobody is known to hold together?
 
-    python benchmarks/pair_words.py [--experiment experiments/company.toml]
+    python benchmarks/pair_words.py [--experiment experiments/company.toml] [--least 3]
 
 The patients of the training part are divided as by `pair_ceiling.py`; nothing is trained and nothing is drawn. A
 sampler writes pairs with a tail code that fewer than three counted patients hold, as often as chance does, times how
 much more often codes with such words (or of such families) met than by chance. What was counted of a pair itself is
-left out of what is said of it. Printed is the share of what is written that the judging patients hold, beside that of
-plain chance and that of the validation patients; then the same for pairs that no counted patient holds. With the titles
-handed to other codes at random it tells how much of a gain is luck.
+left out of what is said of it; with `--least 3`, pairs of fewer patients count as pairs that never met. Printed is the
+share of what is written that the judging patients hold, beside that of plain chance and that of the validation
+patients; then the same for pairs that no counted patient holds. With the titles handed to other codes at random it
+tells how much of a gain is luck.
 """
 
 from __future__ import annotations
@@ -70,14 +71,16 @@ class Asked:
     rarer: Positions
     other: Positions
     visits: Floats  # (codes, codes)
+    believed: Floats  # (codes, codes) the visits of pairs of enough patients
     chance: Floats  # (codes, codes)
 
     @classmethod
-    def of(cls, cohort: Cohort, judge: Cohort) -> Asked:
-        """Of some counted patients."""
+    def of(cls, cohort: Cohort, judge: Cohort, least: int) -> Asked:
+        """Of some counted patients; pairs count from some number of them on."""
         pairs, upper = counted(cohort, judge), np.triu_indices(cohort.n_codes, 1)
-        tables = np.zeros((2, cohort.n_codes, cohort.n_codes))
-        for table, numbers in zip(tables, (pairs.visits, pairs.chance), strict=True):
+        tables = np.zeros((3, cohort.n_codes, cohort.n_codes))
+        believed = np.where(pairs.patients >= least, pairs.visits, 0.0)
+        for table, numbers in zip(tables, (pairs.visits, believed, pairs.chance), strict=True):
             table[upper] = numbers
             table += table.T
         one, two = (side[pairs.tail] for side in upper)
@@ -97,20 +100,20 @@ class Asked:
         pair, w, v = _all_features(member, self.rarer, self.other)
         one, two = self.rarer[pair], self.other[pair]
         times = 1 + member[two, w] * member[one, v]
-        both = [(member.T @ table @ member)[w, v] - times * table[one, two] for table in (self.visits, self.chance)]
+        both = [(member.T @ table @ member)[w, v] - times * table[one, two] for table in (self.believed, self.chance)]
         return _mean(self.lift(*both), pair, len(self.rarer))
 
     def of_rarer(self, member: Floats) -> Floats:
         """By how often the rarer code met other codes with the features of the other one: a mean over features."""
         pair, v = _features(member, self.other)
         one, two = self.rarer[pair], self.other[pair]
-        both = [(table @ member)[one, v] - table[one, two] for table in (self.visits, self.chance)]
+        both = [(table @ member)[one, v] - table[one, two] for table in (self.believed, self.chance)]
         return _mean(self.lift(*both), pair, len(self.rarer))
 
     def by_sharing(self, member: Floats) -> Floats:
         """By how often other codes that share as many features met: none, one, two and more."""
         shared = np.minimum((member @ member.T)[self.rarer, self.other], 2).astype(int)
-        own = self.own(self.visits), self.own(self.chance)
+        own = self.own(self.believed), self.own(self.chance)
         both = [np.bincount(shared, numbers)[shared] - numbers for numbers in own]
         return self.lift(*both)
 
@@ -182,8 +185,10 @@ def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experiment", type=Path, default=Path("experiments/company.toml"))
-    cohort, valid, judge = division(parser.parse_args().experiment)
-    asked, words = Asked.of(cohort, judge), words_of(cohort.vocabulary)
+    parser.add_argument("--least", type=int, default=1, help="patients from which a pair counts")
+    options = parser.parse_args()
+    cohort, valid, judge = division(options.experiment)
+    asked, words = Asked.of(cohort, judge, options.least), words_of(cohort.vocabulary)
     sharing = (words @ words.T)[asked.rarer, asked.other] > 0
     print(f"{words.shape[1]} words; {(words.sum(1) > 0).sum()} of {len(words)} codes have one")
     print(f"{sharing.mean():.3f} of the pairs with a tail code share a word")
