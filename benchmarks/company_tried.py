@@ -98,10 +98,12 @@ class Bench:
         return {"loss_of_judges": round(loss, 4), **measured(drawn, self.patients, self.pairs)}
 
     def facts(self, model: Model) -> dict[str, Any]:
-        """What matching pairs cost a model, and its loss of the patients that it learned from."""
+        """What matching pairs cost a model, in how many rounds, and its loss of the patients that it learned from."""
         learned_from = self.patients.learned_from
         loss = -float(model.log_likelihood(learned_from).sum()) / learned_from.n_visits
-        return {"matched": model.facts.get("pairs matched"), "loss_of_learned_from": round(loss, 4)}
+        rounds = sum("pairs" in told and not told.get("taken back") for told in model.facts["calibration"])
+        matched = {**model.facts.get("pairs matched", {}), "rounds": rounds}
+        return {"matched": matched, "loss_of_learned_from": round(loss, 4)}
 
     def scored(self, model: Model) -> dict[str, Any]:
         """The row of a model."""
