@@ -33,7 +33,7 @@ from adapcla.metrics.references import marginal
 from adapcla.records import Cohort
 
 #: Patients that are drawn, and the seed of the draw.
-_DRAWN, _SEED = 40_000, 7
+DRAWN, DRAW_SEED = 40_000, 7
 #: Patients that hold a known pair.
 _KNOWN = 3
 
@@ -74,7 +74,7 @@ def fits(settings: dict[str, Any], seeds: list[int], patients: Division, pairs: 
         out: dict[str, Any] = {"settings": settings, "seed": seed, "matched": facts.get("pairs matched")}
         judged = generator.model.log_likelihood(patients.judge)
         out["loss_of_judges"] = round(-float(judged.sum()) / patients.judge.n_visits, 4)
-        yield out | measured(generator.sample(_DRAWN, seed=_SEED), patients, pairs)
+        yield out | measured(generator.sample(DRAWN, seed=DRAW_SEED), patients, pairs)
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def main() -> None:
     pairs = counted(patients.learned_from, patients.judge)
     references = {
         "validation patients": patients.valid,
-        "chance": marginal(patients.learned_from, _DRAWN, _SEED),
+        "chance": marginal(patients.learned_from, DRAWN, DRAW_SEED),
     }
     for name, cohort in references.items():
         print(json.dumps({"reference": name} | measured(cohort, patients, pairs)), flush=True)
