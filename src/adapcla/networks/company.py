@@ -256,8 +256,8 @@ class Company(nn.Module, Settling):
         own = own.index_select(0, changed)
         # Every visit in which the patient has the first code hears of all its partners.
         line, which = joined(patient * n + entries.codes, own // n)
-        visits, codes = (x.index_select(0, line) for x in (entries.visit_of_entry, entries.codes))
-        return OwnLines(visits, codes, (own % n).index_select(0, which), change.index_select(0, which))
+        visits, nobody = entries.visit_of_entry.index_select(0, line), entries.codes[:0]
+        return OwnLines(visits, nobody, (own % n).index_select(0, which), change.index_select(0, which))
 
     def _changes(self, kinds: Tensor) -> Tensor:
         """What each kind of change adds: a kind of pairs, and the row that it gets or the one after the last."""

@@ -17,17 +17,17 @@ from adapcla.networks.batch import Records
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.visit_entries import Entries, Whose, spread
 
-#: Lines that are kept for all patients together, 16 bytes each; of cohorts that have more none are kept.
+#: Lines that are kept for all patients together, at most 14 bytes each; of cohorts that have more none are kept.
 _MOST_LINES = 1 << 24
 #: Patients that are gone through at a time.
-_PATIENTS_AT_ONCE = 512
+_PATIENTS_AT_ONCE = 128
 
 
 class OwnLines(NamedTuple):
     """What single codes of single visits say otherwise if the patient is left out."""
 
     visits: Tensor  # (lines,) ascending
-    speakers: Tensor  # (lines,) the code that speaks
+    speakers: Tensor  # (lines,) the code that speaks, or none where nobody asks
     whom: Tensor  # (lines,) the code, or the family, that it speaks of
     change: Tensor  # (lines,) which change of bands
 
@@ -56,7 +56,8 @@ class KeptLines(nn.Module):
             lines = lines_of(entries)
             patient = entries.patient_of_visit.index_select(0, lines.visits)
             visits = lines.visits - first_visits.index_select(0, patient)
-            found.append(OwnLines(visits.int(), lines.speakers.int(), lines.whom.int(), lines.change))
+            small = torch.int16 if records.context < 1 << 15 else torch.int32
+            found.append(OwnLines(visits.to(small), lines.speakers.int(), lines.whom.int(), lines.change.int()))
             numbers.append(torch.bincount(patient, minlength=len(first_visits)))
             n_lines += len(visits)
             if n_lines > _MOST_LINES:
@@ -64,8 +65,8 @@ class KeptLines(nn.Module):
         if not found:
             return
         self.visits, self.speakers, self.whom, change = (torch.cat(parts) for parts in zip(*found, strict=True))
-        self.kinds, change = torch.unique(change, return_inverse=True)
-        self.change = change.int()
+        kinds, change = torch.unique(change, return_inverse=True)
+        self.kinds, self.change = kinds.long(), change.int()
         self.starts = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(torch.cat(numbers), 0)])
         self.mark = records.mark
 
@@ -85,7 +86,8 @@ class KeptLines(nn.Module):
             return lines, changes(lines.change)
         begin, end = (self.starts.index_select(0, whose.origin.patients + more) for more in (0, 1))
         patient, line = spread(begin, end)
-        visits, speakers, whom, change = (getattr(self, name).index_select(0, line) for name in OwnLines._fields)
+        visits, whom, change = (kept.index_select(0, line) for kept in (self.visits, self.whom, self.change))
+        speakers = self.speakers.index_select(0, line) if len(self.speakers) else self.speakers
         rows = whose.row_of_visit.index_select(0, whose.first_visits.index_select(0, patient) + visits)
         return OwnLines(rows, speakers, whom.long(), change), taken(changes(self.kinds), change)
 
