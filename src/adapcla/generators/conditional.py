@@ -2,13 +2,17 @@
 
 The law that is wanted is that of drawing patients from the model and throwing them away until one fulfils the
 condition. Where that is cheap it is done. Where the condition is rare, patients are proposed with the asked codes made
-likely (see `proposals`); proposal i has an exact weight w_i and a uniform number u_i of its own, and is taken if
+likely: by visits in which a code is appointed (see `appointments`), or, for several clauses at once, by raising codes
+until they have come (see `proposals`). Proposal i has an exact weight w_i and a uniform number u_i of its own, and is
+taken if
 
     u_i < w_i / bound.
 
 Why that is the wanted law: a record x that fulfils the condition is proposed with probability q(x) and taken with
 probability min(1, w(x) / bound), so that below the bound it comes out with q(x) · p(x) / q(x) / bound = p(x) / bound:
-proportional to p, whatever the shift. Every proposal is judged once, so that nobody is taken twice.
+proportional to p, whatever the shift. Where a proposal has several branches, they share one uniform number: each has a
+stretch as long as its weight, one after the other, and the one that holds u_i · bound is taken. Every proposal is
+judged once and gives one patient at most, so that nobody is taken twice.
 
 The bound is set by the proposals themselves, and when it moves, the same u_i are held against the new one, so that all
 are judged as if it had been known from the beginning. `beyond` is the share of the law that may lie above it: with 0

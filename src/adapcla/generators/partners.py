@@ -47,7 +47,7 @@ class Partners:
         >>> Partners(said, heard, 4).tilts(-1.0, 0.5).tolist()
         [[0.0, -1.5, 0.0]]
         """
-        return self.heard * (room + weight * self.said)
+        return np.where(self.heard, room + weight * self.said, 0.0)
 
 
 def visit_shares(model: Model) -> NDArray[np.float64]:
