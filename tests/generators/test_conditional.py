@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from scipy import stats
 
 from adapcla.errors import AdapclaError
-from adapcla.generators import Generator, conditional, pilots, proposals
+from adapcla.generators import Generator, appointments, conditional, pilots, proposals
 from adapcla.generators.conditional import Pool, sample_given
 from adapcla.generators.model import Model
 from adapcla.generators.pilots import weight_bound
@@ -97,6 +98,16 @@ def test_the_test_can_fail(world: tuple[Model, Cohort], always_steered: None, mo
     assert p_value(condition.patients(plain), sample_given(model, 4 * _N, 7, condition)) < 1e-3
 
 
+def test_the_test_can_fail_for_appointed_visits(
+    world: tuple[Model, Cohort], always_steered: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without weights every branch counts alike, also in visits in which the code does not belong."""
+    model, plain = world
+    monkeypatch.setattr(appointments, "log_weights", lambda model, course, rolled, rows: np.full(len(rows), -3.0))
+    condition = CONDITIONS["a code"]
+    assert p_value(condition.patients(plain), sample_given(model, 4 * _N, 7, condition)) < 1e-3
+
+
 def test_the_law_of_a_steered_model_is_kept_too(always_steered: None, small_model: Callable[..., Model]) -> None:
     model = small_model("tailwise")
     target = Prevalence(model.vocabulary, np.full(8, 0.15))
@@ -130,8 +141,18 @@ def rare_model(small_model: Callable[..., Model]) -> Model:
 def test_a_rare_code_takes_a_hundredth_of_the_visits(rare_model: Model) -> None:
     effort = sample_given(rare_model, 400, 1, Condition.of("C7")).card["effort"]
     assert effort["way"] == "steered"
-    assert effort["visits"] * 100 < effort["visits_by_rejection"]
+    assert effort["visits"] * 200 < effort["visits_by_rejection"]
     assert effort["effective"] > 0.25 * effort["fulfilled"]
+
+
+def test_a_rare_code_that_hears_its_company_takes_a_hundredth_of_the_visits(small_model: Callable[..., Model]) -> None:
+    model = small_model("tailwise")
+    network: Any = model.network
+    with torch.no_grad():
+        network.head.bias[network.rank_of_code[7]] -= 6.5
+    effort = sample_given(model, 400, 1, Condition.of("C7")).card["effort"]
+    assert effort["way"] == "steered" and effort["probability"] < 2e-4
+    assert effort["visits"] * 100 < effort["visits_by_rejection"]
 
 
 def test_where_steering_gains_nothing_patients_are_drawn_and_thrown_away(

@@ -61,8 +61,8 @@ def test_pilots_choose_what_promises_most(small_model: Callable[..., Model], mon
     """With one way of making room that wastes everything, it is not chosen."""
     model, condition = small_model("adapcla"), Condition.of("C6")
     monkeypatch.setattr(pilots, "_ROOM", (-30.0, 0.0))
-    best, n_visits, probability = with_shifts(proposer(model, condition), 1, 0.003)
-    assert best.raised.room == 0.0 and n_visits > 0 and 0 < probability < 1
+    chosen = with_shifts(proposer(model, condition), 1, 0.003)
+    assert chosen.proposer.described["room"] == 0.0 and chosen.n_visits > 0 and 0 < chosen.probability < 1
 
 
 def test_the_bound_holds_all_but_a_share_of_the_weights() -> None:
@@ -75,5 +75,5 @@ def test_the_card_tells_the_room(small_model: Callable[..., Model], monkeypatch:
 
     monkeypatch.setattr(conditional, "COMMON", 1.1)
     monkeypatch.setattr(conditional, "NO_GAIN", np.inf)
-    effort = sample_given(small_model("tailwise"), 50, 7, Condition.of("C6")).card["effort"]
-    assert effort["room"] in pilots._ROOM
+    effort = sample_given(small_model("tailwise"), 50, 7, Condition.of(["C6", "C5"])).card["effort"]
+    assert effort["room"] in pilots._ROOM and len(effort["shifts"]) == 2

@@ -2,13 +2,17 @@
 
 The law that is wanted is that of drawing patients from the model and throwing them away until one fulfils the
 condition. Where that is cheap it is done. Where the condition is rare, patients are proposed with the asked codes made
-likely (see `proposals`); proposal i has an exact weight w_i and a uniform number u_i of its own, and is taken if
+likely: by visits in which a code is appointed (see `appointments`), or, for several clauses at once, by raising codes
+until they have come (see `proposals`). Proposal i has an exact weight w_i and a uniform number u_i of its own, and is
+taken if
 
     u_i < w_i / bound.
 
 Why that is the wanted law: a record x that fulfils the condition is proposed with probability q(x) and taken with
 probability min(1, w(x) / bound), so that below the bound it comes out with q(x) · p(x) / q(x) / bound = p(x) / bound:
-proportional to p, whatever the shift. Every proposal is judged once, so that nobody is taken twice.
+proportional to p, whatever the shift. Where a proposal has several branches, they share one uniform number: each has a
+stretch as long as its weight, one after the other, and the one that holds u_i · bound is taken. Every proposal is
+judged once and gives one patient at most, so that nobody is taken twice.
 
 The bound is set by the proposals themselves, and when it moves, the same u_i are held against the new one, so that all
 are judged as if it had been known from the beginning. `beyond` is the share of the law that may lie above it: with 0
@@ -27,10 +31,11 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter, say
 from adapcla.errors import AdapclaError
+from adapcla.generators.appointing import can_be_appointed, with_appointments
 from adapcla.generators.asked import Asked
 from adapcla.generators.model import Model
 from adapcla.generators.natural import as_natural, condition_inside, known_inside
-from adapcla.generators.pilots import weight_bound, with_shifts
+from adapcla.generators.pilots import AnyProposer, Chosen, weight_bound, with_shifts
 from adapcla.generators.proposals import Proposer, Raised
 from adapcla.generators.rollout import Rolled, joined
 from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule, sample_card
@@ -49,6 +54,8 @@ LOW = 0.25
 BEYOND, MOST_BEYOND = 0.1, 0.005
 #: Bound of the weights from which plain patients are taken as often as proposals, and exactly.
 NO_GAIN = 1.0
+#: Share of the bound that pilots promise below which it does not fall.
+SURE_OF_BOUND = 0.25
 #: Fewest weights that set a bound.
 LEAST = 256
 #: Proposals after which it is given up.
@@ -75,8 +82,9 @@ class Effort:
     clipped: float = 0.0
     #: What was added to the log-odds of each clause's codes.
     shifts: tuple[float, ...] = ()
-    #: What was added to the log-odds of all other codes.
+    #: What was added to the log-odds of all other codes, and how much was made of what they say of the asked one.
     room: float = 0.0
+    partners: float = 0.0
 
     @property
     def low(self) -> bool:
@@ -107,25 +115,46 @@ def share_beyond(n: int) -> float:
 class Pool:
     """Weighted proposals and their uniform numbers, of which those that will hardly be taken are forgotten."""
 
-    def __init__(self, key: int, beyond: float) -> None:
+    def __init__(self, key: int, beyond: float, floor: float = 0.0) -> None:
         self.key, self.beyond = key, beyond
         self.n, self.bound = 0, 0.0
         self.weights = np.zeros(0)
         self._unseen: list[NDArray[np.float64]] = []
         self._parts: list[Rolled] = []
-        self._ratio = np.zeros(0)
-        self._floor = 0.0
+        # The bounds between which each of them is taken.
+        self._low, self._high = np.zeros(0), np.zeros(0)
+        # The bound never falls below it.
+        self._floor = floor
 
-    def add(self, kept: Rolled, number: NDArray[np.int64], weight: NDArray[np.float64], n: int) -> None:
-        """Take in proposals; `weight / u` says below which bound each of them is taken."""
+    def _uniform(self, number: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The uniform number of each proposal."""
+        return Noise(self.key, number, 0).uniform(1, 0)[:, 0]
+
+    def may_take(self, number: NDArray[np.int64], end: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which proposals, by their numbers and the ends of their stretches, may still be taken."""
+        return np.asarray(end > self._floor * self._uniform(number))
+
+    def add(
+        self,
+        kept: Rolled,
+        number: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        n: int,
+        below: NDArray[np.float64] | None = None,
+        totals: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Take in proposals, each of which has a stretch as long as its weight: from `below`, or from 0, on.
+
+        `totals` are the sums of the stretches of each number, where a number has several.
+        """
         self.n += n
-        self._unseen.append(weight)
+        self._unseen.append(weight if totals is None else totals)
         if not len(self.weights):
             self.settle()
-        ratio = weight / Noise(self.key, number, 0).uniform(1, 0)[:, 0]
-        stays = ratio > self._floor
+        u, low = self._uniform(number), np.zeros(len(weight)) if below is None else below
+        stays = self.may_take(number, low + weight)
         self._parts.append(kept.of_patients(np.flatnonzero(stays)))
-        self._ratio = np.r_[self._ratio, ratio[stays]]
+        self._low, self._high = np.r_[self._low, (low / u)[stays]], np.r_[self._high, ((low + weight) / u)[stays]]
 
     def settle(self) -> None:
         """Set the bound by all proposals so far."""
@@ -138,7 +167,12 @@ class Pool:
     @property
     def n_taken(self) -> int:
         """How many are taken at the present bound."""
-        return int((self._ratio > self.bound).sum())
+        return int(self._taken.sum())
+
+    @property
+    def _taken(self) -> NDArray[np.bool_]:
+        """Which are taken at the present bound: those in whose stretch u · bound lies."""
+        return np.asarray((self._low <= self.bound) & (self.bound < self._high))
 
     def enough(self, n: int) -> bool:
         """Whether `n` are taken at a bound that all proposals have set, and enough of them where weights differ."""
@@ -160,7 +194,7 @@ class Pool:
 
     def taken(self, n: int) -> Rolled:
         """The first `n` that are taken, in the order of their numbers."""
-        return joined(self._parts).of_patients(np.flatnonzero(self._ratio > self.bound)[:n])
+        return joined(self._parts).of_patients(np.flatnonzero(self._taken)[:n])
 
 
 def sample_given(
@@ -210,42 +244,55 @@ def _found(
     plain = Proposer(model, condition, rule, raised)
     first = plain.block(stream_key(seed, "pilot"), 0)
     n_visits, visits_each = first.n_visits, first.n_visits / first.n
-    common = len(first.weight) >= COMMON * first.n
-    proposer = plain
-    if not common and clauses and can_be_weighed(model, rule):
-        proposer, spent, probability = with_shifts(plain, seed, beyond)
-        n_visits += spent
-        asked.demand_company(probability * asked.share_of_where)
-    pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0)
-    with meter("sample", n) as bar:
-        shown = 0  # a bound that rises takes some back
-        while not pool.enough(n):
-            if proposer.steered and pool.bound >= NO_GAIN:
-                proposer, seed = plain, stream_key(seed, "plain after all")
-                pool = Pool(stream_key(seed, "taken"), 0.0)
-            part = proposer.block(seed, pool.n)
-            pool.add(part.kept, part.number, part.weight, part.n)
-            n_visits += part.n_visits
-            now = max(shown, min(pool.n_taken, n))
-            bar.advance(now - shown, f"{pool.n:,} proposals")
-            shown = now
-            _demand_progress(pool.n_taken, n, pool.n, proposer.steered)
+    chosen = Chosen(plain, 0, 1.0)
+    if len(first.weight) < COMMON * first.n and clauses and can_be_weighed(model, rule):
+        chosen = _chosen(plain, n, seed, beyond)
+        n_visits += chosen.n_visits
+        asked.demand_company(chosen.probability * asked.share_of_where)
+    pool, proposer, spent = _filled(plain, chosen, n, seed, beyond)
     probability = float(pool.weights.sum()) / pool.n
     effort = Effort(
         "steered" if proposer.steered else "plain",
         pool.n,
         len(pool.weights),
         pool.effective,
-        n_visits,
+        n_visits + spent,
         n / probability * visits_each,
         probability,
         pool.clipped,
-        proposer.raised.shifts if proposer.steered else (),
-        proposer.raised.room if proposer.steered else 0.0,
+        **proposer.described,
     )
     if not proposer.steered:
         asked.demand_company(probability * asked.share_of_where)
     return pool.taken(n), effort
+
+
+def _chosen(plain: Proposer, n: int, seed: int, beyond: float) -> Chosen:
+    """How patients of a rare condition are proposed."""
+    if can_be_appointed(plain):
+        return with_appointments(plain, n, seed, beyond)
+    return with_shifts(plain, seed, beyond)
+
+
+def _filled(plain: Proposer, chosen: Chosen, n: int, seed: int, beyond: float) -> tuple[Pool, AnyProposer, int]:
+    """A pool that holds enough, by whom its proposals were made, and the visits that they took."""
+    proposer, n_visits = chosen.proposer, 0
+    floor = chosen.bound * SURE_OF_BOUND
+    pool = Pool(stream_key(seed, "taken"), beyond if proposer.steered else 0.0, floor)
+    with meter("sample", n) as bar:
+        shown = 0  # a bound that rises takes some back
+        while not pool.enough(n):
+            if proposer.steered and pool.bound >= NO_GAIN:
+                proposer, seed = plain, stream_key(seed, "plain after all")
+                pool = Pool(stream_key(seed, "taken"), 0.0)
+            part = proposer.block(seed, pool.n, pool.may_take)
+            pool.add(part.kept, part.number, part.weight, part.n, part.below, part.totals)
+            n_visits += part.n_visits
+            now = max(shown, min(pool.n_taken, n))
+            bar.advance(now - shown, f"{pool.n:,} proposals")
+            shown = now
+            _demand_progress(pool.n_taken, n, pool.n, proposer.steered)
+    return pool, proposer, n_visits
 
 
 def can_be_weighed(model: Model, rule: SampleRule) -> bool:

@@ -15,7 +15,7 @@ from adapcla.generators.model import Model
 from adapcla.generators.natural import as_natural, refuse_the_dead
 from adapcla.generators.rollout import Rolled, joined, roll
 from adapcla.generators.sampling import cohort_of, draw_rule
-from adapcla.networks.batch import Records
+from adapcla.networks.batch import Batch, Records
 from adapcla.networks.draws import Noise
 from adapcla.records import Cohort
 from adapcla.seeds import stream_key
@@ -80,7 +80,7 @@ def continued(model: Model, history: Cohort, visits: int, draws: int, seed: int)
         members = np.flatnonzero(lengths == length)
         for low in range(0, len(members), per_group):
             some = members[low : low + per_group]
-            state = prefilled(network, records, some, key)
+            state = prefilled(network, records.batch(some), Noise(key, some, 0))
             copies = np.repeat(np.arange(len(some)), draws)
             numbers = some[copies] * draws + np.tile(np.arange(draws), len(some))
             attributes = records.attribute_rows(some)[copies]
@@ -104,11 +104,9 @@ def continuation_of(
     return Continuation(chances, as_natural(model, drawn, seed), history_of)
 
 
-def prefilled(network: Any, records: Records, patients: NDArray[np.int64], key: int) -> Any:
+def prefilled(network: Any, batch: Batch, noise: Noise) -> Any:
     """The state after the whole history of patients with equally many visits."""
-    batch = records.batch(patients)
-    n = len(patients)
-    noise = Noise(key, patients, 0)
+    n = batch.n_patients
     state = network.begin(batch.start_attributes[batch.start_of_patient], noise)
     steps = int(batch.position.max()) + 1
     entry_visit = batch.position[batch.visit_of_entry].numpy()

@@ -24,6 +24,7 @@ from adapcla.generators.proposals import OpenClauses, Raised, log_weights
 from adapcla.generators.rollout import Rolled, joined, roll
 from adapcla.generators.sampling import SampleRule, cohort_of, draw_rule
 from adapcla.networks.batch import Records
+from adapcla.networks.draws import Noise
 from adapcla.records import Attribute, Cohort
 from adapcla.records.condition import Condition
 from adapcla.records.stay import died
@@ -90,7 +91,7 @@ class _Group:
     @torch.no_grad()
     def found(self) -> list[Rolled]:
         """The continuations of each member."""
-        state = prefilled(self.model.network, self.records, self.members, self.key)
+        state = prefilled(self.model.network, self.records.batch(self.members), Noise(self.key, self.members, 0))
         before = _as_rolled(self.records, self.members)
         self.histories = [self._asking(0, member) for member in self.members]
         waiting = np.arange(len(self.members))

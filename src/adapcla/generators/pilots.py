@@ -8,13 +8,13 @@ make room for it: to make all other codes a little less likely in visits in whic
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import AdapclaError
-from adapcla.generators.proposals import Proposed, Proposer
+from adapcla.generators.proposals import Judge, Proposed, Proposer
 from adapcla.generators.rollout import BLOCK
 from adapcla.scaffold.steering import logit
 from adapcla.seeds import stream_key
@@ -34,19 +34,51 @@ _SEEN = 0.5
 _LARGEST_SHIFT = 40.0
 
 
-def weight_bound(weight: NDArray[np.float64], share: float) -> float:
+def weight_bound(weight: NDArray[np.float64], share: float, mass: NDArray[np.float64] | None = None) -> float:
     """The smallest bound above which the weights hold no more than this share of their sum; with 0, the largest.
+
+    With `mass`, records were not proposed as the weights say, and stand for so much of the law each.
 
     >>> weight_bound(np.array([1.0, 1.0, 4.0]), share=0.5), weight_bound(np.array([1.0, 4.0]), share=0.0)
     (1.0, 4.0)
+    >>> weight_bound(np.array([1.0, 4.0]), share=0.5, mass=np.array([2.0, 4.0]))
+    1.0
     """
     if not len(weight):
         return 0.0
-    falling = np.sort(weight)[::-1]
-    # With the k largest above the bound, that is where their sum less k bounds is the share of the whole.
-    bounds = (np.cumsum(falling) - share * falling.sum()) / np.arange(1, len(falling) + 1)
+    mass = weight if mass is None else mass
+    order = np.argsort(-weight)
+    falling, held = weight[order], mass[order]
+    # With the k largest above the bound, that is where their mass less what the bound takes is the share of the whole.
+    bounds = (np.cumsum(held) - share * held.sum()) / np.cumsum(held / falling)
     fits = bounds >= np.r_[falling[1:], 0.0]
     return float(bounds[int(np.argmax(fits))])
+
+
+class AnyProposer(Protocol):
+    """Whoever makes proposals for one condition; proposals of a seed and number are always the same."""
+
+    @property
+    def steered(self) -> bool:
+        """Whether proposals are drawn otherwise than by the model, so that they have weights."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """How proposals are drawn, for the card."""
+
+    def block(self, seed: int, low: int, judge: Judge | None = None) -> Proposed:
+        """Proposals low … low + BLOCK − 1 of a seed; those that are judged hopeless need not be drawn to their end."""
+
+
+class Chosen(NamedTuple):
+    """A proposer that pilots have chosen."""
+
+    proposer: AnyProposer
+    #: Visits that pilots took, and the condition's probability.
+    n_visits: int
+    probability: float
+    #: The bound that its weights will have, where pilots tell.
+    bound: float = 0.0
 
 
 class _Tried(NamedTuple):
@@ -99,8 +131,8 @@ class _Pilots:
         return max(self.tried, key=lambda one: one.promise if one.probability >= least else 0.0)
 
 
-def with_shifts(plain: Proposer, seed: int, beyond: float) -> tuple[Proposer, int, float]:
-    """The proposer whose pilot promised most patients for its visits, visits spent, the condition's probability."""
+def with_shifts(plain: Proposer, seed: int, beyond: float) -> Chosen:
+    """The proposer whose pilot promised most patients for its visits."""
     pilots = _Pilots(plain, seed, beyond)
     for room in _ROOM:
         pilots.look_for_shifts(room)
@@ -113,7 +145,7 @@ def with_shifts(plain: Proposer, seed: int, beyond: float) -> tuple[Proposer, in
             f"none of {len(pilots.tried) * BLOCK:,} patients with the asked codes made likely fulfils the condition "
             f"({plain.condition.text})\nto do: ask for less at once; its parts may exclude each other"
         )
-    return best.proposer, pilots.n_visits, best.probability
+    return Chosen(best.proposer, pilots.n_visits, best.probability)
 
 
 def _first_guess(plain: Proposer) -> NDArray[np.float64]:

@@ -14,10 +14,11 @@ record counts with its p / q. A first visit is drawn again until it holds a code
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -35,8 +36,39 @@ from adapcla.records.offsets import ranges, starts_of
 from adapcla.seeds import stream_key
 
 
+class Shifts(ABC):
+    """What may be added to the logits of a visit: numbered, 0 for nothing beyond the rule."""
+
+    rule: DrawRule
+
+    @abstractmethod
+    def shift(self, which: int) -> NDArray[np.float64]:
+        """(codes,) what is added to the logits, for a number above 0."""
+
+    def bias(self, which: int) -> Tensor | None:
+        """What is added to the logits of a visit, the rule included."""
+        if not which:
+            return self.rule.bias
+        shift = torch.from_numpy(self.shift(which)).float()
+        return shift if self.rule.bias is None else self.rule.bias + shift
+
+    @cached_property
+    def _rules(self) -> dict[int, DrawRule]:
+        return {}
+
+    def rule_of(self, which: int) -> DrawRule:
+        """How a visit is drawn."""
+        if which not in self._rules:
+            self._rules[which] = DrawRule(self.bias(which), self.rule.temperature, self.rule.counts)
+        return self._rules[which]
+
+    def groups(self, which: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """The rows that have each number, and how their visit is drawn."""
+        return [(np.flatnonzero(which == one), self.rule_of(int(one))) for one in np.unique(which)]
+
+
 @dataclass(frozen=True, eq=False)
-class Raised:
+class Raised(Shifts):
     """The clauses of a condition, the shift that each adds to its codes while it is open, and the rule without them.
 
     Which clauses are open is a number: bit k stands for clause k.
@@ -53,28 +85,14 @@ class Raised:
     #: Codes of their own, which make room; those of choice groups do not.
     alone: NDArray[np.bool_] | None = None
 
-    def bias(self, open_clauses: int) -> Tensor | None:
-        """What is added to the logits of a visit."""
-        if not open_clauses:
-            return self.rule.bias
+    def shift(self, which: int) -> NDArray[np.float64]:
+        """What is added to the logits of a visit in which these clauses are open."""
         asked = np.full(self.n_codes, -np.inf)
         for k, codes in enumerate(self.clauses):
-            if open_clauses >> k & 1:
+            if which >> k & 1:
                 asked[codes] = np.maximum(asked[codes], self.shifts[k])
         others = self.room if self.alone is None else np.where(self.alone, self.room, 0.0)
-        shift = torch.from_numpy(np.where(np.isinf(asked), others, asked)).float()
-        return shift if self.rule.bias is None else self.rule.bias + shift
-
-    @cached_property
-    def _rules(self) -> dict[int, DrawRule]:
-        return {}
-
-    def rule_of(self, open_clauses: int) -> DrawRule:
-        """How a visit is drawn."""
-        if open_clauses not in self._rules:
-            bias = self.bias(open_clauses)
-            self._rules[open_clauses] = DrawRule(bias, self.rule.temperature, self.rule.counts)
-        return self._rules[open_clauses]
+        return np.where(np.isinf(asked), others, asked)
 
 
 @dataclass(eq=False)
@@ -98,10 +116,7 @@ class OpenClauses:
         bits = 1 << np.arange(self._met.shape[1], dtype=np.int64)
         open_clauses = (~self._met[alive] * bits).sum(axis=1) * can
         self.at_visit[alive, number] = open_clauses
-        return [
-            (np.flatnonzero(open_clauses == which), self.raised.rule_of(int(which)))
-            for which in np.unique(open_clauses)
-        ]
+        return self.raised.groups(open_clauses)
 
     def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
         """A clause that is met in any visit is closed; whether a visit is the last one is not known yet."""
@@ -111,10 +126,26 @@ class OpenClauses:
         for k, asked in enumerate(self.raised.clauses):
             self._met[alive[who[np.isin(codes, asked)]], k] = True
 
+    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        """Everybody is drawn on."""
+        return np.ones(len(alive), dtype=bool)
+
+
+class Steered(Protocol):
+    """A course that kept by which shifts each visit was drawn."""
+
+    @property
+    def raised(self) -> Shifts:
+        """What the numbers add."""
+
+    @property
+    def at_visit(self) -> NDArray[np.int64]:
+        """(patients, visits) the number by which each visit was drawn; −1 where none was drawn."""
+
 
 @torch.no_grad()
 def log_weights(
-    model: Model, course: OpenClauses, rolled: Rolled, rows: NDArray[np.int64], before: Rolled | None = None
+    model: Model, course: Steered, rolled: Rolled, rows: NDArray[np.int64], before: Rolled | None = None
 ) -> NDArray[np.float64]:
     """The logarithm of the weight of some rolled patients; `before` holds the histories of those that were continued.
 
@@ -157,22 +188,28 @@ def _with_empty_ends(rolled: Rolled, lengths: NDArray[np.int64]) -> Rolled:
     )
 
 
-def _log_ratios(model: Model, raised: Raised, tried: Rolled, opened: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(visits,) log p / q of each visit's codes, where `opened` are the clauses that were open."""
-    network: Any = model.network
-    batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
-    plain = network.likelihood(batch, raised.bias(0)).codes.double().numpy()
-    out = np.zeros(len(opened))
+def _log_ratios(model: Model, raised: Shifts, tried: Rolled, opened: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(visits,) log p / q of each visit's codes, where `opened` are the numbers of the shifts."""
+    plain, out = visit_nll(model, tried, raised.bias(0)), np.zeros(len(opened))
+    owner, first = np.repeat(np.arange(len(tried.lengths)), tried.lengths), starts_of(tried.lengths)
     for which in _sets(opened):
-        here = opened == which
-        shifted = network.likelihood(batch, raised.bias(which)).codes.double().numpy()
-        out[here] = shifted[here] - plain[here]
+        whose = np.unique(owner[opened == which])
+        visits = ranges(first[whose], first[whose + 1])
+        shifted = visit_nll(model, tried.of_patients(whose), raised.bias(which))
+        out[visits] += (shifted - plain[visits]) * (opened[visits] == which)
     return out
+
+
+@torch.no_grad()
+def visit_nll(model: Model, tried: Rolled, bias: Tensor | None) -> NDArray[np.float64]:
+    """(visits,) the negative log-likelihood of each visit's codes after its history."""
+    batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
+    return np.asarray(model.network.likelihood(batch, bias).codes.double().numpy())
 
 
 def _first_visits(
     model: Model,
-    raised: Raised,
+    raised: Shifts,
     attributes: NDArray[np.int64],
     opened: NDArray[np.int64],
     before: Rolled | None,
@@ -189,13 +226,10 @@ def _first_visits(
     # A batch without any code would be none: somebody with one visit of one code stands at its end.
     somebody = Rolled(np.zeros(1, dtype=np.int32), one[:1], one[:1], none[:1], attributes[:1])
     tried = joined([tried, somebody])
-    batch = packed(tried.codes, tried.visit_sizes, tried.lengths, tried.attributes, tried.gaps)
-    network: Any = model.network
-    plain = network.likelihood(batch, raised.bias(0)).codes.double().numpy()[last]
-    out = np.zeros(len(rows))
+    plain, out = visit_nll(model, tried, raised.bias(0))[last], np.zeros(len(rows))
     for which in _sets(opened):
         here = opened[rows] == which
-        shifted = network.likelihood(batch, raised.bias(which)).codes.double().numpy()[last]
+        shifted = visit_nll(model, tried, raised.bias(which))[last]
         out[here] = (np.log(-np.expm1(-shifted)) - np.log(-np.expm1(-plain)))[here]
     return out[np.asarray(copies).ravel()]
 
@@ -215,8 +249,25 @@ class Proposed:
     #: The number of each kept proposal.
     number: NDArray[np.int64]
     weight: NDArray[np.float64]
+    #: Where the stretch of each kept proposal begins, and the sum of each proposal's stretches, those that were left
+    #: early included; None where each has one stretch from 0 to its weight.
+    below: NDArray[np.float64] | None = None
+    totals: NDArray[np.float64] | None = None
     #: Share of all proposals that met each clause.
-    met: NDArray[np.float64]
+    met: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
+#: Which proposals, by their numbers and the ends of their stretches, may still be taken.
+Judge = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.bool_]]
+
+
+class Begun(NamedTuple):
+    """Proposals before their first visit."""
+
+    patients: NDArray[np.int64]
+    attributes: NDArray[np.int64]
+    state: Any
+    key: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,21 +291,33 @@ class Proposer:
         """Whether any clause adds a shift."""
         return any(self.raised.shifts)
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """How proposals are drawn, for the card."""
+        return {"shifts": self.raised.shifts, "room": self.raised.room} if self.steered else {}
+
+    def begun(self, seed: int, low: int, n: int) -> Begun:
+        """Proposals low … low + n − 1 of a seed before their first visit."""
+        patients, key = np.arange(low, low + n), stream_key(seed, "on demand")
+        law = self.model.law.given(self.rule.where)
+        attributes = law.draw(patients, seed) if law.names else np.zeros((n, 0), dtype=np.int64)
+        state = self.model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        return Begun(patients, attributes, state, key)
+
     @torch.no_grad()
-    def block(self, seed: int, low: int) -> Proposed:
-        """Proposals low … low + BLOCK − 1 of a seed."""
-        model, patients, key = self.model, np.arange(low, low + BLOCK), stream_key(seed, "on demand")
-        law = model.law.given(self.rule.where)
-        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
-        state = model.network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+    def block(self, seed: int, low: int, judge: Judge | None = None) -> Proposed:
+        """Proposals low … low + BLOCK − 1 of a seed; they are judged when they are whole."""
+        model, visits = self.model, range(self.max_visits)
+        patients, attributes, state, key = self.begun(seed, low, BLOCK)
         course = OpenClauses(self.raised, BLOCK, self.max_visits)
         how = course if self.steered else self.raised.rule
-        rolled = roll(model.network, state, patients, attributes, how, key, range(self.max_visits), self.rule.min_codes)
+        rolled = roll(model.network, state, patients, attributes, how, key, visits, self.rule.min_codes)
         cohort = cohort_of(model, rolled, {})
         rows = np.flatnonzero(self.condition.fulfilled(cohort))
         weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
         met = self.condition.clauses_met(cohort).mean(axis=0)
-        return Proposed(BLOCK, len(rolled.visit_sizes), rolled.of_patients(rows), patients[rows], weight, met)
+        kept = rolled.of_patients(rows)
+        return Proposed(BLOCK, len(rolled.visit_sizes), kept, patients[rows], weight, met=met)
 
     def shifted(self, shifts: tuple[float, ...], room: float = 0.0) -> Proposer:
         """The same with other shifts."""

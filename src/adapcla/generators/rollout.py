@@ -100,6 +100,9 @@ class Course(Protocol):
     def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
         """The codes that came out, by row of `alive`."""
 
+    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        """Who of `alive` is drawn on after this visit; the records of the others are left where they are."""
+
 
 @dataclass(frozen=True)
 class Alike:
@@ -113,6 +116,10 @@ class Alike:
 
     def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
         """Nothing is made of it."""
+
+    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        """Everybody is drawn on."""
+        return np.ones(len(alive), dtype=bool)
 
 
 def roll(
@@ -147,12 +154,15 @@ def roll(
         if not len(alive):
             break
         kept.append((alive, number, alive[who], codes, gap))
-        state = network.absorb(state, (who, codes), gap)
+        on = course.stays(alive, number)
         if network.last_code is not None:  # death ends the record
-            stays = np.setdiff1d(np.arange(len(alive)), who[codes == network.last_code])
+            on[who[codes == network.last_code]] = False
+        if not on.any():
+            break
+        state = network.absorb(state, (who, codes), gap)
+        if not on.all():
+            stays = np.flatnonzero(on)
             alive, state = alive[stays], network.keep(state, stays)
-            if not len(alive):
-                break
     return _flat(kept, len(patients), attributes)
 
 
