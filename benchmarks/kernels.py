@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adapcla.networks.heads import block_sizes
+from adapcla.networks.block_order import block_sizes
 from adapcla.networks.kernels import bce, blocks, softmax
 
 WIDTH, HIDDEN, BLOCKS = 256, 64, 24

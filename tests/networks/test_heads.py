@@ -15,9 +15,10 @@ from scipy import stats
 from torch import Tensor
 
 from adapcla.errors import UsageError
+from adapcla.networks.block_order import block_sizes
 from adapcla.networks.contract import DrawRule
 from adapcla.networks.draws import Noise
-from adapcla.networks.heads import BlockwiseHead, IndependentHead, block_sizes, sparse_nll
+from adapcla.networks.heads import BlockwiseHead, IndependentHead, sparse_nll
 from adapcla.networks.kernels.bce import sparse_bce, sparse_targets
 from adapcla.networks.layers import CodeTable
 

@@ -164,35 +164,6 @@ class IndependentHead(nn.Module):
         return independent_codes(logits, row_of_patient, rule, noise, self.groups)
 
 
-#: As many blocks as any vocabulary may have. Of more, each holds four codes or more on average: they take longer to
-#: draw, and tell less apart the fewer codes they hold.
-_FEW_BLOCKS = 60
-
-
-def block_sizes(n_codes: int, n_blocks: int, smallest: int = 4) -> list[int]:
-    """Sizes of blocks that grow geometrically and sum to the number of codes.
-
-    >>> block_sizes(100, 4)
-    [4, 10, 25, 61]
-    >>> len(block_sizes(600, 120, smallest=1)), len(block_sizes(300, 120, smallest=1))
-    (120, 75)
-    >>> sum(block_sizes(6869, 24))
-    6869
-    """
-    n_blocks = max(1, min(n_blocks, n_codes // smallest, max(_FEW_BLOCKS, n_codes // 4)))
-    if n_blocks == 1:
-        return [n_codes]
-    powers = np.arange(n_blocks)
-    low, high = 1.0, 1.0 + n_codes
-    with np.errstate(over="ignore"):  # a sum that is no longer a number is too large as well
-        for _ in range(100):  # the growth rate at which the blocks sum to the number of codes
-            rate = (low + high) / 2
-            low, high = (rate, high) if smallest * (rate**powers).sum() < n_codes else (low, rate)
-    edges = np.round(np.cumsum(smallest * low**powers)).astype(int)
-    edges[-1] = n_codes
-    return [int(size) for size in np.diff(edges, prepend=0)]
-
-
 def _whose(order: SharedFirst, visits: Visits) -> Whose:
     """Whose the visits are, in the order in which they are computed."""
     patients = torch.empty_like(order.place)

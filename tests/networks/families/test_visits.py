@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 from adapcla.networks.contract import Shape
 from adapcla.networks.families.gpt import GptArchitecture
 from adapcla.networks.families.synteg import SyntegArchitecture
-from adapcla.networks.families.visits import VisitArchitecture, _blocks, visit_network
+from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead, IndependentHead
 from adapcla.networks.kinship import Kinship
 from adapcla.networks.layers import CausalTrunk, RecurrentTrunk
@@ -127,10 +126,3 @@ def test_a_network_without_new_parts_is_written_as_before() -> None:
 def test_parts_of_blocks_need_blocks(setting: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match="blockwise"):
         VisitArchitecture(**setting)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("n_codes", "blocks"), [(600, 120), (300, 75), (200, 60), (40, 40)])
-def test_small_vocabularies_have_fewer_blocks(n_codes: int, blocks: int) -> None:
-    """Sixty at any rate, as far as there are codes, and beyond that one for four codes."""
-    sizes, order = _blocks(VisitArchitecture(head="blockwise", blocks=120, counting=True), np.full(n_codes, 9.0))
-    assert len(sizes) == blocks and sum(sizes) == len(order) == n_codes

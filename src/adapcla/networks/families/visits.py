@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from pydantic import Field, model_serializer, model_validator
 from torch import Tensor, nn
 
+from adapcla.networks.block_order import all_blocks
 from adapcla.networks.company import Company, frequency_band
 from adapcla.networks.contract import Shape
 from adapcla.networks.counting import Counting
 from adapcla.networks.family import Architecture, Family, Row, Traits
 from adapcla.networks.groups import Groups
 from adapcla.networks.halo import HaloHead
-from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead, block_sizes
+from adapcla.networks.heads import BlockwiseHead, Head, IndependentHead
 from adapcla.networks.kinship import MOST_FAMILIES, Kinship
 from adapcla.networks.layers import CausalTrunk, CodeTable, RecurrentTrunk, VisitEmbedding
 from adapcla.networks.leads import Leads
@@ -132,7 +133,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
     """
     code_of_rank, initial = ranked(prevalence)
     groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
-    sizes, order = _all_blocks(architecture, _visits(prevalence)[code_of_rank.numpy()], groups)
+    sizes, order = all_blocks(architecture, _visits(prevalence)[code_of_rank.numpy()], groups)
     code_of_rank, initial = code_of_rank[order], initial[order]
     families = _families(prevalence, code_of_rank) if architecture.hierarchy else ()
     belief = _belief(prevalence, code_of_rank, families, architecture.credibility)
@@ -157,50 +158,6 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
 def _visits(prevalence: Prevalence) -> NDArray[np.float64]:
     """Training visits of each code, in which small counts are alike."""
     return np.nan_to_num(prevalence.floored().share) * (prevalence.n_visits or 1)
-
-
-def _blocks(architecture: VisitArchitecture, visits: NDArray[np.float64]) -> tuple[list[int], Tensor]:
-    """Sizes of the blocks, and the order of codes in them, which come most frequent first with their training visits.
-
-    Blocks are small where codes are frequent, and begin with single codes where the number of codes is told: what is
-    drawn together cannot heed it. In the mixed order a third of the blocks is for the rare codes, all of one size, so
-    that two rare codes of a visit are rarely drawn together and can know of each other.
-    """
-    n_codes, n_blocks, order = len(visits), architecture.blocks, np.arange(len(visits))
-    smallest = 1 if architecture.counting else 4
-    if architecture.order == "rare":
-        return block_sizes(n_codes, n_blocks, smallest)[::-1], torch.from_numpy(order[::-1].copy())
-    n_rare = int((visits < architecture.rare_visits).sum()) if architecture.order == "mixed" else 0
-    n_first = min(n_blocks // 3, n_rare // 4)
-    if not n_first or n_rare == n_codes:
-        return block_sizes(n_codes, n_blocks, smallest), torch.from_numpy(order)
-    first = [len(part) for part in np.array_split(order[:n_rare], n_first)]
-    others = n_codes - n_rare
-    mixed = np.concatenate([order[others:][::-1], order[:others]])
-    return [*first, *block_sizes(others, n_blocks - n_first, smallest)], torch.from_numpy(mixed)
-
-
-def _all_blocks(
-    architecture: VisitArchitecture, visits: NDArray[np.float64], groups: Groups | None
-) -> tuple[list[int], Tensor]:
-    """Sizes of all blocks and the order of all codes: blocks of choice groups stand before and behind the others.
-
-    The first groups and the last are blocks of their own. Those between share half as many blocks as there are for
-    other codes, if they are more: what is measured in a visit then knows of most that was measured before.
-    """
-    if groups is None:
-        return _blocks(architecture, visits)
-    stretch = next(groups.plain(), slice(0, 0))
-    before = [run.size for run in groups.runs if run.start < stretch.start for _ in range(run.n_groups)]
-    behind = [run.size for run in groups.runs if run.start >= stretch.stop for _ in range(run.n_groups)]
-    none: tuple[list[int], Tensor] = [], torch.from_numpy(np.zeros(0, dtype=np.int64))
-    sizes, order = _blocks(architecture, visits[stretch]) if stretch.stop else none
-    n_shared = max(1, architecture.blocks // 2)
-    measured, last = behind[:-1], behind[-1:]
-    shared = [int(part.sum()) for part in np.array_split(np.array(measured, dtype=np.int64), n_shared) if len(part)]
-    front, end = np.arange(stretch.start), np.arange(stretch.stop, len(visits))
-    whole = np.concatenate([front, stretch.start + order.numpy(), end])
-    return [*before, *sizes, *shared, *last], torch.from_numpy(whole)
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
