@@ -2,7 +2,8 @@
 
 A code speaks to all later blocks. From the first tile on that lies behind its block, all codes of a group hear the same
 of it: a sum for each visit and group is kept, which grows from tile to tile, and codes take that of their group. Only
-the codes of the tile in which a speaker begins to be heard are gone through one by one.
+the codes of the tile in which a speaker begins to be heard are gone through one by one. The plain form is
+`Spoken.sums`.
 """
 
 from __future__ import annotations
