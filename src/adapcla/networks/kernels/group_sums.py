@@ -98,7 +98,9 @@ class GroupSums:
         self.entry_rows, self.entry_groups = entries[0], group.of_speaker.index_select(0, entries[1])
         shape, dtype = (rows.stop - rows.start, group.values.shape[1]), group.values.dtype
         self.said, self.slopes = torch.zeros(shape, dtype=dtype), torch.zeros(shape[::-1], dtype=dtype)
-        self.by_values, self.by_lines = torch.zeros_like(group.values), torch.zeros_like(self.line_values)
+        # What is added and left out again must come to nothing: an optimiser makes whole steps of what rounding leaves.
+        self.by_values = torch.zeros_like(group.values, dtype=torch.float64)
+        self.by_lines = torch.zeros_like(self.line_values)
         self.n_entries = self.n_lines = 0
 
     def n_lines_of(self, n_speakers: int) -> int:
@@ -121,14 +123,14 @@ class GroupSums:
     def _give_back(self, entries: slice, lines: slice, times: float) -> None:
         """Add the sums of derivatives so far to those by some entries and lines, so many times."""
         sums = self.slopes.t().contiguous().index_select(0, self.entry_rows[entries])
-        self.by_values.index_add_(0, self.entry_groups[entries], sums, alpha=times)
+        self.by_values.index_add_(0, self.entry_groups[entries], sums.double(), alpha=times)
         if lines.stop > lines.start:
             self.by_lines[lines] += times * self.slopes[self.line_groups[lines], self.line_rows[lines]]
 
     def finish(self, by_values: Tensor, by_lines: Tensor) -> None:
         """After the last tile: add the derivatives by what groups say, and by the lines."""
         self._give_back(slice(0, self.n_entries), slice(0, self.n_lines), 1.0)
-        by_values += self.by_values
+        by_values += self.by_values.to(by_values.dtype)
         by_lines[self.which] += self.by_lines
 
     def tell(self, sums: Tensor, tile: Tile) -> None:
@@ -147,7 +149,7 @@ class GroupSums:
         """
         if by_code is not None:
             self.slopes += codes.sums(by_code)
-        self.by_values.index_add_(0, self.group.of_speaker[some], codes.sums(by_some).t())
+        self.by_values.index_add_(0, self.group.of_speaker[some], codes.sums(by_some).t().double())
 
     def add_lines(self, lines: Window, by_sums: Tensor) -> None:
         """Add the derivatives of lines that were spread over codes of a tile."""
