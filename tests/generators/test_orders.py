@@ -31,12 +31,12 @@ def test_the_order_of_the_smaller_loss_is_taken(best: str, parts: Split) -> None
     chosen, losses = with_order(settings(seed=5), parts.train, parts.valid, loss_of)
     assert chosen.architecture.order == best  # type: ignore[attr-defined]
     assert losses == {order: 1.0 if order == best else 2.0 for order in ORDERS}
-    assert [each.budget.passes for each in asked] == [1.0, 1.0]
+    assert [each.budget.passes for each in asked] == [2.0, 2.0]
     assert chosen == settings(seed=5, order=best)
 
 
 def test_trials_see_few_patients_and_always_the_same(parts: Split) -> None:
-    many = parts.train.subset(np.arange(4500) % parts.train.n_patients)
+    many = parts.train.subset(np.arange(8500) % parts.train.n_patients)
     seen: list[Cohort] = []
 
     def loss_of(tried: Settings, train: Cohort, valid: Cohort) -> float:
@@ -45,7 +45,7 @@ def test_trials_see_few_patients_and_always_the_same(parts: Split) -> None:
 
     for _ in range(2):
         with_order(settings(), many, parts.valid, loss_of)
-    assert {cohort.n_patients for cohort in seen} == {4000}
+    assert {cohort.n_patients for cohort in seen} == {8000}
     assert len({cohort.fingerprint for cohort in seen}) == 1
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_tried_where_the_order_is_said_or_patients_are_protected(part
     chosen, losses = with_order(protected, parts.train, parts.valid, loss_of)
     assert (chosen.architecture.order, losses) == ("frequent", {})  # type: ignore[attr-defined]
     assert trial_passes(said, 1000) == 0.0
-    assert trial_passes(settings(), 1000) == 2.0
+    assert trial_passes(settings(), 1000) == 4.0
 
 
 def test_a_fit_keeps_what_it_chose_and_a_warm_start_follows_it(parts: Split, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class VisitArchitecture(Architecture):
     order: Literal["frequent", "rare", "mixed", "tried"] = Field(
         "frequent",
         description="Which codes of a visit come first in blocks; mixed: rare ones, then from frequent on; tried: "
-        "frequent or mixed, as validation patients like better after a pass.",
+        "frequent or mixed, as validation patients like better after short fits.",
     )
     rare_visits: int = Field(
         100, ge=1, description="Codes of fewer training visits than this come first where the order is mixed."
