@@ -25,7 +25,7 @@ N_CODES = 60
 
 @pytest.fixture(scope="module")
 def world() -> Cohort:
-    return planted.simulate(patients=400, codes=N_CODES, seed=4)
+    return planted.simulate(patients=1200, codes=N_CODES, seed=4)
 
 
 def built(cohort: Cohort, least_patients: int = 2) -> tuple[VisitNetwork, Leads]:
@@ -70,7 +70,7 @@ def test_what_is_kept_was_had_by_enough_patients(world: Cohort) -> None:
     visits, holders = recounted(list(world.patients()))
     tokens = [world.vocabulary.tokens[i] for i in network.code_of_rank.tolist()]
     kept = [(tokens[a], tokens[t]) for a, t in zip(leads.first.tolist(), leads.second.tolist(), strict=True)]
-    assert len(kept) > 20 and len(set(kept)) == len(kept)
+    assert len(kept) > 10 and len(set(kept)) == len(kept)
     assert all(holders[pair] >= 3 for pair in kept)
     assert leads.known_visits.tolist() == [visits[pair] for pair in kept]
     assert leads.known_patients.tolist() == [holders[pair] for pair in kept]
@@ -83,7 +83,7 @@ def test_a_patient_hears_what_a_recount_without_the_patient_says(world: Cohort) 
     patients = [i for i in range(60) if world.visits_per_patient[i] > 1][:25]
     batch = ranked(network, world, patients)
     heard = table_of(leads(batch))
-    assert len(heard) > 100
+    assert len(heard) > 20
     tokens, names = [world.vocabulary.tokens[i] for i in network.code_of_rank.tolist()], list(world.patients())
     column = {(a, t): cell % leads.belief.shape[1] for a, t, cell in zip(
         leads.first.tolist(), leads.second.tolist(), leads.cell.tolist(), strict=True)}  # fmt: skip
@@ -176,7 +176,7 @@ def test_wide_vocabularies_have_room() -> None:
     n = 50_000
     tokens = [f"{i:05d}" for i in range(n)]
     records = [[[tokens[i] for i in np.unique(rng.integers(0, n, 4))] for _ in range(2)] for _ in range(40)]
-    cohort = Cohort.of(records * 2, tokens)
+    cohort = Cohort.of(records * 12, tokens)
     network, leads = built(cohort)
     assert 200 < leads.n_pairs < 2000
     network.train().loss(Records(cohort, 4).batch(np.arange(8)), None).backward()
