@@ -30,7 +30,7 @@ from adapcla.networks.visit_entries import distinct, joined, spread
 
 #: Steps of optimisers are small beside the log-odds that a code brings; this many times larger they reach them.
 _PACE = 4.0
-#: Times as often as by chance from which a pair says anything, and deviations of a count that it must lie beyond chance.
+#: Times as often as by chance from which a pair says anything, and deviations that it must lie beyond chance.
 _TELLING, _DEVIATIONS = 2.0, 3.0
 #: Training patients that are counted at a time, and pairs after which counts are added up.
 _PATIENTS, _PAIRS = 256, 4_000_000
