@@ -79,7 +79,7 @@ def test_it_survives_saving(name, tmp_path):
     generator = fitted(name)
     generator.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.settings == generator.settings
+    assert again.settings == generator.model.settings
     assert same(generator.sample(30, seed=5), again.sample(30, seed=5))
 
 
