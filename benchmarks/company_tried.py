@@ -238,7 +238,7 @@ def taught(bench: Bench, seed: int) -> NDArray[np.float32]:
         # Begun with all patients, so that codes come in the same order in all models; pairs are those of others alone.
         teacher = bench.begun(1000 * seed + number, cohort)
         records = seen_records(teacher.settings, seen)
-        teacher.network.observe(records)
+        teacher.network.observe(records, teacher.shape)
         of_fold = chances(bench.trained(teacher, records), cohort.subset(np.flatnonzero(fold == number)))
         soft[fold[cohort.patient_of_visit] == number] = of_fold
     return soft

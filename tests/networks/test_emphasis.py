@@ -41,7 +41,7 @@ def built(cohort: Cohort) -> tuple[VisitNetwork, Company]:
     )
     network = visit_network(architecture, Shape(cohort.n_codes, 48), cohort.prevalence())
     assert isinstance(network.head, BlockwiseHead) and network.head.company is not None
-    network.observe(Records(cohort, 48))
+    network.observe(Records(cohort, 48), Shape(cohort.n_codes, 48))
     return network.eval(), network.head.company
 
 
@@ -107,7 +107,7 @@ def test_a_pair_of_one_patient_brings_no_families_nearer_to_the_bit() -> None:
             width=8, layers=1, heads=2, head="blockwise", blocks=6, company=2, kinship=True
         )
         network = visit_network(architecture, Shape(6, 48), cohort.prevalence())
-        network.observe(Records(cohort, 48))
+        network.observe(Records(cohort, 48), Shape(cohort.n_codes, 48))
         seen.append(network.head.company.emphasis)  # type: ignore[attr-defined]
     assert torch.equal(seen[0].nearness, seen[1].nearness) and torch.equal(seen[0].rareness, seen[1].rareness)
     assert len(torch.unique(seen[0].nearness)) > 1
