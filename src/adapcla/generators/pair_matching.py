@@ -1,7 +1,8 @@
 """Pairs with a rare code come out of a model as often as training visits hold them: what pilots set after training.
 
-A pair that several patients hold is to come as often as they hold it, kind by kind of such pairs; all other pairs with
-a rare code as often as training visits hold others, by how near their families are and by how frequent the partner is.
+A pair that several patients hold is to come as often as they hold it, by how many they are and by how frequent both
+codes are; all other pairs with a rare code as often as training visits hold others, by how near their families are and
+by how frequent the partner is.
 No pair has a number of its own, and which pairs single patients hold plays no part: only how many there are of a kind.
 
 Each round draws a pilot, and moves the tables of `networks/company.py` and `networks/emphasis.py` by how much too
@@ -64,9 +65,10 @@ class _Pairs(NamedTuple):
 
 
 class _Kinds(NamedTuple):
-    """How many pairs there are of each kind: kept ones by count and rarity, others by nearness and by partner."""
+    """How many pairs there are of each kind: kept ones by count and rarity and by partner, others by nearness too."""
 
     kept: Numbers
+    partner: Numbers
     near: Numbers
     speaker: Numbers
 
@@ -85,7 +87,8 @@ class PairMatching:
         self._kind = company.kind_of_kept().numpy()[self._order]
         self.counted = self._pairs(train)
         self.loudness = self._loudness(train)
-        sizes = company.rarity.numel(), (N_RARE + 1) * N_NEAR, (N_RARE + 1) * N_BANDS
+        by_band = (N_RARE + 1) * N_BANDS
+        sizes = company.rarity.numel(), by_band, (N_RARE + 1) * N_NEAR, by_band
         self.moved = _Kinds(*(np.zeros(size) for size in sizes))
 
     @classmethod
@@ -118,17 +121,17 @@ class PairMatching:
         key = pairs.second * len(self.rank_of_code) + pairs.first
         place = np.minimum(np.searchsorted(self._kept, key), len(self._kept) - 1)
         kept = self._kept[place] == key
-        first, second, rest = pairs.first[~kept], pairs.second[~kept], times[~kept]
         emphasis, band = self.company.emphasis, self.company.band.long().numpy()
-        degree = emphasis.rareness.long().numpy()[second]
-        near = degree * N_NEAR
+        degree = emphasis.rareness.long().numpy()[pairs.second]
+        by_speaker, near = degree * N_BANDS + band[pairs.first], degree * N_NEAR
         if emphasis.family is not None:
             family = emphasis.family.numpy()
-            near = near + emphasis.nearness.numpy()[family[first], family[second]]
+            near = near + emphasis.nearness.numpy()[family[pairs.first], family[pairs.second]]
         return _Kinds(
             _summed(self._kind[place[kept]], times[kept], self.moved.kept),
-            _summed(near, rest, self.moved.near),
-            _summed(degree * N_BANDS + band[first], rest, self.moved.speaker),
+            _summed(by_speaker[kept], times[kept], self.moved.partner),
+            _summed(near[~kept], times[~kept], self.moved.near),
+            _summed(by_speaker[~kept], times[~kept], self.moved.speaker),
         )
 
     def correct(self, drawn: Cohort, step: float = 1.0) -> float:
@@ -142,16 +145,17 @@ class PairMatching:
         expected = self._by_kind(self.counted, self.counted.of_visits(found.n_visits, ratio))
         came = self._by_kind(found, found.visits)
         before = self.moved
-        kept, near, speaker = (_log_ratio(*of_kind) for of_kind in zip(expected, came, strict=True))
-        near, speaker = _shape(near, expected.near), _shape(speaker, expected.speaker)
+        kept, *shapes = (_log_ratio(*of_kind) for of_kind in zip(expected, came, strict=True))
+        partner, near, speaker = (_shape(*of_kind) for of_kind in zip(shapes, expected[1:], strict=True))
         # All speakers are corrected at once, but few of those that are heard are kept partners.
-        moves = (step * kept / self.loudness**0.5, step * near / self.loudness, step * speaker / self.loudness)
+        of_kept, of_all = step / self.loudness**0.5, step / self.loudness
+        moves = (of_kept * kept, of_kept * partner, of_all * near, of_all * speaker)
         self.moved = _Kinds(*(np.clip(there + move, -_MOST, _MOST) for there, move in zip(before, moves, strict=True)))
-        by_nearness, by_speaker = (
-            _tensor(table).view(N_RARE + 1, -1) for table in (self.moved.near, self.moved.speaker)
-        )
-        self.company.emphasis.by_nearness.copy_(by_nearness)
-        self.company.emphasis.by_speaker.copy_(by_speaker)
+        emphasis = self.company.emphasis
+        for table, moved in zip(
+            (emphasis.by_partner, emphasis.by_nearness, emphasis.by_speaker), self.moved[1:], strict=True
+        ):
+            table.copy_(_tensor(moved).view(N_RARE + 1, -1))
         self.company.believe(_tensor(self.moved.kept - before.kept))
         return float(came.kept.sum() / max(expected.kept.sum(), 1e-12))
 

@@ -156,7 +156,8 @@ class Company(nn.Module, Settling):
 
     def values(self) -> Tensor:
         """(pairs,) what each pair that is kept says beyond what strangers say."""
-        return self._more(self.cell, self._between(self.first.long(), self.second.long()))
+        first, second = self.first.long(), self.second.long()
+        return self._more(self.cell, self._between(first, second)) + self.emphasis.of_partners(self.band[first], second)
 
     def of_strangers(self) -> Tensor:
         """(bands, bands) what a code of each band says of a code of each band that it never met."""

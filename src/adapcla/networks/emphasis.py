@@ -4,8 +4,9 @@ What a network has learned is right for the visits of patients. Visits that it d
 what is a little too weak at every code adds up where codes are rare: of the pairs that families make likely, too few
 come out, and of those by chance alone too many. So a few tables are set after training, by what pilots hold
 (`generators/pair_matching.py`): for codes of each degree of rareness, what is added to the words of every speaking
-code, by how frequent the speaker is and by how near the families of both codes are. Frequent codes are left alone: they
-make up visits, and to move them would move the size of visits.
+code, by how frequent the speaker is and by how near the families of both codes are; and to the words of speakers that
+they are known to have met, by how frequent the speaker is. Frequent codes are left alone: they make up visits, and to
+move them would move the size of visits.
 
 Nearness of families is counted from pairs of several patients alone, so that a pair of one patient changes nothing.
 """
@@ -71,10 +72,12 @@ class Emphasis(nn.Module):
         self.nearness: Tensor
         self.by_speaker: Tensor
         self.by_nearness: Tensor
+        self.by_partner: Tensor
         self.register_buffer("rareness", torch.full((n_codes,), N_RARE, dtype=torch.int32))
         self.register_buffer("nearness", torch.zeros(n_families, n_families, dtype=torch.int32))
         self.register_buffer("by_speaker", torch.zeros(N_RARE + 1, n_bands))
         self.register_buffer("by_nearness", torch.zeros(N_RARE + 1, N_NEAR))
+        self.register_buffer("by_partner", torch.zeros(N_RARE + 1, n_bands))
 
     def observe(self, first: Tensor, second: Tensor, visits: Tensor, of_rank: Tensor, n_visits: int) -> None:
         """Take how rare codes are, and how near families, from pairs that are kept with their visits."""
@@ -88,6 +91,10 @@ class Emphasis(nn.Module):
         meetings = torch.bincount(one * n + other, visits, minlength=n * n).view(n, n)
         of_family = torch.bincount(self.family, of_rank, minlength=n)
         self.nearness = nearness(meetings + meetings.t(), of_family, n_visits).int()
+
+    def of_partners(self, band_of_speaker: Tensor, codes: Tensor) -> Tensor:
+        """(pairs,) what codes hear more of each speaker that they are known to have met."""
+        return self.by_partner[self.rareness[codes].long(), band_of_speaker.long()]
 
     def on(self, by_band: Grouped, *by_family: Grouped) -> tuple[Grouped, ...]:
         """What codes say by their bands and their families, in which rare codes hear more or less."""

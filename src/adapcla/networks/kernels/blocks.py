@@ -115,7 +115,8 @@ class _Tiles:
         self, parts: BlockParts, sizes: list[int], targets: SparseTargets, added: Added, spoken: Spoken | None
     ) -> None:
         self.parts, self.targets, self.added, self.spoken = parts, targets, added, spoken
-        self.edges = [0, *accumulate(sizes)]
+        self.edges = (0, *accumulate(sizes))
+        self.block_of_code = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self.scratch = Scratch(parts.bias.dtype)
         self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
         self.n_shared = len(parts.inner) - len(parts.history) + 1
@@ -133,21 +134,24 @@ class _Tiles:
             self.bands.append(Band(spoken, tile.rows))
         return self.bands[-1]
 
+    def strength(self, spoken: Spoken, tile: Tile) -> Tensor:
+        """(rows, codes) how much is made of what is said of each code of a tile."""
+        return spoken.strength[tile.rows].index_select(1, self.block_of_code[tile.codes])
+
     def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[Segment | SmallBlocks], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
         for tile in tiles(self.targets, len(inner), len(weight)):
             codes, table = tile.codes, weight[tile.codes]
-            cut, own = self.rows_of(tile)
+            n_shared, own = self.rows_of(tile)
             logits = self.scratch.of(tile.rows.stop - tile.rows.start, len(table))
-            logits[:cut] = self.shared_logits[codes]
-            torch.addmm(bias[codes], history[own], table.t(), out=logits[cut:])
-            segments = segments_of(tile, self.edges)
-            company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
+            logits[:n_shared] = self.shared_logits[codes]
+            torch.addmm(bias[codes], history[own], table.t(), out=logits[n_shared:])
+            segments = segments_of(codes, self.edges)
             for segment in segments:
                 segment.add(logits, inner[tile.rows], lifted)
-                if company is not None and self.spoken is not None:
-                    strength = segment.strength(self.spoken.strength[tile.rows])
-                    logits[:, segment.in_tile].addcmul_(company.sums[:, segment.in_tile], strength)
+            company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
+            if company is not None and self.spoken is not None:
+                logits.addcmul_(company.sums, self.strength(self.spoken, tile))
             added = inside(self.added, tile, len(inner))
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
             yield tile, logits, segments, added, company
@@ -163,7 +167,7 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
     total = torch.zeros((), dtype=torch.float64)
     for tile, residual, segments, added, company in tiled:
         codes, first, table = tile.codes, not tile.rows.start, weight[tile.codes]
-        cut, own = tiled.rows_of(tile)
+        n_shared, own = tiled.rows_of(tile)
         times = tiled.targets.multiplicity[tile.rows]
         total += slopes_(residual, tile.present, times, positive_weight, tile.groups)
         slopes.added[added.lines] = residual[added.at]
@@ -171,13 +175,13 @@ def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _S
             back = (by_parts.inner[tile.rows], by_parts.lifted, first)
             segment.take_back(residual, inner[tile.rows], lifted, *back)
         # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
-        by_parts.history[own].addmm_(residual[cut:], table, beta=float(codes.start > 0))
-        by_parts.weight[codes].addmm_(residual[cut:].t(), history[own], beta=float(not first))
-        from_own = residual[cut:].sum(0)
+        by_parts.history[own].addmm_(residual[n_shared:], table, beta=float(codes.start > 0))
+        by_parts.weight[codes].addmm_(residual[n_shared:].t(), history[own], beta=float(not first))
+        from_own = residual[n_shared:].sum(0)
         by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
-        from_shared[codes] += residual[:cut].sum(0)
-        if company is not None and spoken is not None and by_spoken is not None:
-            _to_spoken(residual, tile, segments, company, tiled.band_of(spoken, tile), spoken, by_spoken)
+        from_shared[codes] += residual[:n_shared].sum(0)
+        if company is not None and by_spoken is not None:
+            _to_spoken(residual, tile, segments, company, tiled, by_spoken)
     if by_spoken is not None:
         finish_slopes(by_spoken, tiled.bands)
     by_parts.bias.add_(from_shared)
@@ -191,16 +195,16 @@ def _to_spoken(
     tile: Tile,
     segments: list[Segment | SmallBlocks],
     company: SpokenIn,
-    band: Band,
-    spoken: Spoken,
+    tiled: _Tiles,
     slopes: SpokenSlopes,
 ) -> None:
     """Add a tile's derivatives by what is spoken; the residual becomes those by the sums."""
+    assert tiled.spoken is not None
     by_strength = company.sums.mul_(residual)
     for segment in segments:
         segment.add_sums(slopes.strength[tile.rows], by_strength)
-        residual[:, segment.in_tile].mul_(segment.strength(spoken.strength[tile.rows]))
-    add_slopes(slopes, band, company, residual)
+    residual *= tiled.strength(tiled.spoken, tile)
+    add_slopes(slopes, tiled.band_of(tiled.spoken, tile), company, residual)
 
 
 class _BlockBCE(torch.autograd.Function):
