@@ -45,6 +45,8 @@ from adapcla.records.offsets import ranges
 
 #: Visits of each kind that a count is shrunken by at the beginning.
 _SHRINKAGE = 1.0
+#: Meetings by which a count is believed half, where chance expects none.
+_LUCK = 2.0
 #: Bands of codes by frequency, a power of two each.
 N_BANDS = 14
 #: Speaking codes that are told apart by their number.
@@ -63,6 +65,20 @@ def frequency_band(prevalence: Prevalence) -> Tensor:
     return torch.from_numpy(np.clip(np.log2(np.maximum(visits, 1.0)), 0, N_BANDS - 1).astype(np.int64))
 
 
+def first_belief(count: Tensor, expected: Tensor) -> Tensor:
+    """What pairs that met so often say before anything is learned, where chance would have them meet so often.
+
+    Where chance expects no meeting, a count is luck in part and the rest of it is true: of three meetings about two
+    are met again in as many other visits, whatever is expected. Elsewhere both are shrunken towards each other.
+
+    >>> chance = torch.tensor([0.001, 1.0, 100.0])
+    >>> first_belief(torch.tensor(3.0), chance).exp().round(decimals=2).tolist()
+    [1800.0, 2.0, 0.04]
+    """
+    shrunken = (count + _SHRINKAGE) / (expected + _SHRINKAGE)
+    return torch.log(torch.maximum(shrunken, count**2 / (count + _LUCK) / expected))
+
+
 class Company(nn.Module, Settling):
     """What the codes of a visit that are drawn already say of those to come."""
 
@@ -74,8 +90,7 @@ class Company(nn.Module, Settling):
         low = torch.tensor(COUNT_EDGES, dtype=torch.float32)
         count = torch.cat([(low[:-1] + low[1:] - 1) / 2, low[-1:] * 2])
         expected = 2.0 ** (torch.tensor([EXPECTED_POWERS[0] - 1, *EXPECTED_POWERS], dtype=torch.float32) + 0.5)
-        lift = torch.log((count[:, None] + _SHRINKAGE) / (expected[None] + _SHRINKAGE))
-        self.belief = nn.Parameter(lift / _PACE)
+        self.belief = nn.Parameter(first_belief(count[:, None], expected[None]) / _PACE)
         # The same count says more of a rare code than of one that the rest of the network knows well.
         self.rarity = nn.Parameter(torch.zeros(len(COUNT_EDGES), N_BANDS))
         typical = 2.0 ** (torch.arange(N_BANDS) + 0.5)
