@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -180,3 +181,14 @@ def test_wide_vocabularies_have_room() -> None:
     network, leads = built(cohort)
     assert 200 < leads.n_pairs < 2000
     network.train().loss(Records(cohort, 4).batch(np.arange(8)), None).backward()
+
+
+def test_what_is_kept_of_a_patient_is_what_is_found_anew(world: Cohort) -> None:
+    network, leads = built(world)
+    batch = ranked(network.train(), world, list(range(300)))
+    assert batch.origin is not None and leads.own.mark == batch.origin.mark
+    kept = leads(batch)
+    anew = leads(replace(batch, origin=None))
+    assert len(kept.rows) > 10
+    for one, other in zip(kept, anew, strict=True):
+        assert torch.equal(one, other)

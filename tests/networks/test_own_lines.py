@@ -7,18 +7,27 @@ import pytest
 import torch
 
 from adapcla.networks import own_lines as module
-from adapcla.networks.batch import Origin, Records
+from adapcla.networks.batch import Batch, Origin, Records
 from adapcla.networks.own_lines import KeptLines, OwnLines
-from adapcla.networks.visit_entries import Entries, Whose
+from adapcla.networks.visit_entries import Whose
 from adapcla.records import Cohort
 
 PATIENTS = [[["A", "B"]], [["A"], ["B", "C"]], [["C"], ["A"]]]
 RECORDS = Records(Cohort.of(PATIENTS, ["A", "B", "C"]), 48)
 
 
-def every_entry(entries: Entries) -> OwnLines:
+def every_entry(batch: Batch) -> OwnLines:
     """A line for each entry, of its own code and with ten times its number as change."""
-    return OwnLines(entries.visit_of_entry, entries.codes, entries.codes, 10 * entries.codes)
+    return OwnLines(batch.visit_of_entry, batch.codes, batch.codes, 10 * batch.codes)
+
+
+def one_line() -> OwnLines:
+    """What is found where nothing is kept."""
+    return OwnLines(torch.tensor([0]), torch.tensor([1]), torch.tensor([1]), torch.tensor([10]))
+
+
+def never() -> OwnLines:
+    raise AssertionError("what is kept is not to be found again")
 
 
 def asked(patients: list[int], mark: int | None = None) -> Whose:
@@ -33,23 +42,23 @@ def asked(patients: list[int], mark: int | None = None) -> Whose:
 def test_lines_are_those_of_the_visits_wherever_they_stand(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENTS_AT_ONCE", at_once)
     kept = KeptLines()
-    kept.keep(RECORDS, every_entry, torch.arange(3))
-    nothing = Entries(*(torch.zeros(0, dtype=torch.int64) for _ in range(3)))
-    lines, values = kept.of(nothing, asked([2, 1]), every_entry, lambda kinds: kinds / 2.0)
+    kept.keep(RECORDS, torch.arange(3), every_entry)
+    lines, values = kept.of(asked([2, 1]), never, lambda kinds: kinds / 2.0)
     # C; A; A; B and C, from the last row to the first.
     assert lines.visits.tolist() == [3, 2, 1, 0, 0] and lines.speakers.tolist() == [2, 0, 0, 1, 2]
     assert values.tolist() == [10.0, 0.0, 0.0, 5.0, 10.0]
+    in_order = asked([2, 1])._replace(row_of_visit=None)
+    assert kept.of(in_order, never, lambda kinds: kinds)[0].visits.tolist() == [0, 1, 2, 3, 3]
 
 
 def test_other_records_and_too_many_lines_are_gone_through_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = KeptLines()
-    kept.keep(RECORDS, every_entry, torch.arange(3))
-    entries = Entries(torch.tensor([0]), torch.tensor([1]), torch.tensor([0]))
-    assert kept.of(entries, asked([2], mark=-1), every_entry, lambda kinds: kinds)[0].speakers.tolist() == [1]
+    kept.keep(RECORDS, torch.arange(3), every_entry)
+    assert kept.of(asked([2], mark=-1), one_line, lambda kinds: kinds)[0].speakers.tolist() == [1]
     monkeypatch.setattr(module, "_MOST_LINES", 3)
-    kept.keep(RECORDS, every_entry, torch.arange(3))
+    kept.keep(RECORDS, torch.arange(3), every_entry)
     assert kept.mark is None
-    assert kept.of(entries, asked([2]), every_entry, lambda kinds: kinds)[0].speakers.tolist() == [1]
+    assert kept.of(asked([2]), one_line, lambda kinds: kinds)[0].speakers.tolist() == [1]
 
 
 def test_records_are_known_by_their_visits() -> None:

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Records
+from adapcla.networks.batch import Batch, Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
 from adapcla.networks.kernels.group_sums import Grouped, GroupLines
@@ -71,9 +71,8 @@ def first_belief(count: Tensor, expected: Tensor) -> Tensor:
     Where chance expects no meeting, a count is luck in part and the rest of it is true: of three meetings about two
     are met again in as many other visits, whatever is expected. Elsewhere both are shrunken towards each other.
 
-    >>> chance = torch.tensor([0.001, 1.0, 100.0])
-    >>> first_belief(torch.tensor(3.0), chance).exp().round(decimals=2).tolist()
-    [1800.0, 2.0, 0.04]
+    >>> [round(float(first_belief(torch.tensor(3.0), torch.tensor(chance)).exp()), 2) for chance in (0.01, 1.0, 100.0)]
+    [180.0, 2.0, 0.04]
     """
     shrunken = (count + _SHRINKAGE) / (expected + _SHRINKAGE)
     return torch.log(torch.maximum(shrunken, count**2 / (count + _LUCK) / expected))
@@ -153,7 +152,11 @@ class Company(nn.Module, Settling):
         self.emphasis.observe(first[kept], second[kept], visits[kept], of_rank, cohort.n_visits)
         if self.kinship is not None:
             self.kinship.observe(records, rank_of_code)
-        self.own.keep(records, lambda entries: self._own_lines(entries, block_of_rank), rank_of_code)
+
+        def own_lines(batch: Batch) -> OwnLines:
+            return self._own_lines(Entries.of(batch, n), block_of_rank)
+
+        self.own.keep(records, rank_of_code, own_lines)
 
     def _between(self, first: Tensor, second: Tensor) -> Tensor:
         """The bands of both codes of pairs as one number."""
@@ -285,8 +288,7 @@ class Company(nn.Module, Settling):
 
     def _without_own(self, entries: Entries, whose: Whose, block_of_rank: Tensor) -> Added:
         """What must be added so that no patient hears of their own visits."""
-        found = self.own.of(entries, whose, lambda entries: self._own_lines(entries, block_of_rank), self._changes)
-        lines, values = found
+        lines, values = self.own.of(whose, lambda: self._own_lines(entries, block_of_rank), self._changes)
         return Added(lines.visits, lines.whom, values).by_code()
 
 

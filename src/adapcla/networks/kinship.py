@@ -75,7 +75,7 @@ class Kinship(nn.Module, Settling):
         self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
         kept = torch.where(patients >= self.least_patients, meetings, 0)
         self.cell = (met_band(kept) * _N_COLUMNS + column).int()
-        self.own.keep(records, self.own_lines, rank_of_code)
+        self.own.keep(records, rank_of_code, lambda batch: self.own_lines(Entries.of(batch, len(rank_of_code))))
 
     def values(self, learning: bool) -> Tensor:
         """(families, families) what a code of each says of the codes of each; while learning, of all meetings."""
@@ -120,5 +120,5 @@ class Kinship(nn.Module, Settling):
 
     def without_own(self, entries: Entries, whose: Whose, number: Tensor) -> GroupLines:
         """What must be added so that no patient hears of the meetings in their own visits; `number` of speakers."""
-        lines, values = self.own.of(entries, whose, self.own_lines, self.changes)
+        lines, values = self.own.of(whose, lambda: self.own_lines(entries), self.changes)
         return GroupLines(lines.visits, number.index_select(0, lines.speakers), lines.whom, values).by_speaker()

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.layers import Settling
+from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_band, expected_column, told
 from adapcla.networks.recall import Memory, Pushes
-from adapcla.networks.visit_entries import distinct, joined, spread
+from adapcla.networks.visit_entries import Whose, distinct, joined, spread
 
 #: Steps of optimisers are small beside the log-odds that a code brings; this many times larger they reach them.
 _PACE = 4.0
@@ -107,12 +108,13 @@ class Leads(nn.Module, Settling):
         self.cell: Tensor
         for name in ("first", "second", "cell"):
             self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
-        # While training: visits and patients of each pair; never saved.
+        # While training: visits and patients of each pair, and what is said of each patient; never saved.
         self.known_visits: Tensor
         self.known_patients: Tensor
         for name in ("known_visits", "known_patients"):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
         self.telling = telling_cells()
+        self.own = KeptLines()
 
     @property
     def n_pairs(self) -> int:
@@ -138,6 +140,7 @@ class Leads(nn.Module, Settling):
             news += torch.bincount(distinct(visit * n + later)[0] % n, minlength=n)
             n_later += int(batch.continues.sum())
         self._keep(counted.added_up(), sources, news, n_later)
+        self.own.keep(records, rank_of_code, self._of_others)
 
     def _keep(self, counted: _Counted, sources: Tensor, news: Tensor, n_later: int) -> None:
         """Keep the pairs of enough patients that tell anything."""
@@ -157,20 +160,35 @@ class Leads(nn.Module, Settling):
 
     def forward(self, batch: Batch) -> Pushes:
         """What is added for codes of each later visit of a batch; while training, by other patients alone."""
-        speaks = (batch.continues[batch.visit_of_entry] > 0).nonzero()[:, 0]
-        rows, codes = batch.visit_of_entry[speaks] + 1, batch.codes[speaks]
-        line, pair = self._heard(rows, codes)
-        cell = self.cell.index_select(0, pair).long()
-        if self.training:
-            line, pair, cell = self._of_others(batch, rows, codes, line, pair, cell)
-        return self._loudest(rows.index_select(0, line), self.second.index_select(0, pair).long(), cell)
+        if not self.training:
+            lines = self._lines(*self._speaking(batch))
+            return self._loudest(lines, self._said(lines.change))
+        whose = Whose(batch.patient_of_visit, None, batch.first_visits, batch.origin)
+        return self._loudest(*self.own.of(whose, lambda: self._of_others(batch), self._said))
 
     def after(self, memory: Memory) -> Pushes:
         """What is added for codes of the next visit of patients that are being drawn."""
         last = torch.from_numpy(np.flatnonzero(memory.in_last))
         rows, codes = torch.from_numpy(memory.patients)[last], torch.from_numpy(memory.codes)[last]
+        lines = self._lines(rows, codes)
+        return self._loudest(lines, self._said(lines.change))
+
+    def _speaking(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The codes that a visit follows, and that visit."""
+        speaks = (batch.continues[batch.visit_of_entry] > 0).nonzero()[:, 0]
+        return batch.visit_of_entry[speaks] + 1, batch.codes[speaks]
+
+    def _lines(self, rows: Tensor, codes: Tensor) -> OwnLines:
+        """What speaking codes say of codes of their rows."""
         line, pair = self._heard(rows, codes)
-        return self._loudest(rows[line], self.second[pair].long(), self.cell[pair].long())
+        return self._ascending(rows.index_select(0, line), pair, self.cell.index_select(0, pair).long())
+
+    def _ascending(self, rows: Tensor, pair: Tensor, cell: Tensor) -> OwnLines:
+        """Lines by row and by the code that is spoken of."""
+        codes = self.second.index_select(0, pair).long()
+        order = torch.argsort(rows * self.n_codes + codes)
+        rows, codes, cell = (side.index_select(0, order) for side in (rows, codes, cell))
+        return OwnLines(rows, codes[:0], codes, cell)
 
     def _heard(self, rows: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Which speaker says which pair: of codes that its visit lacks."""
@@ -179,11 +197,10 @@ class Leads(nn.Module, Settling):
         new = (~torch.isin(said, rows * self.n_codes + codes)).nonzero()[:, 0]
         return line.index_select(0, new), pair.index_select(0, new)
 
-    def _of_others(
-        self, batch: Batch, rows: Tensor, codes: Tensor, line: Tensor, pair: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The lines that enough others than the patient at hand have, with the cells of their counts."""
-        n = self.n_codes
+    def _of_others(self, batch: Batch) -> OwnLines:
+        """What speaking codes say by enough others than the patient at hand, with the cells of their counts."""
+        n, (rows, codes) = self.n_codes, self._speaking(batch)
+        line, pair = self._heard(rows, codes)
         visit, earlier, later = followings(batch)
         own, times = distinct(batch.patient_of_visit[visit] * n * n + earlier * n + later)
         asked = batch.patient_of_visit[rows] * n * n + codes * n
@@ -193,14 +210,18 @@ class Leads(nn.Module, Settling):
         own, times = torch.cat([own, own.new_full((1,), -1)]), torch.cat([times, times.new_zeros(1)])
         mine = own.index_select(0, place) == asked
         left = self.known_visits.index_select(0, pair) - torch.where(mine, times.index_select(0, place), 0)
-        cell = count_band(left) * _N_COLUMNS + cell % _N_COLUMNS
+        cell = count_band(left) * _N_COLUMNS + self.cell.index_select(0, pair) % _N_COLUMNS
         others = self.known_patients.index_select(0, pair) - mine.long()
         stays = ((others >= self.least_patients) & self.telling[cell]).nonzero()[:, 0]
-        return line.index_select(0, stays), pair.index_select(0, stays), cell.index_select(0, stays)
+        rows = rows.index_select(0, line.index_select(0, stays))
+        return self._ascending(rows, pair.index_select(0, stays), cell.index_select(0, stays))
 
-    def _loudest(self, rows: Tensor, codes: Tensor, cell: Tensor) -> Pushes:
+    def _said(self, cell: Tensor) -> Tensor:
+        """What pairs of each cell say."""
+        return taken(_PACE * self.belief.reshape(-1), cell)
+
+    def _loudest(self, lines: OwnLines, said: Tensor) -> Pushes:
         """The largest of what is said of each code of each row; nothing is known of whether it is present."""
-        said = taken(_PACE * self.belief.reshape(-1), cell)
-        key, place = torch.unique(rows * self.n_codes + codes, return_inverse=True)
+        key, place = torch.unique_consecutive(lines.visits * self.n_codes + lines.whom, return_inverse=True)
         most = torch.zeros(len(key)).scatter_reduce(0, place, said, "amax", include_self=False)
         return Pushes(key // self.n_codes, key % self.n_codes, most, torch.zeros(len(key)))

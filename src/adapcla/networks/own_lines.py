@@ -1,4 +1,4 @@
-"""What changes when a training patient is left out of all counts: found once for every patient, and looked up.
+"""What is said when a training patient is left out of all counts: found once for every patient, and looked up.
 
 Which counts leave their band without a patient depends on the records alone. What a change of bands means is learned,
 and so computed in every step: for each kind of change once.
@@ -7,15 +7,16 @@ and so computed in every step: for each kind of change once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Records
+from adapcla.networks.batch import Batch, Records
 from adapcla.networks.kernels.taken import taken
-from adapcla.networks.visit_entries import Entries, Whose, spread
+from adapcla.networks.visit_entries import Whose, spread
 
 #: Lines that are kept for all patients together, at most 14 bytes each; of cohorts that have more none are kept.
 _MOST_LINES = 1 << 24
@@ -49,16 +50,16 @@ class KeptLines(nn.Module):
         for name in OwnLines._fields:
             self.register_buffer(name, torch.zeros(0, dtype=torch.int32), persistent=False)
 
-    def keep(self, records: Records, lines_of: Callable[[Entries], OwnLines], rank_of_code: Tensor) -> None:
-        """Find the lines of all patients, unless they are too many."""
+    def keep(self, records: Records, rank_of_code: Tensor, lines_of: Callable[[Batch], OwnLines]) -> None:
+        """Find the lines of all patients, codes by rank, unless they are too many."""
         self.mark, found, numbers, n_lines = None, [], [], 0
-        for entries, first_visits in _some_patients(records, rank_of_code):
-            lines = lines_of(entries)
-            patient = entries.patient_of_visit.index_select(0, lines.visits)
-            visits = lines.visits - first_visits.index_select(0, patient)
+        for batch in _some_patients(records, rank_of_code):
+            lines = lines_of(batch)
+            patient = batch.patient_of_visit.index_select(0, lines.visits)
+            visits = lines.visits - batch.first_visits.index_select(0, patient)
             small = torch.int16 if records.context < 1 << 15 else torch.int32
             found.append(OwnLines(visits.to(small), lines.speakers.int(), lines.whom.int(), lines.change.int()))
-            numbers.append(torch.bincount(patient, minlength=len(first_visits)))
+            numbers.append(torch.bincount(patient, minlength=batch.n_patients))
             n_lines += len(visits)
             if n_lines > _MOST_LINES:
                 return
@@ -71,31 +72,26 @@ class KeptLines(nn.Module):
         self.mark = records.mark
 
     def of(
-        self,
-        entries: Entries,
-        whose: Whose,
-        lines_of: Callable[[Entries], OwnLines],
-        changes: Callable[[Tensor], Tensor],
+        self, whose: Whose, lines_of: Callable[[], OwnLines], changes: Callable[[Tensor], Tensor]
     ) -> tuple[OwnLines, Tensor]:
         """The lines of some visits and what each adds, where `changes` says what kinds of changes add.
 
         Lines that are not kept are found as `lines_of` finds them.
         """
         if whose.origin is None or whose.origin.mark != self.mark:
-            lines = lines_of(entries)
+            lines = lines_of()
             return lines, changes(lines.change)
         begin, end = (self.starts.index_select(0, whose.origin.patients + more) for more in (0, 1))
         patient, line = spread(begin, end)
         visits, whom, change = (kept.index_select(0, line) for kept in (self.visits, self.whom, self.change))
         speakers = self.speakers.index_select(0, line) if len(self.speakers) else self.speakers
-        rows = whose.row_of_visit.index_select(0, whose.first_visits.index_select(0, patient) + visits)
+        visits = whose.first_visits.index_select(0, patient) + visits
+        rows = visits if whose.row_of_visit is None else whose.row_of_visit.index_select(0, visits)
         return OwnLines(rows, speakers, whom.long(), change), taken(changes(self.kinds), change)
 
 
-def _some_patients(records: Records, rank_of_code: Tensor) -> Iterator[tuple[Entries, Tensor]]:
-    """The entries of some patients at a time, and the first visit of each."""
+def _some_patients(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
+    """Some patients at a time, codes by rank."""
     for low in range(0, records.cohort.n_patients, _PATIENTS_AT_ONCE):
         batch = records.batch(np.arange(low, min(low + _PATIENTS_AT_ONCE, records.cohort.n_patients)))
-        codes = rank_of_code[batch.codes]
-        order = torch.argsort(batch.visit_of_entry * len(rank_of_code) + codes)
-        yield Entries(batch.visit_of_entry[order], codes[order], batch.patient_of_visit), batch.first_visits
+        yield replace(batch, codes=rank_of_code[batch.codes])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from adapcla.networks.batch import Origin
+from adapcla.networks.batch import Batch, Origin
 
 
 class Entries(NamedTuple):
@@ -16,6 +16,12 @@ class Entries(NamedTuple):
     visit_of_entry: Tensor  # (entries,)
     codes: Tensor  # (entries,)
     patient_of_visit: Tensor  # (visits,)
+
+    @classmethod
+    def of(cls, batch: Batch, n_codes: int) -> Entries:
+        """Those of a batch."""
+        order = torch.argsort(batch.visit_of_entry * n_codes + batch.codes)
+        return cls(batch.visit_of_entry[order], batch.codes[order], batch.patient_of_visit)
 
     def pairs(self) -> tuple[Tensor, Tensor]:
         """Both entries of all pairs of two codes of a visit, the smaller code first.
@@ -32,7 +38,7 @@ class Whose(NamedTuple):
     """Whose the visits of some rows are, in training."""
 
     patient_of_row: Tensor  # (rows,)
-    row_of_visit: Tensor  # (visits,) where each visit stands, patient by patient
+    row_of_visit: Tensor | None  # (visits,) where each visit stands, patient by patient; None if that is the order
     first_visits: Tensor  # (patients,) the first visit of each
     origin: Origin | None  # where the patients come from, if that is known
 
