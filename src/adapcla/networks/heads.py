@@ -244,7 +244,7 @@ class BlockwiseHead(Remembering):
         return self.remembered(lambda: self.table() @ self.to_state)
 
     def _parts(
-        self, states: Tensor, visits: Visits, bias: Bias, lifted: Tensor
+        self, states: Tensor, visits: Visits, bias: Bias, table: Tensor, lifted: Tensor
     ) -> tuple[SharedFirst, BlockParts, SparseTargets]:
         """The order in which visits are computed, what their logits are made of, and their codes."""
         order = shared_first(visits.row_before)
@@ -255,7 +255,7 @@ class BlockwiseHead(Remembering):
         if self.counting is not None:
             lifted = torch.cat([lifted, torch.ones(len(lifted), 1)], dim=1)
         whole = self.bias if bias is None else self.bias + bias
-        return order, BlockParts(history, inner, self.table(), lifted, whole), targets
+        return order, BlockParts(history, inner, table, lifted, whole), targets
 
     def _spoken(self, targets: SparseTargets, whose: Whose | None) -> Spoken | None:
         """What codes of earlier blocks say of later ones that they met, if anybody listens.
@@ -277,7 +277,8 @@ class BlockwiseHead(Remembering):
 
     def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
         """The summed loss of all visits, with gradients; while training, company tells nobody of their own visits."""
-        order, parts, targets = self._parts(states, visits, bias, self.table() @ self.to_state)
+        table = self.table()
+        order, parts, targets = self._parts(states, visits, bias, table, table @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
         whose = _whose(order, visits) if self.training and self.company is not None else None
         return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, whose))
@@ -285,7 +286,7 @@ class BlockwiseHead(Remembering):
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        order, parts, targets = self._parts(states, visits, bias, self._lifted())
+        order, parts, targets = self._parts(states, visits, bias, self.table(), self._lifted())
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
         return block_nll(parts, self.sizes, targets, added, self._spoken(targets, None))[order.place]
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from adapcla.networks.attention_lines import AttentionLines, Lines
 from adapcla.networks.batch import Batch
+from adapcla.networks.kernels.mixed import Level, mixed
 
 #: Upper edges of the day-gap buckets: 0, 1, 2, 3, 7, 14 … days; the last bucket is open.
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
@@ -87,11 +88,18 @@ class CodeTable(Remembering, Settling):
         return self.remembered(self._made) if self.sceptical or len(self.parts) else self.own
 
     def _made(self) -> Tensor:
-        table = torch.zeros(())
-        for part, members, belief in self.shares():
-            rows = part if members is None else F.embedding(members, part)
-            table = table + (rows if belief is None else rows * belief)
-        return table
+        parts, _, beliefs = zip(*self.shares(), strict=True)
+        return mixed(parts, self._levels(), beliefs if self.sceptical else ())
+
+    def _levels(self) -> list[Level]:
+        """The families of each level, sorted once as long as they stay the same."""
+        families = [members for _, members, _ in self.shares() if members is not None]
+        key = [(members.data_ptr(), members._version) for members in families]
+        if self.__dict__.get("_sorted", (None,))[0] != key:
+            levels = [Level.of(*both) for both in zip(families, map(len, self.parts), strict=True)]
+            self.__dict__["_sorted"] = (key, levels)
+        found: list[Level] = self.__dict__["_sorted"][1]
+        return found
 
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:
