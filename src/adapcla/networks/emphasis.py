@@ -86,10 +86,8 @@ class Emphasis(nn.Module):
             return
         # The degree is saved, so that counts too small to be told are all taken as the middle one of them.
         few = (meetings > 0) & (meetings < SMALLEST_COUNT)
-        meetings = torch.where(few, SMALLEST_COUNT // 2, meetings)
         of_family = torch.bincount(self.family, of_rank, minlength=len(self.nearness))
-        # Two codes of one family meet once, where chance counts each of them with the other.
-        self.nearness = nearness(meetings + torch.diag(meetings.diagonal()), of_family, n_visits).int()
+        self.nearness = nearness(torch.where(few, SMALLEST_COUNT // 2, meetings), of_family, n_visits).int()
 
     def of_partners(self, band_of_speaker: Tensor, codes: Tensor) -> Tensor:
         """(pairs,) what codes hear more of each speaker that they are known to have met."""
