@@ -149,8 +149,9 @@ class Company(nn.Module, Settling):
         self.known_kind = kind.int()
         kept = (patients >= self.least_patients).nonzero()[:, 0]
         self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
-        meetings = None if self.kinship is None else self.kinship.observe(records, rank_of_code)
-        self.emphasis.observe(of_rank, cohort.n_visits, meetings)
+        self.emphasis.observe(first[kept], second[kept], visits[kept], of_rank, cohort.n_visits)
+        if self.kinship is not None:
+            self.kinship.observe(records, rank_of_code)
 
         def own_lines(batch: Batch) -> OwnLines:
             return self._own_lines(Entries.of(batch, n), block_of_rank)

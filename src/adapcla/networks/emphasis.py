@@ -8,7 +8,7 @@ code, by how frequent the speaker is and by how near the families of both codes 
 they are known to have met, by how frequent the speaker is. Frequent codes are left alone: they make up visits, and to
 move them would move the size of visits.
 
-Nearness is counted from families that several patients hold together, as `networks/kinship.py` keeps them.
+Nearness of families is counted from pairs of several patients alone, so that a pair of one patient changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rareness(visits: Tensor) -> Tensor:
 
 
 def nearness(meetings: Tensor, of_family: Tensor, n_visits: int) -> Tensor:
-    """(families, families) the degree of nearness, by the meetings of families and the entries of each.
+    """(families, families) the degree of nearness, by the meetings of kept pairs and the entries of each family.
 
     >>> nearness(torch.tensor([[0, 90], [90, 0]]), torch.tensor([100, 100]), n_visits=100).tolist()
     [[3, 7], [7, 3]]
@@ -79,15 +79,18 @@ class Emphasis(nn.Module):
         self.register_buffer("by_nearness", torch.zeros(N_RARE + 1, N_NEAR))
         self.register_buffer("by_partner", torch.zeros(N_RARE + 1, n_bands))
 
-    def observe(self, of_rank: Tensor, n_visits: int, meetings: Tensor | None) -> None:
-        """Take how rare codes are by their visits, and how near families by those of their meetings that are kept."""
+    def observe(self, first: Tensor, second: Tensor, visits: Tensor, of_rank: Tensor, n_visits: int) -> None:
+        """Take how rare codes are, and how near families, from pairs that are kept with their visits."""
         self.rareness = rareness(of_rank).int()
-        if self.family is None or meetings is None:
+        if self.family is None:
             return
+        n = len(self.nearness)
         # The degree is saved, so that counts too small to be told are all taken as the middle one of them.
-        few = (meetings > 0) & (meetings < SMALLEST_COUNT)
-        of_family = torch.bincount(self.family, of_rank, minlength=len(self.nearness))
-        self.nearness = nearness(torch.where(few, SMALLEST_COUNT // 2, meetings), of_family, n_visits).int()
+        visits = torch.where(visits < SMALLEST_COUNT, SMALLEST_COUNT // 2, visits)
+        one, other = self.family[first], self.family[second]
+        meetings = torch.bincount(one * n + other, visits, minlength=n * n).view(n, n)
+        of_family = torch.bincount(self.family, of_rank, minlength=n)
+        self.nearness = nearness(meetings + meetings.t(), of_family, n_visits).int()
 
     def of_partners(self, band_of_speaker: Tensor, codes: Tensor) -> Tensor:
         """(pairs,) what codes hear more of each speaker that they are known to have met."""

@@ -60,8 +60,8 @@ class Kinship(nn.Module, Settling):
         for name in ("known_meetings", "known_cell"):
             self.register_buffer(name, torch.zeros(n, n, dtype=torch.int64), persistent=False)
 
-    def observe(self, records: Records, rank_of_code: Tensor) -> Tensor:
-        """Count the meetings of families of all training patients; (families, families) those that are kept."""
+    def observe(self, records: Records, rank_of_code: Tensor) -> None:
+        """Count the meetings of families of all training patients."""
         cohort = records.seen
         family, n = self.family.long(), len(self.cell)
         counts = pair_counts(cohort, family[rank_of_code].numpy())
@@ -76,7 +76,6 @@ class Kinship(nn.Module, Settling):
         kept = torch.where(patients >= self.least_patients, meetings, 0)
         self.cell = (met_band(kept) * _N_COLUMNS + column).int()
         self.own.keep(records, rank_of_code, lambda batch: self.own_lines(Entries.of(batch, len(rank_of_code))))
-        return kept
 
     def values(self, learning: bool) -> Tensor:
         """(families, families) what a code of each says of the codes of each; while learning, of all meetings."""
