@@ -120,9 +120,9 @@ def test_no_small_count_is_told() -> None:
     degrees = []
     for visits in (2, SMALLEST_COUNT - 1):
         emphasis = Emphasis(4, 14, FAMILY)
-        meetings = torch.zeros(len(emphasis.nearness), len(emphasis.nearness), dtype=torch.int64)
-        meetings[0, 1] = meetings[1, 0] = visits
-        emphasis.observe(torch.tensor([50, 50, 50, 50]), 300, meetings)
+        emphasis.observe(
+            torch.tensor([0]), torch.tensor([2]), torch.tensor([visits]), torch.tensor([50, 50, 50, 50]), 300
+        )
         degrees.append(emphasis.nearness)
     assert torch.equal(degrees[0], degrees[1])
     assert emphasis.by_nearness.shape == (N_RARE + 1, N_NEAR)
