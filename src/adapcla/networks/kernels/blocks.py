@@ -36,6 +36,10 @@ from adapcla.networks.kernels.spoken import (
 )
 
 
+#: Blocks of a tile, up to which each is gone through by itself.
+_FEW_BLOCKS = 8
+
+
 class SharedFirst(NamedTuple):
     """Visits in an order in which those with the most shared state row come first."""
 
@@ -134,9 +138,17 @@ class _Tiles:
             self.bands.append(Band(spoken, tile.rows))
         return self.bands[-1]
 
-    def strength(self, spoken: Spoken, tile: Tile) -> Tensor:
-        """(rows, codes) how much is made of what is said of each code of a tile."""
-        return spoken.strength[tile.rows].index_select(1, self.block_of_code[tile.codes])
+    def strengths(self, spoken: Spoken, tile: Tile, n_blocks: int) -> Iterator[tuple[slice, Tensor]]:
+        """Codes of a tile of so many blocks, and how much is made of what is said of them: (rows, codes) or (rows, 1)."""
+        strength, blocks = spoken.strength[tile.rows], self.block_of_code[tile.codes]
+        if n_blocks > _FEW_BLOCKS:
+            yield slice(None), strength.index_select(1, blocks)
+            return
+        numbers, n_codes = torch.unique_consecutive(blocks, return_counts=True)
+        end = 0
+        for number, n in zip(numbers.tolist(), n_codes.tolist(), strict=True):
+            yield slice(end, end + n), strength[:, number, None]
+            end += n
 
     def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[Segment | SmallBlocks], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
@@ -151,7 +163,8 @@ class _Tiles:
                 segment.add(logits, inner[tile.rows], lifted)
             company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
             if company is not None and self.spoken is not None:
-                logits.addcmul_(company.sums, self.strength(self.spoken, tile))
+                for some, strength in self.strengths(self.spoken, tile, len(segments)):
+                    logits[:, some].addcmul_(company.sums[:, some], strength)
             added = inside(self.added, tile, len(inner))
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
             yield tile, logits, segments, added, company
@@ -203,7 +216,8 @@ def _to_spoken(
     by_strength = company.sums.mul_(residual)
     for segment in segments:
         segment.add_sums(slopes.strength[tile.rows], by_strength)
-    residual *= tiled.strength(tiled.spoken, tile)
+    for some, strength in tiled.strengths(tiled.spoken, tile, len(segments)):
+        residual[:, some] *= strength
     add_slopes(slopes, tiled.band_of(tiled.spoken, tile), company, residual)
 
 
