@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from adapcla.networks.block_order import block_sizes
-from adapcla.networks.kernels import bce, blocks, softmax
+from adapcla.networks.kernels import bce, blocks, mixed, softmax
 
 WIDTH, HIDDEN, BLOCKS = 256, 64, 24
 PLAIN_ROWS = 512
@@ -101,7 +101,18 @@ def masked_cross_entropy(plain: bool, n_visits: int, n_codes: int) -> Case:
     return in_chunks if plain else lambda: by_hand(states, weight, bias, choices, targets), leaves
 
 
+def mixed_table(plain: bool, n_visits: int, n_codes: int) -> Case:
+    """A table of codes with three levels of families; visits play no part."""
+    sizes = (n_codes, n_codes // 8, 200, 20)
+    leaves = [leaf(size, WIDTH) for size in sizes]
+    levels = [mixed.Level.of(torch.randint(size, (n_codes,)), size) for size in sizes[1:]]
+    beliefs, upstream = [torch.rand(n_codes, 1) for _ in sizes], torch.randn(n_codes, WIDTH)
+    made = mixed.mixed_plain if plain else mixed.mixed
+    return lambda: (made(leaves, levels, beliefs) * upstream).sum(), leaves
+
+
 KERNELS = {
+    "mixed": mixed_table,
     "sparse_bce": sparse_bce,
     "block_bce": block_bce,
     "masked_cross_entropy": masked_cross_entropy,

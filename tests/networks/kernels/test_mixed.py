@@ -20,5 +20,7 @@ def test_tables_and_gradients_are_the_plain_ones(n_levels: int, believed: bool) 
     upstream = torch.randn(n_codes, 7, dtype=torch.float64)
     one, other = mixed(parts, levels, beliefs), mixed_plain(parts, levels, beliefs)
     torch.testing.assert_close(one, other)
-    for a, b in zip(torch.autograd.grad(one, parts, upstream), torch.autograd.grad(other, parts, upstream), strict=True):
+    for a, b in zip(
+        torch.autograd.grad(one, parts, upstream), torch.autograd.grad(other, parts, upstream), strict=True
+    ):
         torch.testing.assert_close(a, b)

@@ -35,7 +35,6 @@ from adapcla.networks.kernels.spoken import (
     spoken_in,
 )
 
-
 #: Blocks of a tile, up to which each is gone through by itself.
 _FEW_BLOCKS = 8
 
@@ -139,7 +138,7 @@ class _Tiles:
         return self.bands[-1]
 
     def strengths(self, spoken: Spoken, tile: Tile, n_blocks: int) -> Iterator[tuple[slice, Tensor]]:
-        """Codes of a tile of so many blocks, and how much is made of what is said of them: (rows, codes) or (rows, 1)."""
+        """Codes of a tile of so many blocks, and how much is made of what is said of them (rows, codes or 1)."""
         strength, blocks = spoken.strength[tile.rows], self.block_of_code[tile.codes]
         if n_blocks > _FEW_BLOCKS:
             yield slice(None), strength.index_select(1, blocks)
