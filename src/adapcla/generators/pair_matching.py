@@ -56,6 +56,7 @@ class _Pairs(NamedTuple):
     first: Positions
     second: Positions
     visits: Numbers
+    patients: Positions
     n_visits: int
     codes: Numbers  # visits of each code, by rank
 
@@ -114,13 +115,19 @@ class PairMatching:
         heard = (block[first] < block[second]) & alone[first] & alone[second] & rare[second]
         codes = np.zeros(len(self.rank_of_code))
         codes[self.rank_of_code] = cohort.visit_counts
-        return _Pairs(first[heard], second[heard], counts.visits[heard].astype(np.float64), cohort.n_visits, codes)
+        visits, patients = counts.visits[heard].astype(np.float64), counts.patients[heard]
+        return _Pairs(first[heard], second[heard], visits, patients, cohort.n_visits, codes)
 
-    def _by_kind(self, pairs: _Pairs, times: Numbers) -> _Kinds:
-        """Pairs that come so many times, by kind."""
+    def _by_kind(self, pairs: _Pairs, times: Numbers, counted: bool) -> _Kinds:
+        """Pairs that come so many times, by kind; of those who were counted, or of others.
+
+        Pairs that too few patients hold are those that a new patient holds with fewer others than it takes. So a
+        patient who was counted holds such a pair with fewer others, that is, if as many hold it as it takes.
+        """
         key = pairs.second * len(self.rank_of_code) + pairs.first
         place = np.minimum(np.searchsorted(self._kept, key), len(self._kept) - 1)
         kept = self._kept[place] == key
+        few = pairs.patients <= self.company.least_patients if counted else ~kept
         emphasis, band = self.company.emphasis, self.company.band.long().numpy()
         degree = emphasis.rareness.long().numpy()[pairs.second]
         by_speaker, near = degree * N_BANDS + band[pairs.first], degree * N_NEAR
@@ -130,8 +137,8 @@ class PairMatching:
         return _Kinds(
             _summed(self._kind[place[kept]], times[kept], self.moved.kept),
             _summed(by_speaker[kept], times[kept], self.moved.partner),
-            _summed(near[~kept], times[~kept], self.moved.near),
-            _summed(by_speaker[~kept], times[~kept], self.moved.speaker),
+            _summed(near[few], times[few], self.moved.near),
+            _summed(by_speaker[few], times[few], self.moved.speaker),
         )
 
     def correct(self, drawn: Cohort, step: float = 1.0) -> float:
@@ -142,8 +149,8 @@ class PairMatching:
         found = self._pairs(drawn)
         expected_codes = self.counted.codes * found.n_visits / max(self.counted.n_visits, 1)
         ratio = np.clip((found.codes + _SHRINKAGE) / (expected_codes + _SHRINKAGE), 1 / _FAR, _FAR)
-        expected = self._by_kind(self.counted, self.counted.of_visits(found.n_visits, ratio))
-        came = self._by_kind(found, found.visits)
+        expected = self._by_kind(self.counted, self.counted.of_visits(found.n_visits, ratio), counted=True)
+        came = self._by_kind(found, found.visits, counted=False)
         before = self.moved
         kept, *shapes = (_log_ratio(*of_kind) for of_kind in zip(expected, came, strict=True))
         partner, near, speaker = (_shape(*of_kind) for of_kind in zip(shapes, expected[1:], strict=True))

@@ -66,7 +66,7 @@ class _Mixed(torch.autograd.Function):
 def mixed(parts: Sequence[Tensor], levels: Sequence[Level], beliefs: Sequence[Tensor] = ()) -> Tensor:
     """(codes, d) the own vectors of codes, and those of the family of each code at each level, each times its belief.
 
-    `parts` are the own vectors and those of the families of each level. `beliefs` (codes, 1) are 1 where none are given.
+    `parts` are the own vectors and those of the families of each level; `beliefs` (codes, 1) are 1 where not given.
 
     >>> own, of_families = torch.tensor([[1.0], [2.0]]), torch.tensor([[10.0]])
     >>> mixed([own, of_families], [Level.of(torch.tensor([0, 0]), 1)]).tolist()
