@@ -261,7 +261,7 @@ _OURS_AND_ABLATIONS = (
             "head": "blockwise",
             "hierarchy": True,
             "recall": True,
-            "credibility": 20.0,
+            "credibility": 50.0,
             "company": 3,
             "kinship": True,
             "leads": True,
