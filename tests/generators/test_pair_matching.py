@@ -195,3 +195,17 @@ def test_other_patients_with_the_same_kinds_of_pairs_set_the_same_tables() -> No
         tables.append(matching.company.emphasis.by_speaker.clone())
     assert torch.equal(tables[0], tables[1])
     assert np.isfinite(tables[0].numpy()).all()
+
+
+def test_a_training_patient_is_no_other_to_themselves(world: Split) -> None:
+    """A pair of as many patients as it takes is one of few others to each of them, and a known one to a new patient."""
+    matching = PairMatching.of(fitted(world, passes=1).model, world.train)
+    assert matching is not None
+    pairs = matching.counted
+    as_it_takes = pairs.patients == matching.company.least_patients
+    times = np.where(as_it_takes, pairs.visits, 0.0)
+    assert times.sum() > 10
+    of_counted, of_new = (matching._by_kind(pairs, times, counted) for counted in (True, False))
+    for kinds in (of_counted.near, of_counted.speaker, of_new.kept, of_new.partner):
+        assert kinds.sum() == times.sum()
+    assert not of_new.near.any() and not of_new.speaker.any()

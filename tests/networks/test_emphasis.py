@@ -70,11 +70,26 @@ def test_rare_codes_hear_the_two_tables_and_frequent_codes_nothing_new(world: Co
     assert torch.equal(after[frequent], before[frequent])
 
 
+def test_known_partners_are_heard_by_how_frequent_they_are(world: Cohort) -> None:
+    _, company = built(world)
+    emphasis, strength = company.emphasis, company.strength[0].detach()
+    first, second = company.first.long(), company.second.long()
+    speaker = int(first[emphasis.rareness[second] < N_RARE][0])
+    before = heard(company, speaker)
+    emphasis.by_partner[:N_RARE].normal_()
+    more = emphasis.by_partner[emphasis.rareness.long(), int(company.band[speaker])]
+    known = torch.zeros(N_CODES, dtype=torch.bool).index_fill(0, second[first == speaker], True)
+    wanted = torch.where(known, more * strength, 0.0)
+    assert known.any() and not known.all()
+    torch.testing.assert_close(heard(company, speaker) - before, wanted, atol=1e-5, rtol=1e-4)
+
+
 def test_the_likelihood_hears_what_is_drawn_by(world: Cohort) -> None:
     """What visits of one earlier code say by the likelihood's way is what the listener of draws hears."""
     network, company = built(world)
     company.emphasis.by_speaker[:N_RARE].normal_()
     company.emphasis.by_nearness[:N_RARE].normal_()
+    company.emphasis.by_partner[:N_RARE].normal_()
     block = network.head.block_of_code  # type: ignore[attr-defined]
     for speaker in (0, 7):
         spoken = company.spoken(torch.tensor([0]), torch.tensor([speaker]), block, 1)
