@@ -172,7 +172,7 @@ def words(bench: Bench, seeds: list[int]) -> Iterator[dict[str, Any]]:
 
 
 # ---- teachers that left a fold out ------------------------------------------------------------------------
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SoftBatch(Batch):
     """Patients with chances in the place of their codes as what is to be learned."""
 

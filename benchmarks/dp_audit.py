@@ -204,9 +204,10 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
         target = [found["member_log_likelihood"], found["control_log_likelihood"]]
         refs = [found["member_attack_models"], found["control_attack_models"]]
         per_code = [likelihood_per_code(*pair) for pair in zip(target, sizes, strict=True)]
-        scores["likelihood"] = auc(*per_code)
+        scores["likelihood"] = auc(per_code[0], per_code[1])
         ref_code = [r / s[:, None] for r, s in zip(refs, sizes, strict=True)]
-        scores["reference"] = auc(*(calibrated(t, r) for t, r in zip(per_code, ref_code, strict=True)))
+        members, controls = (calibrated(t, r) for t, r in zip(per_code, ref_code, strict=True))
+        scores["reference"] = auc(members, controls)
         whole = likelihood_ratio(
             np.concatenate(per_code),
             np.concatenate(ref_code),

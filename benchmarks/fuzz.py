@@ -223,7 +223,7 @@ def setting_outcome(models: Models, seed: int) -> tuple[str, str]:
     path = models.root / "mutated.toml"
     path.write_bytes(tables.mutated(demo.read_bytes(), draws))
     name = draws.choice(("width", "passes", "schedule", "epsilon", "family", "heads", "threads", "nonsense", "budget"))
-    value = draws.choice((0, -1, 1e400, "x", None, [], "ramp:1,2,3", "ramp:nan,1", float("nan"), {"passes": "x"}))
+    value: Any = draws.choice((0, -1, 1e400, "x", None, [], "ramp:1,2,3", "ramp:nan,1", float("nan"), {"passes": "x"}))
 
     def work() -> None:
         if draws.random() < 0.5:

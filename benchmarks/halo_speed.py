@@ -44,6 +44,7 @@ class DenseHead(torch.nn.Module):
         size = width + n_codes
         self.width = width
         self.first, self.second = torch.nn.Linear(size, size), torch.nn.Linear(size, size)
+        self.mask: torch.Tensor
         self.register_buffer("mask", torch.tril(torch.ones(size, size)))
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:

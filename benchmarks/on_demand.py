@@ -24,6 +24,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ PARTS = ("company", "before", "after", "length")
 ON_DEMAND = "on demand"
 
 
-def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> tuple[dict[str, object], Cohort]:
+def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> tuple[dict[str, Any], Cohort]:
     """What patients with a code took, and the patients."""
     condition = Condition.of(code)
     began = time.process_time()
@@ -59,7 +60,7 @@ def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: in
     return facts | {"effort": written.card["effort"]}, written
 
 
-def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, object]:
+def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, Any]:
     """Scores of every row and what the patients took, for one code."""
     condition = Condition.of(code)
     facts, written = taken(model, train, test, code, n, seed)
@@ -123,18 +124,17 @@ def mean_cell(values: list[float | None], signed: bool = False) -> str:
     return f"{np.mean(known):{'+' if signed else ''}.3f} ± {mean_half(known):.3f} ({len(known)})"
 
 
-def differences(found: list[dict[str, object]], row: str, part: str) -> list[float | None]:
+def differences(found: list[dict[str, Any]], row: str, part: str) -> list[float | None]:
     """On demand less another row, for each code that has both."""
-    pairs = [(one["rows"][ON_DEMAND].get(part), one["rows"].get(row, {}).get(part)) for one in found]  # type: ignore[index]
+    pairs = [(one["rows"][ON_DEMAND].get(part), one["rows"].get(row, {}).get(part)) for one in found]
     return [None if own is None or other is None else own - other for own, other in pairs]
 
 
-def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> str:
+def tables(found: list[dict[str, Any]], lawful: list[dict[str, float]]) -> str:
     """What was found, for people."""
-    rows = list(dict.fromkeys(row for one in found for row in one["rows"]))  # type: ignore[attr-defined]
+    rows = list(dict.fromkeys(row for one in found for row in one["rows"]))
     means = [
-        (row, *(mean_cell([one["rows"].get(row, {}).get(part) for one in found]) for part in PARTS))  # type: ignore[attr-defined]
-        for row in rows
+        (row, *(mean_cell([one["rows"].get(row, {}).get(part) for one in found]) for part in PARTS)) for row in rows
     ]
     lines = [Table(("patients", *(f"{part} ↓" for part in PARTS)), means).markdown()]
     gaps = [
@@ -149,7 +149,7 @@ def tables(found: list[dict[str, object]], lawful: list[dict[str, float]]) -> st
     return "\n".join(lines)
 
 
-def effort_table(found: list[dict[str, object]]) -> str:
+def effort_table(found: list[dict[str, Any]]) -> str:
     """What each code took."""
     efforts = [
         (
@@ -177,7 +177,7 @@ def effort_table(found: list[dict[str, object]]) -> str:
         "clipped",
         "processor s",
     )
-    return Table(heads, efforts).markdown()  # type: ignore[arg-type]
+    return Table(heads, efforts).markdown()
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,7 +63,8 @@ def main() -> None:
             lambda: clipped_one_by_one(objective, records, everyone, MOMENT, parameters, 1.0), asked.repeats
         ),
     }
-    layers = [m for m in objective.modules.trunk.modules() if type(m) in GradSampleModule.GRAD_SAMPLERS]
+    trunk: Any = objective.modules.trunk
+    layers = [m for m in trunk.modules() if type(m) in GradSampleModule.GRAD_SAMPLERS]
     watched = GradSampleModule(nn.ModuleList(layers), strict=False, loss_reduction="sum")
 
     def sampled() -> None:
@@ -70,7 +72,8 @@ def main() -> None:
         plain()
 
     seconds["samples of Opacus"] = spent(sampled, asked.repeats)
-    held = sum(p.grad_sample.numel() * 4 for p in parameters if getattr(p, "grad_sample", None) is not None)
+    samples: list[Any] = [getattr(parameter, "grad_sample", None) for parameter in parameters]
+    held = sum(sample.numel() * 4 for sample in samples if sample is not None)
     found = {name: round(1000 * value / asked.patients, 2) for name, value in seconds.items()}
     print(json.dumps({"patients": asked.patients, "ms a patient": found, "MB of samples": round(held / 2**20)}))
 

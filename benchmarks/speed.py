@@ -21,6 +21,8 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.generators import Generator, generator_for
-from adapcla.generators.sampling import BLOCK
+from adapcla.generators.rollout import BLOCK
 from adapcla.networks.batch import Records
 from adapcla.networks.objective import Moment
 from adapcla.records import Cohort, Vocabulary
@@ -69,6 +71,7 @@ class DenseHalo(nn.Module):
         self.first, self.second = nn.Linear(total, total), nn.Linear(total, total)
         mask = torch.tril(torch.ones(total, total), diagonal=-1)
         mask[:, :width] = 1.0
+        self.mask: Tensor
         self.register_buffer("mask", mask)
 
     def head(self, states: Tensor, visits: Tensor) -> Tensor:
@@ -160,7 +163,7 @@ def step_seconds(loops: dict[str, Loop], repeats: int) -> dict[str, float]:
     for repeat in range(repeats + 1):
         for name, loop in loops.items():
             moment = Moment(repeat, loop.n_steps, 1)
-            taken = seconds(lambda loop=loop, moment=moment: loop._update(moment))
+            taken = seconds(partial(loop._update, moment))
             if repeat:
                 times[name].append(taken)
     return {name: statistics.median(values) for name, values in times.items()}
@@ -192,7 +195,8 @@ def share_by_processor(cohort: Cohort, repeats: int) -> dict[str, float]:
     spent: dict[str, list[float]] = {"product": [], "plain": [], "blockwise": []}
     for repeat in range(repeats + 1):
         moment = Moment(repeat, plain.n_steps, 1)
-        actions = (lambda: torch.mm(a, a), lambda m=moment: plain._update(m), lambda m=moment: blockwise._update(m))
+        updates = (partial(each._update, moment) for each in (plain, blockwise))
+        actions: tuple[Callable[[], object], ...] = (partial(torch.mm, a, a), *updates)
         for times, action in zip(spent.values(), actions, strict=True):
             began = time.process_time()
             action()
@@ -218,7 +222,7 @@ def told(found: dict[str, float], as_json: bool) -> None:
 def sampling_rate(generator: Generator, n: int) -> float:
     """Patients per second, with the records as long as an untrained model makes them cut to the cohort's mean."""
     with torch.no_grad():  # half of the records go on, so that their length is like the cohort's
-        going_on = generator.network_.going_on  # type: ignore[attr-defined]
+        going_on: Any = generator.network_.going_on
         going_on.weight.zero_()
         going_on.bias.fill_(float(np.log(VISITS_A_PATIENT - 1)))
     generator.sample(64, seed=9)
