@@ -15,7 +15,7 @@ from adapcla.networks.draws import Noise
 from adapcla.networks.families.visits import VisitArchitecture, visit_network
 from adapcla.networks.heads import BlockwiseHead
 from adapcla.networks.kinship import Kinship, met_band
-from adapcla.networks.pair_counts import COUNT_EDGES, PairCounts, count_band, expected_column, pair_counts
+from adapcla.networks.pair_counts import COUNT_EDGES, N_COLUMNS, PairCounts, count_band, expected_column, pair_counts
 from adapcla.networks.visit_entries import Whose
 from adapcla.networks.visits import RollState, VisitNetwork
 from adapcla.records import Cohort
@@ -90,7 +90,7 @@ def test_a_patient_hears_of_all_others_and_of_nobody_else(world: Cohort, kinship
         others = world.subset([p for p in range(world.n_patients) if p != patient])
         said = company.of_strangers()[company.band.long()][:, company.band.long()].detach()
         counts = by_rank(pair_counts(others), network.rank_of_code, N_CODES)
-        cell = count_band(counts) * company.n_columns + expected
+        cell = count_band(counts) * N_COLUMNS + expected
         band = company.band.long()
         rarer = torch.minimum(band[:, None], band[None])
         met = company.belief.detach().reshape(-1)[cell] + company.rarity.detach()[count_band(counts), rarer]
@@ -263,7 +263,7 @@ def test_the_band_of_chance_tells_no_small_count(world: Cohort) -> None:
     for a, t, cell in zip(company.first.tolist(), company.second.tolist(), company.cell.tolist(), strict=True):
         for one, other in ((a, t), (t, a)):
             if small[one]:
-                columns.setdefault(other, set()).add(cell % company.n_columns)
+                columns.setdefault(other, set()).add(cell % N_COLUMNS)
     assert len(torch.unique(counts[small])) > 5 and any(columns)
     assert all(len(bands) == 1 for bands in columns.values())
 

@@ -25,19 +25,20 @@ from torch import Tensor, nn
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
+from adapcla.networks.kept_pairs import KeptPairs
 from adapcla.networks.kernels.group_sums import Grouped, GroupLines
 from adapcla.networks.kernels.spoken import Added, Spoken
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.kinship import Kinship
-from adapcla.networks.layers import Settling
 from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
     EXPECTED_POWERS,
+    N_COLUMNS,
+    PACE,
     count_band,
     expected_column,
     pair_counts,
-    told,
 )
 from adapcla.networks.visit_entries import Entries, Whose, distinct, joined
 from adapcla.records import Prevalence
@@ -51,8 +52,6 @@ _LUCK = 2.0
 N_BANDS = 14
 #: Speaking codes that are told apart by their number.
 _MOST_SPEAKERS = 24
-#: Steps of optimisers are small beside the log-odds that a partner brings; this many times larger they reach them.
-_PACE = 4.0
 
 
 def frequency_band(prevalence: Prevalence) -> Tensor:
@@ -78,30 +77,24 @@ def first_belief(count: Tensor, expected: Tensor) -> Tensor:
     return torch.log(torch.maximum(shrunken, count**2 / (count + _LUCK) / expected))
 
 
-class Company(nn.Module, Settling):
+class Company(KeptPairs):
     """What the codes of a visit that are drawn already say of those to come."""
 
     def __init__(
         self, n_pairs: int, least_patients: int, band_of_rank: Tensor, n_visits: int, kinship: Kinship | None = None
     ) -> None:
-        super().__init__()
-        self.least_patients, self.kinship = least_patients, kinship
+        super().__init__(n_pairs, least_patients)
+        self.kinship = kinship
         low = torch.tensor(COUNT_EDGES, dtype=torch.float32)
         count = torch.cat([(low[:-1] + low[1:] - 1) / 2, low[-1:] * 2])
         expected = 2.0 ** (torch.tensor([EXPECTED_POWERS[0] - 1, *EXPECTED_POWERS], dtype=torch.float32) + 0.5)
-        self.belief = nn.Parameter(first_belief(count[:, None], expected[None]) / _PACE)
+        self.belief = nn.Parameter(first_belief(count[:, None], expected[None]) / PACE)
         # The same count says more of a rare code than of one that the rest of the network knows well.
         self.rarity = nn.Parameter(torch.zeros(len(COUNT_EDGES), N_BANDS))
         typical = 2.0 ** (torch.arange(N_BANDS) + 0.5)
         by_chance = typical[:, None] * typical[None] / max(n_visits, 1)
-        self.strangers = nn.Parameter(torch.log(_SHRINKAGE / (by_chance + _SHRINKAGE)) / _PACE)
+        self.strangers = nn.Parameter(torch.log(_SHRINKAGE / (by_chance + _SHRINKAGE)) / PACE)
         self.strength = nn.Parameter(torch.arange(1, _MOST_SPEAKERS + 1).float().rsqrt())
-        # What is kept of the training patients: pairs of several of them, and no count but its band.
-        self.first: Tensor
-        self.second: Tensor
-        self.cell: Tensor
-        for name in ("first", "second", "cell"):
-            self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
         self.band: Tensor
         self.register_buffer("band", band_of_rank.int())
         self.emphasis = Emphasis(len(band_of_rank), N_BANDS, None if kinship is None else kinship.family)
@@ -118,16 +111,6 @@ class Company(nn.Module, Settling):
         for name in ("known_key", "known_first", "known_second", "known_visits", "known_kind", "kinds"):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
 
-    @property
-    def n_pairs(self) -> int:
-        """Pairs that are kept."""
-        return len(self.first)
-
-    @property
-    def n_columns(self) -> int:
-        """Bands of expected counts."""
-        return self.belief.shape[1]
-
     def observe(self, records: Records, rank_of_code: Tensor, block_of_rank: Tensor) -> None:
         """Count the pairs of all training patients; those of too few patients are known while training alone."""
         cohort, n = records.seen, len(rank_of_code)
@@ -142,7 +125,7 @@ class Company(nn.Module, Settling):
         visits, patients = (torch.from_numpy(count)[order] for count in (counts.visits, counts.patients))
         of_rank = torch.from_numpy(cohort.visit_counts)[torch.argsort(rank_of_code)]
         column = expected_column(of_rank, cohort.n_visits)(first, second)
-        cell = count_band(visits) * self.n_columns + column
+        cell = count_band(visits) * N_COLUMNS + column
         self.known_key, self.known_visits = key[order], visits.int()
         self.known_first, self.known_second = first.int(), second.int()
         self.kinds, kind = torch.unique(cell * N_BANDS**2 + self._between(first, second), return_inverse=True)
@@ -164,13 +147,13 @@ class Company(nn.Module, Settling):
 
     def _by_rarity(self, cell: Tensor, between: Tensor) -> Tensor:
         """Where pairs stand in the flat table of rarity: a row for their count, a column for their rarer code."""
-        return cell // self.n_columns * N_BANDS + torch.minimum(between // N_BANDS, between % N_BANDS)
+        return cell // N_COLUMNS * N_BANDS + torch.minimum(between // N_BANDS, between % N_BANDS)
 
     def _more(self, cell: Tensor, between: Tensor) -> Tensor:
         """How much more pairs that met say than pairs that never met."""
         met = taken(self.belief.reshape(-1), cell.long())
         met = met + taken(self.rarity.reshape(-1), self._by_rarity(cell.long(), between))
-        return _PACE * (met - taken(self.strangers.reshape(-1), between))
+        return PACE * (met - taken(self.strangers.reshape(-1), between))
 
     def values(self) -> Tensor:
         """(pairs,) what each pair that is kept says beyond what strangers say."""
@@ -179,7 +162,7 @@ class Company(nn.Module, Settling):
 
     def of_strangers(self) -> Tensor:
         """(bands, bands) what a code of each band says of a code of each band that it never met."""
-        return _PACE * self.strangers
+        return PACE * self.strangers
 
     def kind_of_kept(self) -> Tensor:
         """(pairs,) the place in the flat table of rarity of each pair that is kept: its count and its rarer code."""
@@ -188,13 +171,7 @@ class Company(nn.Module, Settling):
     @torch.no_grad()
     def believe(self, more: Tensor) -> None:
         """Believe kept pairs of each kind more by these log-odds (the table of rarity, flat)."""
-        self.rarity.view(-1).add_(more / _PACE)
-
-    @torch.no_grad()
-    def settled(self) -> dict[str, Tensor]:
-        """The bands of pairs, in which all counts too small to be told are one: that of the middle one of them."""
-        row, column = self.cell // self.n_columns, self.cell % self.n_columns
-        return {"cell": (told(row) * self.n_columns + column).int()}
+        self.rarity.view(-1).add_(more / PACE)
 
     @property
     def silent(self) -> bool:
@@ -283,7 +260,7 @@ class Company(nn.Module, Settling):
         kind, row = self.kinds[kinds // (len(COUNT_EDGES) + 1)], kinds % (len(COUNT_EDGES) + 1)
         cell, between = kind // N_BANDS**2, kind % N_BANDS**2
         alone = row == len(COUNT_EDGES)
-        without = torch.where(alone, 0, row) * self.n_columns + cell % self.n_columns
+        without = torch.where(alone, 0, row) * N_COLUMNS + cell % N_COLUMNS
         return torch.where(alone, 0.0, self._more(without, between)) - self._more(cell, between)
 
     def _without_own(self, entries: Entries, whose: Whose, block_of_rank: Tensor) -> Added:

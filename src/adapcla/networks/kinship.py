@@ -17,7 +17,8 @@ from adapcla.networks.layers import Settling
 from adapcla.networks.own_lines import KeptLines, OwnLines
 from adapcla.networks.pair_counts import (
     COUNT_EDGES,
-    EXPECTED_POWERS,
+    N_COLUMNS,
+    PACE,
     count_band,
     expected_column,
     pair_counts,
@@ -25,12 +26,8 @@ from adapcla.networks.pair_counts import (
 )
 from adapcla.networks.visit_entries import Entries, Whose, distinct, joined
 
-#: Steps of optimisers are small beside the log-odds that a relative brings; this many times larger they reach them.
-_PACE = 4.0
 #: Families up to which a table of all their pairs is made.
 MOST_FAMILIES = 1024
-#: Bands of expected meetings, a column of the table of belief each; its row 0 is for families that never met.
-_N_COLUMNS = len(EXPECTED_POWERS) + 1
 
 
 def met_band(meetings: Tensor) -> Tensor:
@@ -48,7 +45,8 @@ class Kinship(nn.Module, Settling):
     def __init__(self, family_of_rank: Tensor, least_patients: int) -> None:
         super().__init__()
         self.least_patients, n = least_patients, int(family_of_rank.max()) + 1
-        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES) + 1, _N_COLUMNS))
+        # Row 0 is for families that never met.
+        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES) + 1, N_COLUMNS))
         self.family: Tensor
         self.cell: Tensor
         self.register_buffer("family", family_of_rank.int())
@@ -72,9 +70,9 @@ class Kinship(nn.Module, Settling):
         of_family = torch.bincount(family[rank_of_code], torch.from_numpy(cohort.visit_counts), minlength=n)
         each = torch.arange(n)
         column = expected_column(of_family, cohort.n_visits)(each[:, None], each[None])
-        self.known_meetings, self.known_cell = meetings, met_band(meetings) * _N_COLUMNS + column
+        self.known_meetings, self.known_cell = meetings, met_band(meetings) * N_COLUMNS + column
         kept = torch.where(patients >= self.least_patients, meetings, 0)
-        self.cell = (met_band(kept) * _N_COLUMNS + column).int()
+        self.cell = (met_band(kept) * N_COLUMNS + column).int()
         self.own.keep(records, rank_of_code, lambda batch: self.own_lines(Entries.of(batch, len(rank_of_code))))
 
     def values(self, learning: bool) -> Tensor:
@@ -82,13 +80,13 @@ class Kinship(nn.Module, Settling):
         return self._said(self.known_cell if learning else self.cell.long())
 
     def _said(self, cell: Tensor) -> Tensor:
-        return taken(_PACE * self.belief.reshape(-1), cell.reshape(-1)).view(cell.shape)
+        return taken(PACE * self.belief.reshape(-1), cell.reshape(-1)).view(cell.shape)
 
     @torch.no_grad()
     def settled(self) -> dict[str, Tensor]:
         """The bands of families, in which all meetings too few to be told are one."""
-        row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
-        return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * _N_COLUMNS + column).int()}
+        row, column = self.cell // N_COLUMNS, self.cell % N_COLUMNS
+        return {"cell": (torch.where(row > 0, told(row - 1) + 1, 0) * N_COLUMNS + column).int()}
 
     def own_lines(self, entries: Entries) -> OwnLines:
         """Which families would meet otherwise without the visits of the patient, for each entry of one of them."""
@@ -100,7 +98,7 @@ class Kinship(nn.Module, Settling):
         own, times = distinct(patient.index_select(0, one) * n**2 + pair)
         s, t = own // n % n, own % n
         cell, meetings = self.known_cell[s, t], self.known_meetings[s, t]
-        left = met_band(meetings - times) * _N_COLUMNS + cell % _N_COLUMNS
+        left = met_band(meetings - times) * N_COLUMNS + cell % N_COLUMNS
         changed = (left != cell).nonzero()[:, 0]
         own, s, t = (x.index_select(0, changed) for x in (own, s, t))
         change = (cell * self.belief.numel() + left).index_select(0, changed)

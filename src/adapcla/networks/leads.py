@@ -22,21 +22,17 @@ import torch
 from torch import Tensor, nn
 
 from adapcla.networks.batch import Batch, Records
+from adapcla.networks.kept_pairs import KeptPairs
 from adapcla.networks.kernels.taken import taken
-from adapcla.networks.layers import Settling
 from adapcla.networks.own_lines import KeptLines, OwnLines
-from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, count_band, expected_column, told
+from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, N_COLUMNS, PACE, count_band, expected_column
 from adapcla.networks.recall import Memory, Pushes
 from adapcla.networks.visit_entries import Whose, distinct, joined, spread
 
-#: Steps of optimisers are small beside the log-odds that a code brings; this many times larger they reach them.
-_PACE = 4.0
 #: Times as often as by chance from which a pair says anything, and deviations that it must lie beyond chance.
 _TELLING, _DEVIATIONS = 2.0, 3.0
 #: Training patients that are counted at a time, and pairs after which counts are added up.
 _PATIENTS, _PAIRS = 256, 4_000_000
-#: Bands of expected counts.
-_N_COLUMNS = len(EXPECTED_POWERS) + 1
 
 
 class Followings(NamedTuple):
@@ -95,19 +91,13 @@ def _batches(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
         yield replace(batch, codes=rank_of_code[batch.codes])
 
 
-class Leads(nn.Module, Settling):
+class Leads(KeptPairs):
     """How far it is believed that one code leads to another."""
 
     def __init__(self, n_pairs: int, least_patients: int, n_codes: int) -> None:
-        super().__init__()
-        self.least_patients, self.n_codes = least_patients, n_codes
-        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES), _N_COLUMNS))
-        # What is kept of the training patients: pairs of several of them, ascending, and no count but its band.
-        self.first: Tensor
-        self.second: Tensor
-        self.cell: Tensor
-        for name in ("first", "second", "cell"):
-            self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
+        super().__init__(n_pairs, least_patients)
+        self.n_codes = n_codes
+        self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES), N_COLUMNS))
         # While training: visits and patients of each pair, and what is said of each patient; never saved.
         self.known_visits: Tensor
         self.known_patients: Tensor
@@ -115,11 +105,6 @@ class Leads(nn.Module, Settling):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
         self.telling = telling_cells()
         self.own = KeptLines()
-
-    @property
-    def n_pairs(self) -> int:
-        """Pairs that are kept."""
-        return len(self.first)
 
     def observe(self, records: Records, rank_of_code: Tensor, speaks: Tensor) -> None:
         """Count what follows what in all training patients, among the codes (ranks,) that speak."""
@@ -143,20 +128,14 @@ class Leads(nn.Module, Settling):
         self.own.keep(records, rank_of_code, self._of_others)
 
     def _keep(self, counted: _Counted, sources: Tensor, news: Tensor, n_later: int) -> None:
-        """Keep the pairs of enough patients that tell anything."""
+        """Keep the pairs of enough patients that tell anything, ascending."""
         n, counts = self.n_codes, torch.cat([sources, news])
         first, second = counted.key // n, counted.key % n
         column = expected_column(counts, n_later)(first, second + n)
-        cell = count_band(counted.visits) * _N_COLUMNS + column
+        cell = count_band(counted.visits) * N_COLUMNS + column
         kept = ((counted.patients >= self.least_patients) & self.telling[cell]).nonzero()[:, 0]
         self.first, self.second, self.cell = first[kept].int(), second[kept].int(), cell[kept].int()
         self.known_visits, self.known_patients = counted.visits[kept], counted.patients[kept]
-
-    @torch.no_grad()
-    def settled(self) -> dict[str, Tensor]:
-        """The bands of pairs, in which all counts too small to be told are one."""
-        row, column = self.cell // _N_COLUMNS, self.cell % _N_COLUMNS
-        return {"cell": (told(row) * _N_COLUMNS + column).int()}
 
     def forward(self, batch: Batch) -> Pushes:
         """What is added for codes of each later visit of a batch; while training, by other patients alone."""
@@ -210,7 +189,7 @@ class Leads(nn.Module, Settling):
         own, times = torch.cat([own, own.new_full((1,), -1)]), torch.cat([times, times.new_zeros(1)])
         mine = own.index_select(0, place) == asked
         left = self.known_visits.index_select(0, pair) - torch.where(mine, times.index_select(0, place), 0)
-        cell = count_band(left) * _N_COLUMNS + self.cell.index_select(0, pair) % _N_COLUMNS
+        cell = count_band(left) * N_COLUMNS + self.cell.index_select(0, pair) % N_COLUMNS
         others = self.known_patients.index_select(0, pair) - mine.long()
         stays = ((others >= self.least_patients) & self.telling[cell]).nonzero()[:, 0]
         rows = rows.index_select(0, line.index_select(0, stays))
@@ -218,7 +197,7 @@ class Leads(nn.Module, Settling):
 
     def _said(self, cell: Tensor) -> Tensor:
         """What pairs of each cell say."""
-        return taken(_PACE * self.belief.reshape(-1), cell)
+        return taken(PACE * self.belief.reshape(-1), cell)
 
     def _loudest(self, lines: OwnLines, said: Tensor) -> Pushes:
         """The largest of what is said of each code of each row; nothing is known of whether it is present."""

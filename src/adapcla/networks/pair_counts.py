@@ -21,6 +21,9 @@ from adapcla.records import Cohort
 COUNT_EDGES = (1, 2, 3, 4, 5, 7, 9, 11, 14, 20, 30, 50, 100, 300, 1000)
 #: Powers of two that bound the bands of expected counts: a column each.
 EXPECTED_POWERS = tuple(range(-8, 12))
+N_COLUMNS = len(EXPECTED_POWERS) + 1
+#: Steps of optimisers are small beside the log-odds that a partner brings; this many times larger they reach them.
+PACE = 4.0
 #: Pairs listed at a time.
 _PAIRS_AT_ONCE = 4_000_000
 
