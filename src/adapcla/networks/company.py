@@ -26,7 +26,7 @@ from adapcla.networks.batch import Batch, Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
 from adapcla.networks.kept_pairs import KeptPairs
-from adapcla.networks.kernels.group_sums import Grouped, GroupLines
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines, Members
 from adapcla.networks.kernels.spoken import Added, Spoken
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.kinship import Kinship
@@ -100,6 +100,8 @@ class Company(KeptPairs):
         self.emphasis = Emphasis(len(band_of_rank), N_BANDS, None if kinship is None else kinship.family)
         # While training: what changes without each patient; never saved.
         self.own = KeptLines()
+        # The codes of each band and of each family in every tile of a step.
+        self.members: tuple[dict[tuple[int, int], Members], ...] = ({}, {})
         # And all pairs that lead from an earlier block to a later one, ascending by the later code and then the
         # earlier, each with its kind (a cell and two bands, which pairs share); never saved.
         self.known_key: Tensor
@@ -204,10 +206,14 @@ class Company(KeptPairs):
         number = torch.full((n_codes,), len(speakers))
         number[speakers] = torch.arange(len(speakers))
         corrections, kin = Added.nothing(), None
+        # Pairs of codes that are nowhere in these visits say nothing.
+        first, second = (self.first, self.second) if whose is None else (self.known_first, self.known_second)
+        speaks = (number < len(speakers)).index_select(0, first).nonzero()[:, 0]
+        first, second = first.index_select(0, speaks), second.index_select(0, speaks)
         if whose is None:
-            first, second, values = self.first, self.second, self.values()
+            values = self.values().index_select(0, speaks)
         else:
-            first, second, values = self.known_first, self.known_second, taken(self._of_kinds(), self.known_kind)
+            values = taken(self._of_kinds(), self.known_kind.index_select(0, speaks))
             entries = Entries(visit_of_entry, codes, whose.patient_of_row)
             corrections = self._without_own(entries, whose, block_of_rank)
             kin = None if self.kinship is None else self.kinship.without_own(entries, whose, number)
@@ -224,11 +230,12 @@ class Company(KeptPairs):
 
     def _groups(self, speakers: Tensor, learning: bool = False, kin: GroupLines | None = None) -> tuple[Grouped, ...]:
         """What is said without regard to whether codes met: by bands, and by families with these corrections."""
-        groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers())]
+        by_band, by_family = self.members if learning else (None, None)
+        groups = [Grouped(self.band[speakers].long(), self.band.long(), self.of_strangers(), kept=by_band)]
         if self.kinship is not None:
             family = self.kinship.family.long()
             corrections = GroupLines.nothing() if kin is None else kin
-            groups.append(Grouped(family[speakers], family, self.kinship.values(learning), corrections))
+            groups.append(Grouped(family[speakers], family, self.kinship.values(learning), corrections, by_family))
         return tuple(groups) if learning else self.emphasis.on(*groups)
 
     def _own_lines(self, entries: Entries, block_of_rank: Tensor) -> OwnLines:

@@ -37,5 +37,7 @@ def test_every_code_gets_the_product_of_its_block(codes: slice, first: bool) -> 
             part.add(logits, inner, lifted)
             part.take_back(residual, inner, lifted, found[0], found[1], first)
             part.add_sums(sums, residual)
+            of_codes = part.of_codes(torch.arange(12.0).expand(5, 12)).expand_as(residual[:, part.in_tile])
+            assert torch.equal(of_codes[0], block[codes][part.in_tile].float())
     for one, other in ((logits, wanted), (found[0], by_inner), (found[1], by_lifted), (sums, plain)):
         torch.testing.assert_close(one, other.detach(), rtol=1e-4, atol=1e-5)

@@ -35,8 +35,8 @@ from adapcla.networks.kernels.spoken import (
     spoken_in,
 )
 
-#: Blocks of a tile, up to which each is gone through by itself.
-_FEW_BLOCKS = 8
+#: Segments of a tile, up to which each is gone through by itself.
+_FEW_SEGMENTS = 8
 
 
 class SharedFirst(NamedTuple):
@@ -137,17 +137,15 @@ class _Tiles:
             self.bands.append(Band(spoken, tile.rows))
         return self.bands[-1]
 
-    def strengths(self, spoken: Spoken, tile: Tile, n_blocks: int) -> Iterator[tuple[slice, Tensor]]:
-        """Codes of a tile of so many blocks, and how much is made of what is said of them (rows, codes or 1)."""
-        strength, blocks = spoken.strength[tile.rows], self.block_of_code[tile.codes]
-        if n_blocks > _FEW_BLOCKS:
-            yield slice(None), strength.index_select(1, blocks)
-            return
-        numbers, n_codes = torch.unique_consecutive(blocks, return_counts=True)
-        end = 0
-        for number, n in zip(numbers.tolist(), n_codes.tolist(), strict=True):
-            yield slice(end, end + n), strength[:, number, None]
-            end += n
+    def strengths(
+        self, spoken: Spoken, tile: Tile, segments: list[Segment | SmallBlocks]
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Codes of a tile, and how much is made of what is said of them: (rows, codes), or (rows, 1) for all alike."""
+        strength = spoken.strength[tile.rows]
+        if len(segments) > _FEW_SEGMENTS:
+            yield slice(None), strength.index_select(1, self.block_of_code[tile.codes])
+        else:
+            yield from ((segment.in_tile, segment.of_codes(strength)) for segment in segments)
 
     def __iter__(self) -> Iterator[tuple[Tile, Tensor, list[Segment | SmallBlocks], Window, SpokenIn | None]]:
         history, inner, weight, lifted, bias = self.parts
@@ -162,7 +160,7 @@ class _Tiles:
                 segment.add(logits, inner[tile.rows], lifted)
             company = None if self.spoken is None else spoken_in(self.spoken, self.band_of(self.spoken, tile), tile)
             if company is not None and self.spoken is not None:
-                for some, strength in self.strengths(self.spoken, tile, len(segments)):
+                for some, strength in self.strengths(self.spoken, tile, segments):
                     logits[:, some].addcmul_(company.sums[:, some], strength)
             added = inside(self.added, tile, len(inner))
             logits.index_put_(added.at, self.added.values[added.lines], accumulate=True)
@@ -215,7 +213,7 @@ def _to_spoken(
     by_strength = company.sums.mul_(residual)
     for segment in segments:
         segment.add_sums(slopes.strength[tile.rows], by_strength)
-    for some, strength in tiled.strengths(tiled.spoken, tile, len(segments)):
+    for some, strength in tiled.strengths(tiled.spoken, tile, segments):
         residual[:, some] *= strength
     add_slopes(slopes, tiled.band_of(tiled.spoken, tile), company, residual)
 

@@ -42,15 +42,6 @@ class GroupLines(NamedTuple):
         return GroupLines(rows, speakers, groups, values)
 
 
-class Grouped(NamedTuple):
-    """What every speaking code says of every code of later blocks, by the groups that both belong to."""
-
-    of_speaker: Tensor  # (speakers,)
-    of_code: Tensor  # (codes,)
-    values: Tensor  # (groups of speakers, groups of codes)
-    corrections: GroupLines = GroupLines.nothing()
-
-
 class Window(NamedTuple):
     """Lines of a list that lie in a tile: which they are, and where in the tile."""
 
@@ -77,6 +68,32 @@ def members(of_code: Tensor, n_groups: int) -> Members:
     """
     ends = torch.cumsum(torch.bincount(of_code, minlength=n_groups), 0)
     return Members(torch.argsort(of_code, stable=True), F.pad(ends, (1, 0)))
+
+
+class Grouped(NamedTuple):
+    """What every speaking code says of every code of later blocks, by the groups that both belong to."""
+
+    of_speaker: Tensor  # (speakers,)
+    of_code: Tensor  # (codes,)
+    values: Tensor  # (groups of speakers, groups of codes)
+    corrections: GroupLines = GroupLines.nothing()
+    #: Members of groups in tiles that were asked for before, which may be kept from step to step; None keeps nothing.
+    kept: dict[tuple[int, int], Members] | None = None
+
+    def inside(self, codes: slice) -> Members:
+        """The members of each group among the codes of a tile.
+
+        >>> groups = Grouped(torch.tensor([0]), torch.tensor([2, 0, 2]), torch.zeros(1, 3), kept={})
+        >>> groups.inside(slice(1, 3)) is groups.inside(slice(1, 3)), groups.inside(slice(1, 3)).codes.tolist()
+        (True, [0, 1])
+        """
+        key = (codes.start, codes.stop)
+        if self.kept is None or key not in self.kept:
+            found = members(self.of_code[codes], self.values.shape[1])
+            if self.kept is None:
+                return found
+            self.kept[key] = found
+        return self.kept[key]
 
 
 class GroupSums:

@@ -46,6 +46,10 @@ class Segment(NamedTuple):
         by_inner[:, self.block].addmm_(mine, lifted[self.codes], beta=float(self.goes_on))
         by_lifted[self.codes].addmm_(mine.t(), inner[:, self.block], beta=float(not first))
 
+    def of_codes(self, of_blocks: Tensor) -> Tensor:
+        """What is given for each row and block (rows, blocks), for the codes of the block."""
+        return of_blocks[:, self.block, None]
+
     def add_sums(self, by_rows: Tensor, of_codes: Tensor) -> None:
         """Add the sums over codes of a tile (rows, codes) to what is given for each row and block."""
         by_rows[:, self.block] += of_codes[:, self.in_tile].sum(1)
@@ -99,6 +103,10 @@ class SmallBlocks(NamedTuple):
         by_inner[:, self.blocks] = torch.bmm(mine.transpose(1, 2), self._filled(lifted[self.codes])).transpose(0, 1)
         more = torch.bmm(mine, inner[:, self.blocks].transpose(0, 1)).flatten(0, 1).index_select(0, self.place)
         by_lifted[self.codes] = more if first else by_lifted[self.codes] + more
+
+    def of_codes(self, of_blocks: Tensor) -> Tensor:
+        """What is given for each row and block (rows, blocks), for the codes of the blocks."""
+        return of_blocks[:, self.blocks].index_select(1, self.block_of_code)
 
     def add_sums(self, by_rows: Tensor, of_codes: Tensor) -> None:
         """Add the sums over codes of a tile (rows, codes) to what is given for each row and block."""

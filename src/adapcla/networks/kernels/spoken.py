@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
-from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window, members
+from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window
 
 #: Speakers who join their groups at a time: to do so takes as long for one as for many.
 _JOIN_TOGETHER = 64
@@ -200,7 +200,7 @@ def spoken_in(spoken: Spoken, band: Band, tile: Tile) -> SpokenIn:
     for told in band.groups:
         if band.n_joined:
             told.tell(sums, tile)
-        codes = members(told.group.of_code[tile.codes], told.group.values.shape[1])
+        codes = told.group.inside(tile.codes)
         lines = told.lines_in(tile, codes, hearing.n_speakers)
         if lines is not None:
             sums.index_put_(lines.at, told.line_values[lines.lines], accumulate=True)
