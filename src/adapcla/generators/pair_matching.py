@@ -1,9 +1,9 @@
 """Pairs with a rare code come out of a model as often as training visits hold them: what pilots set after training.
 
 A pair that several patients hold is to come as often as they hold it, by how many they are and by how frequent both
-codes are; all other pairs with a rare code as often as training visits hold others, by how near their families are and
-by how frequent the partner is.
-No pair has a number of its own, and which pairs single patients hold plays no part: only how many there are of a kind.
+codes are. All other pairs with a rare code are to be like those that training patients hold with too few other
+patients, by how near the families of both codes are and by how frequent the partner is. No pair has a number of its
+own, and which pairs single patients hold plays no part: only how many there are of a kind.
 
 Each round draws a pilot, and moves the tables of `networks/company.py` and `networks/emphasis.py` by how much too
 rarely pairs of a kind came, given how often the pilot holds their codes: that codes come too rarely themselves is
@@ -119,15 +119,15 @@ class PairMatching:
         return _Pairs(first[heard], second[heard], visits, patients, cohort.n_visits, codes)
 
     def _by_kind(self, pairs: _Pairs, times: Numbers, counted: bool) -> _Kinds:
-        """Pairs that come so many times, by kind; of those who were counted, or of others.
+        """Pairs that come so many times, by kind: those of training patients, who were counted, or of drawn ones.
 
-        Pairs that too few patients hold are those that a new patient holds with fewer others than it takes. So a
-        patient who was counted holds such a pair with fewer others, that is, if as many hold it as it takes.
+        Unknown pairs are those that too few *other* patients hold. To a drawn patient all holders are others. A
+        training patient is one of the holders, so that a pair of exactly as many patients as it takes has one too few.
         """
         key = pairs.second * len(self.rank_of_code) + pairs.first
         place = np.minimum(np.searchsorted(self._kept, key), len(self._kept) - 1)
         kept = self._kept[place] == key
-        few = pairs.patients <= self.company.least_patients if counted else ~kept
+        unknown = pairs.patients <= self.company.least_patients if counted else ~kept
         emphasis, band = self.company.emphasis, self.company.band.long().numpy()
         degree = emphasis.rareness.long().numpy()[pairs.second]
         by_speaker, near = degree * N_BANDS + band[pairs.first], degree * N_NEAR
@@ -137,8 +137,8 @@ class PairMatching:
         return _Kinds(
             _summed(self._kind[place[kept]], times[kept], self.moved.kept),
             _summed(by_speaker[kept], times[kept], self.moved.partner),
-            _summed(near[few], times[few], self.moved.near),
-            _summed(by_speaker[few], times[few], self.moved.speaker),
+            _summed(near[unknown], times[unknown], self.moved.near),
+            _summed(by_speaker[unknown], times[unknown], self.moved.speaker),
         )
 
     def correct(self, drawn: Cohort, step: float = 1.0) -> float:
