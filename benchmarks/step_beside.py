@@ -1,10 +1,11 @@
 """A training step of a method in this checkout over one in another checkout of the project, in turn, processor time.
 
     git worktree add --detach /tmp/before 3389d69   # the commit before the prior over pairs
-    python benchmarks/step_beside.py /tmp/before [--method tailwise] [--codes 2000] [--patients 6000] [--repeats 8]
+    python benchmarks/step_beside.py /tmp/before [--here 'order = "frequent"'] [--codes 2000] [--patients 6000]
 
 Both sides have their own process and one thread, draw the same made-up patients and fit for one pass, so that a step is
-that of a network in use. Prints one JSON object: the median ratio, the seconds behind it, and the peak memory in MB.
+that of a network in use; `--here` are settings of this side alone. Prints one JSON object: the median ratio, the
+seconds behind it, and the peak memory in MB.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ import os
 import statistics
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 #: What a side runs: it makes a step for every line it reads, and answers with its seconds and the peak of memory.
 _SIDE = """
-import resource, sys, time
+import json, resource, sys, time
 import numpy as np, torch
 from adapcla.generators import generator_for
 from adapcla.sources import planted
-method, codes, patients, width, batch_size = sys.argv[1], *map(int, sys.argv[2:])
+method, settings, codes, patients, width, batch_size = sys.argv[1], json.loads(sys.argv[2]), *map(int, sys.argv[3:])
 torch.set_num_threads(1)
 train, valid, _ = planted.simulate(patients=patients, codes=codes, seed=1).split(seed=4)
-generator = generator_for(method, width=width, layers=2, passes=1, calibration_rounds=0)
+generator = generator_for(method, width=width, layers=2, passes=1, calibration_rounds=0, **settings)
 generator.fit(train, valid)
 model = generator.model
 network, batch = model.network, model.records(train).batch(np.arange(batch_size))
@@ -45,9 +47,10 @@ for _ in sys.stdin:
 class Side:
     """A checkout in a process of its own."""
 
-    def __init__(self, checkout: Path, arguments: list[str]) -> None:
+    def __init__(self, checkout: Path, method: str, settings: dict[str, Any], sizes: list[int]) -> None:
         environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        arguments = [method, json.dumps(settings), *map(str, sizes)]
         self.process = subprocess.Popen([sys.executable, "-c", _SIDE, *arguments], env=environment, **pipes)
         if self._line() != "ready":
             sys.exit(f"{checkout}: the method could not be fitted there; the reason stands above")
@@ -72,13 +75,16 @@ def main() -> None:
     parser.add_argument("--method", default="tailwise")
     for name, value in (("codes", 2000), ("patients", 6000), ("width", 128), ("batch", 256), ("repeats", 8)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--here", default="", help="settings of this checkout alone, as lines of TOML")
     asked = parser.parse_args()
-    arguments = [asked.method, *(str(x) for x in (asked.codes, asked.patients, asked.width, asked.batch))]
-    here, other = (Side(path, arguments) for path in (Path(__file__).resolve().parents[1], asked.other))
+    sizes = [asked.codes, asked.patients, asked.width, asked.batch]
+    settings = tomllib.loads(asked.here.replace(";", "\n"))
+    here = Side(Path(__file__).resolve().parents[1], asked.method, settings, sizes)
+    other = Side(asked.other, asked.method, {}, sizes)
     for side in (here, other):  # the first step of a process also reserves memory
         side.step()
     took = [(here.step(), other.step()) for _ in range(asked.repeats)]
-    out: dict[str, Any] = {"method": asked.method, "codes": asked.codes}
+    out: dict[str, Any] = {"method": asked.method, "here": settings, "codes": asked.codes}
     out["step_here_over_other"] = round(statistics.median(a[0] / b[0] for a, b in took), 3)
     out["step_seconds"] = [round(statistics.median(pair[n][0] for pair in took), 4) for n in (0, 1)]
     out["peak_mb"] = [round(took[-1][n][1]) for n in (0, 1)]
