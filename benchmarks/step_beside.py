@@ -1,25 +1,30 @@
-"""A training step of a method in this checkout over one in another checkout of the project, in turn, processor time.
+"""A training step of a method as the code is over one of an earlier commit, in turn, processor time.
 
-    git worktree add --detach /tmp/before 3389d69   # the commit before the prior over pairs
-    python benchmarks/step_beside.py /tmp/before [--here 'order = "frequent"'] [--codes 2000] [--patients 6000]
+    python benchmarks/step_beside.py [--commit 3389d69] [--here 'order = "frequent"'] [--codes 2000] [--patients 6000]
 
-Both sides have their own process and one thread, draw the same made-up patients and fit for one pass, so that a step is
-that of a network in use; `--here` are settings of this side alone. Prints one JSON object: the median ratio, the
-seconds behind it, and the peak memory in MB.
+The commit is the last before there was a prior over pairs, if nothing is said. Both sides have their own process and
+one thread, draw the same made-up patients and fit for one pass, so that a step is that of a network in use; `--here`
+are settings of this side alone. Prints one JSON object: the median ratio, the seconds behind it, and the peak memory in
+MB.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
 
+#: The last commit without a prior over pairs.
+_BEFORE_PAIRS = "3389d69"
 #: What a side runs: it makes a step for every line it reads, and answers with its seconds and the peak of memory.
 _SIDE = """
 import json, resource, sys, time
@@ -71,7 +76,7 @@ class Side:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("other", type=Path, help="another checkout of the project")
+    parser.add_argument("--commit", default=_BEFORE_PAIRS, help="the commit to be measured beside")
     parser.add_argument("--method", default="tailwise")
     for name, value in (("codes", 2000), ("patients", 6000), ("width", 128), ("batch", 256), ("repeats", 8)):
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -79,12 +84,27 @@ def main() -> None:
     asked = parser.parse_args()
     sizes = [asked.codes, asked.patients, asked.width, asked.batch]
     settings = tomllib.loads(asked.here.replace(";", "\n"))
-    here = Side(Path(__file__).resolve().parents[1], asked.method, settings, sizes)
-    other = Side(asked.other, asked.method, {}, sizes)
+    root = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(root, asked.commit, Path(folder))
+        measure(asked, Side(root, asked.method, settings, sizes), Side(Path(folder), asked.method, {}, sizes))
+
+
+def unpack(root: Path, commit: str, folder: Path) -> None:
+    """The sources of a commit into a folder."""
+    packed = subprocess.run(["git", "-C", str(root), "archive", commit, "src"], capture_output=True)
+    if packed.returncode:
+        sys.exit(f"{packed.stderr.decode().strip()}\nexpected a clone that holds {commit}: git fetch --unshallow")
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def measure(asked: argparse.Namespace, here: Side, other: Side) -> None:
+    """Steps of both sides in turn, and what they took."""
     for side in (here, other):  # the first step of a process also reserves memory
         side.step()
     took = [(here.step(), other.step()) for _ in range(asked.repeats)]
-    out: dict[str, Any] = {"method": asked.method, "here": settings, "codes": asked.codes}
+    out: dict[str, Any] = {"method": asked.method, "commit": asked.commit, "here": asked.here, "codes": asked.codes}
     out["step_here_over_other"] = round(statistics.median(a[0] / b[0] for a, b in took), 3)
     out["step_seconds"] = [round(statistics.median(pair[n][0] for pair in took), 4) for n in (0, 1)]
     out["peak_mb"] = [round(took[-1][n][1]) for n in (0, 1)]

@@ -26,7 +26,8 @@ from adapcla.networks.batch import Batch, Records
 from adapcla.networks.counting import codes_before
 from adapcla.networks.emphasis import Emphasis
 from adapcla.networks.kept_pairs import KeptPairs
-from adapcla.networks.kernels.group_sums import Grouped, GroupLines, Members
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines
+from adapcla.networks.kernels.members import Members
 from adapcla.networks.kernels.spoken import Added, Spoken
 from adapcla.networks.kernels.taken import taken
 from adapcla.networks.kinship import Kinship

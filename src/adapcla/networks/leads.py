@@ -13,8 +13,6 @@ that comes again is another matter (`networks/recall.py`): pairs are of a code a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +22,15 @@ from torch import Tensor, nn
 from adapcla.networks.batch import Batch, Records
 from adapcla.networks.kept_pairs import KeptPairs
 from adapcla.networks.kernels.taken import taken
-from adapcla.networks.own_lines import KeptLines, OwnLines
+from adapcla.networks.own_lines import KeptLines, OwnLines, some_patients
 from adapcla.networks.pair_counts import COUNT_EDGES, EXPECTED_POWERS, N_COLUMNS, PACE, count_band, expected_column
 from adapcla.networks.recall import Memory, Pushes
 from adapcla.networks.visit_entries import Whose, distinct, joined, spread
 
 #: Times as often as by chance from which a pair says anything, and deviations that it must lie beyond chance.
 _TELLING, _DEVIATIONS = 2.0, 3.0
-#: Training patients that are counted at a time, and pairs after which counts are added up.
-_PATIENTS, _PAIRS = 256, 4_000_000
+#: Pairs after which counts are added up.
+_PAIRS = 4_000_000
 
 
 class Followings(NamedTuple):
@@ -84,13 +82,6 @@ class _Counted(NamedTuple):
         return _Counted(key, *(torch.bincount(place, each).long() for each in (self.visits, self.patients)))
 
 
-def _batches(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
-    """All training patients, some at a time, codes by rank."""
-    for low in range(0, records.cohort.n_patients, _PATIENTS):
-        batch = records.batch(np.arange(low, min(low + _PATIENTS, records.cohort.n_patients)))
-        yield replace(batch, codes=rank_of_code[batch.codes])
-
-
 class Leads(KeptPairs):
     """How far it is believed that one code leads to another."""
 
@@ -111,7 +102,7 @@ class Leads(KeptPairs):
         n = self.n_codes
         counted = _Counted(*(torch.zeros(0, dtype=torch.int64) for _ in range(3)))
         sources, news, n_later = torch.zeros(n, dtype=torch.int64), torch.zeros(n, dtype=torch.int64), 0
-        for batch in _batches(records, rank_of_code):
+        for batch in some_patients(records, rank_of_code):
             visit, earlier, later = followings(batch)
             among = speaks[earlier] & speaks[later]
             patient = batch.patient_of_visit[visit[among]]

@@ -53,7 +53,7 @@ class KeptLines(nn.Module):
     def keep(self, records: Records, rank_of_code: Tensor, lines_of: Callable[[Batch], OwnLines]) -> None:
         """Find the lines of all patients, codes by rank, unless they are too many."""
         self.mark, found, numbers, n_lines = None, [], [], 0
-        for batch in _some_patients(records, rank_of_code):
+        for batch in some_patients(records, rank_of_code):
             lines = lines_of(batch)
             patient = batch.patient_of_visit.index_select(0, lines.visits)
             visits = lines.visits - batch.first_visits.index_select(0, patient)
@@ -90,7 +90,7 @@ class KeptLines(nn.Module):
         return OwnLines(rows, speakers, whom.long(), change), taken(changes(self.kinds), change)
 
 
-def _some_patients(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
+def some_patients(records: Records, rank_of_code: Tensor) -> Iterator[Batch]:
     """Some patients at a time, codes by rank."""
     for low in range(0, records.cohort.n_patients, _PATIENTS_AT_ONCE):
         batch = records.batch(np.arange(low, min(low + _PATIENTS_AT_ONCE, records.cohort.n_patients)))

@@ -7,7 +7,8 @@ import torch
 
 from adapcla.networks.kernels import group_sums
 from adapcla.networks.kernels.bce import Tile
-from adapcla.networks.kernels.group_sums import Grouped, GroupLines, GroupSums, members
+from adapcla.networks.kernels.group_sums import Grouped, GroupLines, GroupSums
+from adapcla.networks.kernels.members import members
 
 TILE = Tile(slice(0, 2), slice(0, 6), (torch.zeros(0), torch.zeros(0)))
 

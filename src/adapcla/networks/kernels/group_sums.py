@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
+from adapcla.networks.kernels.members import Members, members
 from adapcla.networks.visit_entries import spread
 
 #: Runs of codes of one group, up to which each is told at once.
@@ -47,27 +47,6 @@ class Window(NamedTuple):
 
     lines: Tensor | slice
     at: tuple[Tensor, Tensor]
-
-
-class Members(NamedTuple):
-    """The codes of a tile, group by group, and where each group begins and the last one ends."""
-
-    codes: Tensor  # (codes,)
-    starts: Tensor  # (groups + 1,)
-
-    def sums(self, by_code: Tensor) -> Tensor:
-        """(groups, n) the sums of rows (codes, n) over the codes of each group."""
-        return F.embedding_bag(self.codes, by_code, self.starts[:-1], mode="sum")
-
-
-def members(of_code: Tensor, n_groups: int) -> Members:
-    """The codes of each group.
-
-    >>> [x.tolist() for x in members(torch.tensor([2, 0, 2]), 3)]
-    [[1, 0, 2], [0, 1, 1, 3]]
-    """
-    ends = torch.cumsum(torch.bincount(of_code, minlength=n_groups), 0)
-    return Members(torch.argsort(of_code, stable=True), F.pad(ends, (1, 0)))
 
 
 class Grouped(NamedTuple):

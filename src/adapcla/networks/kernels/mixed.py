@@ -13,23 +13,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from adapcla.networks.kernels.members import Members, members
+
 
 class Level(NamedTuple):
     """Families of one level."""
 
     of_code: Tensor  # (codes,) the family of each code
-    codes: Tensor  # (codes,) the codes, family by family
-    starts: Tensor  # (families,) where those of each family begin
+    members: Members
 
     @classmethod
     def of(cls, of_code: Tensor, n_families: int) -> Level:
-        """From the family of each code.
-
-        >>> [x.tolist() for x in Level.of(torch.tensor([2, 0, 2]), 3)]
-        [[2, 0, 2], [1, 0, 2], [0, 1, 1]]
-        """
-        codes = torch.argsort(of_code, stable=True)
-        return cls(of_code, codes, torch.searchsorted(of_code.index_select(0, codes), torch.arange(n_families)))
+        """From the family of each code."""
+        return cls(of_code, members(of_code, n_families))
 
 
 def mixed_plain(parts: Sequence[Tensor], levels: Sequence[Level], beliefs: Sequence[Tensor] = ()) -> Tensor:
@@ -57,9 +53,7 @@ class _Mixed(torch.autograd.Function):
         slopes, beliefs = upstream[0].contiguous(), ctx.beliefs
         by_parts = [slopes * beliefs[0] if beliefs else slopes]
         for number, level in enumerate(ctx.levels, start=1):
-            weights = beliefs[number][:, 0].index_select(0, level.codes) if beliefs else None
-            sums = F.embedding_bag(level.codes, slopes, level.starts, mode="sum", per_sample_weights=weights)
-            by_parts.append(sums)
+            by_parts.append(level.members.sums(slopes, beliefs[number][:, 0] if beliefs else None))
         return (None, None, *by_parts)
 
 

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adapcla.networks.kernels.bce import Tile
-from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Members, Window
+from adapcla.networks.kernels.group_sums import Grouped, GroupSums, Window
+from adapcla.networks.kernels.members import Members
 
 #: Speakers who join their groups at a time: to do so takes as long for one as for many.
 _JOIN_TOGETHER = 64
