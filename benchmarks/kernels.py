@@ -72,7 +72,8 @@ def block_bce(plain: bool, n_visits: int, n_codes: int) -> Case:
     )  # fmt: skip
     targets = bce.SparseTargets(*entries(n_visits, n_codes), torch.ones(n_visits))
     loss = blocks.block_bce_plain if plain else blocks.block_bce
-    return lambda: loss(parts, sizes, targets), list(parts)
+    row_of_visit = (torch.arange(n_visits) - n_visits + 1 + later).clamp_(min=0)
+    return lambda: loss(parts, row_of_visit, sizes, targets), list(parts)
 
 
 def masked_cross_entropy(plain: bool, n_visits: int, n_codes: int) -> Case:

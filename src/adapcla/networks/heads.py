@@ -281,14 +281,16 @@ class BlockwiseHead(Remembering):
         order, parts, targets = self._parts(states, visits, bias, table, table @ self.to_state)
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
         whose = _whose(order, visits) if self.training and self.company is not None else None
-        return block_bce(parts, self.sizes, targets, positive_weight, added, self._spoken(targets, whose))
+        spoken = self._spoken(targets, whose)
+        return block_bce(parts, order.row_of_place, self.sizes, targets, positive_weight, added, spoken)
 
     @torch.no_grad()
     def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
         order, parts, targets = self._parts(states, visits, bias, self.table(), self._lifted())
         added = None if push is None else Added(order.place[push.rows], push.codes, push.push)
-        return block_nll(parts, self.sizes, targets, added, self._spoken(targets, None))[order.place]
+        spoken = self._spoken(targets, None)
+        return block_nll(parts, order.row_of_place, self.sizes, targets, added, spoken)[order.place]
 
     @torch.no_grad()
     def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:

@@ -14,9 +14,14 @@ from adapcla.networks.groups import Groups
 from adapcla.networks.kernels import bce
 from adapcla.networks.kernels import spoken as module
 from adapcla.networks.kernels.bce import SparseTargets
-from adapcla.networks.kernels.blocks import BlockParts, block_bce, block_bce_plain, block_nll, shared_first
+from adapcla.networks.kernels.blocks import BlockParts, Shared, block_bce, block_bce_plain, block_nll, shared_first
 from adapcla.networks.kernels.group_sums import Grouped, GroupLines
 from adapcla.networks.kernels.spoken import Added, Spoken
+
+
+def rows_shared(n_visits: int, n_rows: int) -> Tensor:
+    """(visits,) rows of the history, ascending; every row has a visit, the first ones have several."""
+    return torch.sort(torch.cat([torch.arange(n_rows), torch.randint((n_rows + 1) // 2, (n_visits - n_rows,))])).values
 
 
 def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
@@ -27,13 +32,14 @@ def some_parts(n_visits: int, n_rows: int, sizes: list[int]) -> list[Tensor]:
 
 
 def both(
-    sizes: list[int], targets: SparseTargets, positive_weight: float
+    row_of_visit: Tensor, sizes: list[int], targets: SparseTargets, positive_weight: float
 ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """The loss by hand and the plain one, of the parts alone."""
 
     def of_parts(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return lambda *parts: loss(
             BlockParts(*parts),
+            row_of_visit,
             sizes,
             targets._replace(multiplicity=targets.multiplicity.to(parts[0].dtype)),
             positive_weight,
@@ -63,7 +69,9 @@ def test_by_hand_and_plain_agree(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bce, "TILE_ELEMENTS", tile[0])
         patch.setattr(bce, "TILE_ROWS", tile[1])
-        agree(*both(sizes, targets, positive_weight), some_parts(n_visits, max(1, n_visits - extra_shared), sizes))
+        n_rows = max(1, n_visits - extra_shared)
+        rows = rows_shared(n_visits, n_rows)
+        agree(*both(rows, sizes, targets, positive_weight), some_parts(n_visits, n_rows, sizes))
 
 
 def test_the_gradient_is_that_of_small_steps() -> None:
@@ -71,7 +79,7 @@ def test_the_gradient_is_that_of_small_steps() -> None:
     torch.manual_seed(1)
     targets = SparseTargets(torch.tensor([0, 1, 3]), torch.tensor([4, 0, 1]), torch.ones(4, dtype=torch.float64))
     parts = [part.double().requires_grad_() for part in some_parts(4, 3, [2, 3])]
-    assert torch.autograd.gradcheck(both([2, 3], targets, 1.5)[0], parts)
+    assert torch.autograd.gradcheck(both(torch.tensor([0, 0, 1, 2]), [2, 3], targets, 1.5)[0], parts)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=20))
@@ -79,8 +87,9 @@ def test_every_visit_keeps_its_row(rows: list[int]) -> None:
     order = shared_first(torch.tensor(rows))
     assert sorted(order.place.tolist()) == list(range(len(rows)))
     assert [int(order.rows[order.row_of_place[place]]) for place in order.place] == rows
-    most = max(rows.count(row) for row in rows)
-    assert len(order.rows) == len(rows) - most + 1
+    assert sorted(order.rows.tolist()) == sorted(set(rows)), "every row is written once"
+    n_several = sum(rows.count(row) > 1 for row in rows)
+    assert Shared.of(order.row_of_place).n_visits == n_several, "and visits that share one come first"
 
 
 def company(
@@ -131,12 +140,12 @@ def test_what_is_added_and_what_is_spoken_agree_too(
     torch.manual_seed(seed)
     visit, code = (torch.rand(n_visits, sum(sizes)) < density).nonzero(as_tuple=True)
     numbers, of = company(visit, code, sizes, n_visits)
-    groups = some_groups(sum(sizes)) if choosing else None
+    groups, rows = some_groups(sum(sizes)) if choosing else None, rows_shared(n_visits, (n_visits + 1) // 2)
 
     def of_parts(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def value(*tensors: Tensor) -> Tensor:
             targets = SparseTargets(visit, code, torch.ones(n_visits, dtype=tensors[0].dtype), groups)
-            return loss(BlockParts(*tensors[:5]), sizes, targets, 1.5, *of(*tensors[5:]))
+            return loss(BlockParts(*tensors[:5]), rows, sizes, targets, 1.5, *of(*tensors[5:]))
 
         return value
 
@@ -144,9 +153,9 @@ def test_what_is_added_and_what_is_spoken_agree_too(
         patch.setattr(bce, "TILE_ELEMENTS", tile[0])
         patch.setattr(bce, "TILE_ROWS", tile[1])
         patch.setattr(module, "_JOIN_TOGETHER", together)
-        tensors = [*some_parts(n_visits, n_visits, sizes), *numbers]
+        tensors = [*some_parts(n_visits, (n_visits + 1) // 2, sizes), *numbers]
         agree(of_parts(block_bce), of_parts(block_bce_plain), tensors)
         targets = SparseTargets(visit, code, torch.ones(n_visits), groups)
-        whole = block_bce_plain(BlockParts(*tensors[:5]), sizes, targets, 1.0, *of(*numbers))
-        each = block_nll(BlockParts(*tensors[:5]), sizes, targets, *of(*numbers))
+        whole = block_bce_plain(BlockParts(*tensors[:5]), rows, sizes, targets, 1.0, *of(*numbers))
+        each = block_nll(BlockParts(*tensors[:5]), rows, sizes, targets, *of(*numbers))
         torch.testing.assert_close(each.sum().float(), whole, rtol=1e-4, atol=1e-4)

@@ -1,7 +1,7 @@
 """The loss of codes in blocks, where a block's logits are W·h + L·u of a history state h and the block's own u.
 
-All blocks of a tile share the product with the history. First visits all have the same history, the empty one: what it
-says is computed once, not once per visit. What codes of earlier blocks say of later ones, pair by pair, is made dense
+All blocks of a tile share the product with the history. First visits of like patients have the same history, the empty
+one: what it says is computed once, not once per visit. What codes of earlier blocks say of later ones, pair by pair, is made dense
 for one tile at a time, so that pairs cost no memory of visits × codes.
 
 Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
@@ -40,39 +40,56 @@ _FEW_SEGMENTS = 8
 
 
 class SharedFirst(NamedTuple):
-    """Visits in an order in which those with the most shared state row come first."""
+    """Visits in an order in which those that share their state row with others come first, row by row."""
 
-    rows: Tensor  # (distinct,) the shared row, then the row of each other visit
+    rows: Tensor  # (distinct,) the shared rows, then the row of each other visit
     place: Tensor  # (visits,) where each visit went
-
-    @property
-    def row_of_place(self) -> Tensor:
-        """(visits,) which of the rows each place in the new order has."""
-        n_shared = len(self.place) - len(self.rows) + 1
-        return (torch.arange(len(self.place)) - n_shared + 1).clamp_(min=0)
+    row_of_place: Tensor  # (visits,) which of the rows each place in the new order has, ascending
 
 
 def shared_first(row_before: Tensor) -> SharedFirst:
-    """The order of visits by which the most shared row is written once.
+    """The order of visits by which every shared row is written once.
 
-    >>> order = shared_first(torch.tensor([5, 7, 5]))
-    >>> order.rows.tolist(), order.place.tolist(), order.row_of_place.tolist()
-    ([5, 7], [0, 2, 1], [0, 0, 1])
+    >>> [x.tolist() for x in shared_first(torch.tensor([5, 7, 5]))]
+    [[5, 7], [0, 2, 1], [0, 0, 1]]
     """
-    shared = torch.bincount(row_before).argmax()
-    other = row_before != shared
-    order = torch.argsort(other.to(torch.int8), stable=True)
+    times = torch.bincount(row_before)
+    alone = times.index_select(0, row_before) == 1
+    order = torch.argsort(torch.where(alone, len(times), row_before), stable=True)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
-    return SharedFirst(torch.cat([shared[None], row_before[other]]), place)
+    rows, row_of_place = torch.unique_consecutive(row_before[order], return_inverse=True)
+    return SharedFirst(rows, place, row_of_place)
+
+
+class Shared(NamedTuple):
+    """The first visits, several of which have the same row of the history."""
+
+    n_visits: int
+    n_rows: int
+    row_of_visit: Tensor  # (visits,) ascending
+
+    @classmethod
+    def of(cls, row_of_visit: Tensor) -> Shared:
+        """From the row of every visit, ascending.
+
+        >>> Shared.of(torch.tensor([0, 0, 1, 2, 2, 3]))[:2]  # rows 0 to 2 belong to the first five visits
+        (5, 3)
+        """
+        times = torch.bincount(row_of_visit)
+        several = (times > 1).nonzero()[:, 0]
+        n_rows = int(several[-1]) + 1 if len(several) else 0
+        n_visits = int(times[:n_rows].sum())
+        return cls(n_visits, n_rows, row_of_visit[:n_visits])
+
+    def sums(self, of_visits: Tensor, visits: slice) -> Tensor:
+        """(rows, n) the sums over some of the visits (visits, n) for each row."""
+        starts = torch.searchsorted(self.row_of_visit[visits], torch.arange(self.n_rows))
+        return F.embedding_bag(torch.arange(len(of_visits)), of_visits, starts, mode="sum")
 
 
 class BlockParts(NamedTuple):
-    """What logits in blocks are made of, or the derivatives by it.
-
-    Row 0 of the history belongs to as many first visits as there are more visits than rows, and one; each later visit
-    has a row of its own (`shared_first` makes that order).
-    """
+    """What logits in blocks are made of, or the derivatives by it."""
 
     history: Tensor  # (rows, d)
     inner: Tensor  # (visits, blocks, hidden)
@@ -83,14 +100,14 @@ class BlockParts(NamedTuple):
 
 def block_bce_plain(
     parts: BlockParts,
+    row_of_visit: Tensor,
     sizes: list[int],
     targets: SparseTargets,
     positive_weight: float = 1.0,
     added: Added | None = None,
     spoken: Spoken | None = None,
 ) -> Tensor:
-    """The summed loss as autograd differentiates it by itself; the shared row is multiplied once here too."""
-    row_of_visit = (torch.arange(len(parts.inner)) - len(parts.inner) + len(parts.history)).clamp_(min=0)
+    """The summed loss as autograd differentiates it by itself; shared rows are multiplied once here too."""
     base = F.embedding(row_of_visit, torch.addmm(parts.bias, parts.history, parts.weight.t()))
     # Parts of a split have cheap gradients; that of a slice is as wide as the whole.
     blocks = zip(base.split(sizes, dim=1), parts.inner.unbind(1), parts.lifted.split(sizes), strict=True)
@@ -115,21 +132,27 @@ class _Tiles:
     """Tile after tile of the logits; what is derived from their slopes goes back to what they were made of."""
 
     def __init__(
-        self, parts: BlockParts, sizes: list[int], targets: SparseTargets, added: Added, spoken: Spoken | None
+        self,
+        parts: BlockParts,
+        row_of_visit: Tensor,
+        sizes: list[int],
+        targets: SparseTargets,
+        added: Added,
+        spoken: Spoken | None,
     ) -> None:
         self.parts, self.targets, self.added, self.spoken = parts, targets, added, spoken
+        self.shared = Shared.of(row_of_visit)
         self.edges = (0, *accumulate(sizes))
         self.block_of_code = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
         self.scratch = Scratch(parts.bias.dtype)
-        self.shared_logits = torch.addmv(parts.bias, parts.weight, parts.history[0])
-        self.n_shared = len(parts.inner) - len(parts.history) + 1
         self.bands: list[Band] = []
 
     def rows_of(self, tile: Tile) -> tuple[int, slice]:
-        """How many rows of a tile have the shared state, and the states of the others."""
+        """How many visits of a tile share their rows, and the rows of the others."""
         low, high = tile.rows.start, tile.rows.stop
-        cut = min(max(self.n_shared - low, 0), high - low)
-        return cut, slice(low + cut - self.n_shared + 1, high - self.n_shared + 1)
+        n_shared = min(max(self.shared.n_visits - low, 0), high - low)
+        own = self.shared.n_rows - self.shared.n_visits
+        return n_shared, slice(low + n_shared + own, high + own)
 
     def band_of(self, spoken: Spoken, tile: Tile) -> Band:
         """The entries of a tile's visits, made once for the tiles beside each other."""
@@ -153,7 +176,10 @@ class _Tiles:
             codes, table = tile.codes, weight[tile.codes]
             n_shared, own = self.rows_of(tile)
             logits = self.scratch.of(tile.rows.stop - tile.rows.start, len(table))
-            logits[:n_shared] = self.shared_logits[codes]
+            if n_shared:
+                of_rows = torch.addmm(bias[codes], history[: self.shared.n_rows], table.t())
+                which = self.shared.row_of_visit[tile.rows.start : tile.rows.start + n_shared]
+                torch.index_select(of_rows, 0, which, out=logits[:n_shared])
             torch.addmm(bias[codes], history[own], table.t(), out=logits[n_shared:])
             segments = segments_of(codes, self.edges)
             for segment in segments:
@@ -169,35 +195,44 @@ class _Tiles:
 
 def _value_and_slopes(tiled: _Tiles, positive_weight: float) -> tuple[Tensor, _Slopes]:
     """The summed loss and its derivatives."""
-    (history, inner, weight, lifted, bias), spoken = tiled.parts, tiled.spoken
+    inner, lifted, spoken = tiled.parts.inner, tiled.parts.lifted, tiled.spoken
     by_parts = BlockParts(*(torch.empty_like(x) for x in tiled.parts))
     by_spoken = None if spoken is None else SpokenSlopes.nothing(spoken)
     slopes = _Slopes(by_parts, torch.zeros_like(tiled.added.values), by_spoken)
-    from_shared = torch.zeros_like(bias)  # what visits with the shared row say of each code
     total = torch.zeros((), dtype=torch.float64)
     for tile, residual, segments, added, company in tiled:
-        codes, first, table = tile.codes, not tile.rows.start, weight[tile.codes]
-        n_shared, own = tiled.rows_of(tile)
         times = tiled.targets.multiplicity[tile.rows]
         total += slopes_(residual, tile.present, times, positive_weight, tile.groups)
         slopes.added[added.lines] = residual[added.at]
         for segment in segments:
-            back = (by_parts.inner[tile.rows], by_parts.lifted, first)
+            back = (by_parts.inner[tile.rows], by_parts.lifted, not tile.rows.start)
             segment.take_back(residual, inner[tile.rows], lifted, *back)
-        # The first tile of a row or a column writes what the others add to: no table is filled with zeros.
-        by_parts.history[own].addmm_(residual[n_shared:], table, beta=float(codes.start > 0))
-        by_parts.weight[codes].addmm_(residual[n_shared:].t(), history[own], beta=float(not first))
-        from_own = residual[n_shared:].sum(0)
-        by_parts.bias[codes] = from_own if first else by_parts.bias[codes] + from_own
-        from_shared[codes] += residual[:n_shared].sum(0)
+        _to_history(residual, tile, tiled, by_parts)
         if company is not None and by_spoken is not None:
             _to_spoken(residual, tile, segments, company, tiled, by_spoken)
     if by_spoken is not None:
         finish_slopes(by_spoken, tiled.bands)
-    by_parts.bias.add_(from_shared)
-    by_parts.weight.addr_(from_shared, history[0])
-    torch.mv(weight.t(), from_shared, out=by_parts.history[0])
     return total, slopes
+
+
+def _to_history(residual: Tensor, tile: Tile, tiled: _Tiles, slopes: BlockParts) -> None:
+    """Add a tile's derivatives by the history, the table of codes and the bias.
+
+    The first tile of a row or a column writes what the others add to: no table is filled with zeros.
+    """
+    codes, history, weight = tile.codes, tiled.parts.history, tiled.parts.weight[tile.codes]
+    new_rows, new_codes = not codes.start, not tile.rows.start
+    n_shared, own = tiled.rows_of(tile)
+    slopes.history[own].addmm_(residual[n_shared:], weight, beta=float(not new_rows))
+    slopes.weight[codes].addmm_(residual[n_shared:].t(), history[own], beta=float(not new_codes))
+    by_bias = residual[n_shared:].sum(0)
+    if n_shared:
+        n_rows, low = tiled.shared.n_rows, tile.rows.start
+        sums = tiled.shared.sums(residual[:n_shared], slice(low, low + n_shared))
+        slopes.history[:n_rows].addmm_(sums, weight, beta=float(not (new_rows and new_codes)))
+        slopes.weight[codes].addmm_(sums.t(), history[:n_rows])
+        by_bias += sums.sum(0)
+    slopes.bias[codes] = by_bias if new_codes else slopes.bias[codes] + by_bias
 
 
 def _to_spoken(
@@ -221,22 +256,24 @@ def _to_spoken(
 class _BlockBCE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        sizes, targets, positive_weight, added, spoken, *tensors = arguments
+        row_of_visit, sizes, targets, positive_weight, added, spoken, *tensors = arguments
         parts, added = BlockParts(*tensors[:5]), added._replace(values=tensors[5])
         if spoken is not None:
             spoken = spoken.of(tensors[6:])
-        total, slopes = _value_and_slopes(_Tiles(parts, sizes, targets, added, spoken), positive_weight)
+        tiled = _Tiles(parts, row_of_visit, sizes, targets, added, spoken)
+        total, slopes = _value_and_slopes(tiled, positive_weight)
         by_spoken = () if slopes.spoken is None else slopes.spoken.tensors()
         ctx.save_for_backward(*slopes.parts, slopes.added, *by_spoken)
         return total.to(parts.bias.dtype)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(None,) * 5, *(upstream[0] * slope for slope in ctx.saved_tensors))
+        return (*(None,) * 6, *(upstream[0] * slope for slope in ctx.saved_tensors))
 
 
 def block_bce(
     parts: BlockParts,
+    row_of_visit: Tensor,
     sizes: list[int],
     targets: SparseTargets,
     positive_weight: float = 1.0,
@@ -245,20 +282,26 @@ def block_bce(
 ) -> Tensor:
     """The summed loss of visits against sparse targets, with gradients; `sizes` are the blocks' numbers of codes.
 
+    `row_of_visit` (visits,) is the row of the history that each visit has, ascending; best is the order in which visits
+    that share theirs come first (`shared_first`).
+
     >>> targets = SparseTargets(torch.tensor([0]), torch.tensor([1]), torch.ones(2))
     >>> shapes = (1, 2), (2, 1, 4), (3, 2), (3, 4), (3,)
-    >>> float(block_bce(BlockParts(*map(torch.zeros, shapes)), [3], targets)) / 6  # ln 2 per code of two visits
+    >>> parts = BlockParts(*map(torch.zeros, shapes))
+    >>> float(block_bce(parts, torch.tensor([0, 0]), [3], targets)) / 6  # ln 2 per code of two visits
     0.693...
     """
     added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
     learned = () if spoken is None else spoken.tensors()
-    out: Tensor = _BlockBCE.apply(sizes, targets, positive_weight, added, spoken, *parts, added.values, *learned)
+    data = (row_of_visit, sizes, targets, positive_weight, added, spoken)
+    out: Tensor = _BlockBCE.apply(*data, *parts, added.values, *learned)
     return out
 
 
 @torch.no_grad()
 def block_nll(
     parts: BlockParts,
+    row_of_visit: Tensor,
     sizes: list[int],
     targets: SparseTargets,
     added: Added | None = None,
@@ -267,7 +310,7 @@ def block_nll(
     """The negative log-likelihood of each visit (visits,), in nats and in double precision."""
     added = Added.nothing(parts.bias.dtype) if added is None else added.by_code()
     nll = torch.zeros(len(parts.inner), dtype=torch.float64)
-    for tile, logits, *_ in _Tiles(parts, sizes, targets, added, spoken):
+    for tile, logits, *_ in _Tiles(parts, row_of_visit, sizes, targets, added, spoken):
         sums = F.softplus(logits) if tile.groups is None else tile.groups.normalisers(logits)
         nll[tile.rows] += sums.sum(1).double()
         nll.index_add_(0, tile.present[0] + tile.rows.start, -logits[tile.present].double())
