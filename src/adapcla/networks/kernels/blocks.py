@@ -1,8 +1,8 @@
 """The loss of codes in blocks, where a block's logits are W·h + L·u of a history state h and the block's own u.
 
 All blocks of a tile share the product with the history. First visits of like patients have the same history, the empty
-one: what it says is computed once, not once per visit. What codes of earlier blocks say of later ones, pair by pair, is made dense
-for one tile at a time, so that pairs cost no memory of visits × codes.
+one: what it says is computed once, not once per visit. What codes of earlier blocks say of later ones, pair by pair, is
+made dense for one tile at a time, so that pairs cost no memory of visits × codes.
 
 Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
 24 blocks with 64 units each, two runs on a busy machine): 1.0 to 1.1 and 1.2 for 700 visits of 3,000 and 7,000 codes,
