@@ -12,6 +12,8 @@ export OMP_NUM_THREADS := 1
 #: The Pythons in which `make wheel` tries the package.
 PYTHONS ?= python3.11 python3.12 python3.13
 SITE := site
+#: Scripts that make tables of results and must be told of what; the others measure something by themselves.
+TABLES := budgets company_tried company_variants on_demand run_tables tail_references
 
 .PHONY: help demo test lint bench wheel floors lock docs clean
 
@@ -52,7 +54,7 @@ test: lint
 
 bench: $(STAMP)
 	@failed=""; \
-	for script in benchmarks/*.py; do \
+	for script in $(filter-out $(TABLES:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
 		echo "== $$script" >&2; \
 		$(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
