@@ -10,7 +10,8 @@ rarely pairs of a kind came, given how often the pilot holds their codes: that c
 corrected elsewhere (`generators/calibration.py`).
 
 Pairs of frequent codes are left alone. When they were corrected too, visits of drawn patients ran away: their size is
-the work of frequent codes.
+the work of frequent codes. With biases lowered in turn visits kept their size, but likelihood fell more than it was
+worth (`results/company/tried.md`).
 """
 
 from __future__ import annotations
