@@ -72,8 +72,8 @@ def fits(settings: dict[str, Any], seeds: list[int], patients: Division, pairs: 
         generator = generator_for("tailwise", **settings, seed=seed).fit(patients.learned_from, patients.valid)
         facts = generator.model.facts
         out: dict[str, Any] = {"settings": settings, "seed": seed, "matched": facts.get("pairs matched")}
-        judged = generator.model.log_likelihood(patients.judge)
-        out["loss_of_judges"] = round(-float(judged.sum()) / patients.judge.n_visits, 4)
+        for name, cohort in (("loss_of_valid", patients.valid), ("loss_of_judges", patients.judge)):
+            out[name] = round(-float(generator.model.log_likelihood(cohort).sum()) / cohort.n_visits, 4)
         yield out | measured(generator.sample(DRAWN, seed=DRAW_SEED), patients, pairs)
 
 

