@@ -68,8 +68,8 @@ floors:
 	rm -rf build/floors
 	$(PYTHON) -m venv build/floors
 	build/floors/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-floors.txt -e '.[dev]'
-	build/floors/bin/python -m pytest -q -n $(WORKERS) tests/records tests/sources tests/scaffold tests/training \
-		tests/generators tests/commands tests/report tests/contracts/test_sources.py
+	build/floors/bin/python -m pytest -q -n $(WORKERS) tests/data tests/io tests/scaffold tests/training \
+		tests/generation tests/cli tests/report tests/contracts/test_sources.py
 
 lock:
 	rm -rf build/lock

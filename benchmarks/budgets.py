@@ -4,7 +4,7 @@
     python benchmarks/budgets.py --cells cells.jsonl chile:2900:adapcla:trials         # what `train` tries and keeps
     python benchmarks/budgets.py --cells cells.jsonl --table results/budgets.md        # the table of all cells so far
 
-What `adapcla train` finds by trying (`adapcla.generators.trials`, from the sizes of `adapcla.generators.recommended`)
+What `adapcla train` finds by trying (`adapcla.generation.trials`, from the sizes of `adapcla.generation.recommended`)
 is held against it: the table says how far the loss that it keeps lies above that of the best cell of all, and how many
 passes the trials took together. Every cell is one line of JSON, so that a stopped run goes on where it was. A cell is
 trained to the end of its cosine and keeps its last weights; the loss is that of the validation patients without any
@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from adapcla.experiment.spec import DataSpec
-from adapcla.experiment.stages import read_data
-from adapcla.generators.methods import generator_for
-from adapcla.generators.recommended import recommended
-from adapcla.generators.trials import Cell as Trial
-from adapcla.generators.trials import climbed, rates_to_try
-from adapcla.records import Cohort
-from adapcla.records.parts import divided
-from adapcla.records.split import SPLIT_SEED
+from adapcla.data import Cohort
+from adapcla.data.parts import divided
+from adapcla.data.split import SPLIT_SEED
+from adapcla.generation.methods import generator_for
+from adapcla.generation.recommended import recommended
+from adapcla.generation.trials import Cell as Trial
+from adapcla.generation.trials import climbed, rates_to_try
+from adapcla.pipeline.spec import DataSpec
+from adapcla.pipeline.stages import read_data
 from adapcla.seeds import random_stream
 from adapcla.tables import Table
 

@@ -36,20 +36,20 @@ from pair_ceiling import Division, Pairs, counted, division
 from pair_words import words_of
 from torch import Tensor, nn
 
-from adapcla.experiment.spec import read_spec
-from adapcla.generators import generator_for
-from adapcla.generators.calibration import calibrate, settle_record_length
-from adapcla.generators.fitting import objective_for, untrained
-from adapcla.generators.model import Model, seen_records
-from adapcla.generators.sampling import sample
-from adapcla.networks import heads
-from adapcla.networks.batch import Batch, Records
-from adapcla.networks.heads import BlockwiseHead
-from adapcla.networks.kernels import blocks
-from adapcla.networks.kernels.bce import SparseTargets
-from adapcla.networks.layers import CodeTable
-from adapcla.networks.visits import VisitNetwork
-from adapcla.records import Cohort
+from adapcla.data import Cohort
+from adapcla.generation import generator_for
+from adapcla.generation.calibration import calibrate, settle_record_length
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.model import Model, seen_records
+from adapcla.generation.sampling import sample
+from adapcla.models import heads
+from adapcla.models.batch import Batch, Records
+from adapcla.models.heads import BlockwiseHead
+from adapcla.models.kernels import blocks
+from adapcla.models.kernels.bce import SparseTargets
+from adapcla.models.layers import CodeTable
+from adapcla.models.visits import VisitNetwork
+from adapcla.pipeline.spec import read_spec
 from adapcla.training.loop import Loop
 
 #: Models that teach, each without its share of the patients.

@@ -24,13 +24,13 @@ import numpy as np
 import torch
 from pair_ceiling import Division, Pairs, counted, division, table_of
 
-from adapcla.experiment.spec import read_spec
-from adapcla.generators import generator_for
-from adapcla.metrics.contract import ALL, Comparison
-from adapcla.metrics.privacy.pairs_gap import unique_pair_gap
-from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE
-from adapcla.metrics.references import marginal
-from adapcla.records import Cohort
+from adapcla.data import Cohort
+from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.privacy.pairs_gap import unique_pair_gap
+from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE
+from adapcla.evaluation.references import marginal
+from adapcla.generation import generator_for
+from adapcla.pipeline.spec import read_spec
 
 #: Patients that are drawn, and the seed of the draw.
 DRAWN, DRAW_SEED = 40_000, 7

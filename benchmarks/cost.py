@@ -28,11 +28,11 @@ import torch
 from scipy import stats
 from speed import prepared
 
+from adapcla.data import Cohort, Vocabulary
+from adapcla.data.offsets import starts_of
+from adapcla.evaluation.intervals import mean_half
 from adapcla.machine import peak_memory_mb
-from adapcla.metrics.intervals import mean_half
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort, Vocabulary
-from adapcla.records.offsets import starts_of
+from adapcla.models.objective import Moment
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 

@@ -26,7 +26,7 @@ ZONES = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia")
 def adapcla(where: Path, surroundings: dict[str, str], *arguments: str) -> None:
     """Run a verb; anything but success ends the benchmark."""
     ended = subprocess.run(
-        [sys.executable, "-m", "adapcla.cli", "--quiet", *arguments],
+        [sys.executable, "-m", "adapcla", "--quiet", *arguments],
         cwd=where, env=os.environ | surroundings, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if ended.returncode:

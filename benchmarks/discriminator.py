@@ -18,14 +18,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from adapcla.experiment.spec import Spec, read_spec
-from adapcla.experiment.stages import read_data
+from adapcla.data import Cohort
+from adapcla.evaluation.contract import Comparison, Score
+from adapcla.evaluation.discriminator import discriminator_auc, gave_away
+from adapcla.evaluation.references import halves, some_patients
 from adapcla.files import write_bytes
-from adapcla.generators import generator_for
-from adapcla.metrics.contract import Comparison, Score
-from adapcla.metrics.discriminator import discriminator_auc, gave_away
-from adapcla.metrics.references import halves, some_patients
-from adapcla.records import Cohort
+from adapcla.generation import generator_for
+from adapcla.pipeline.spec import Spec, read_spec
+from adapcla.pipeline.stages import read_data
 from adapcla.tables import Table, number
 
 NAMES = ("planted", "diabetes130", "synpuf")

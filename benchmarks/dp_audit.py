@@ -36,17 +36,17 @@ import torch
 from scipy import stats
 from torch import nn
 
+from adapcla.data import Cohort
+from adapcla.evaluation import Comparison
+from adapcla.evaluation.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
+from adapcla.evaluation.table import metrics_of
 from adapcla.files import write_bytes
-from adapcla.generators import Generator, generator_for
-from adapcla.generators.fitting import objective_for, untrained
-from adapcla.generators.membership import evidence
-from adapcla.metrics import Comparison
-from adapcla.metrics.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
-from adapcla.metrics.table import metrics_of
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort
+from adapcla.generation import Generator, generator_for
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.membership import evidence
+from adapcla.io.simulator import simulate
+from adapcla.models.objective import Moment
 from adapcla.seeds import random_stream as stream
-from adapcla.sources.planted import simulate
 from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of
 from adapcla.training.ghost_clipping import clipped_by_norms

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from adapcla.generators import Generator, generator_for
-from adapcla.generators.generator import load
-from adapcla.networks import block_draws
-from adapcla.records import Cohort
-from adapcla.records.offsets import starts_of
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.data.offsets import starts_of
+from adapcla.generation import Generator, generator_for
+from adapcla.generation.generator import load
+from adapcla.io import simulator as planted
+from adapcla.models import block_draws
 
 #: Patients of a sample: two whole blocks.
 _DRAWN = 2048

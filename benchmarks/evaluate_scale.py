@@ -21,11 +21,11 @@ from itertools import combinations, product
 
 import numpy as np
 
+from adapcla.data import Cohort
+from adapcla.evaluation import Comparison, evaluate
+from adapcla.evaluation.table import metrics_of
+from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
-from adapcla.metrics import Comparison, evaluate
-from adapcla.metrics.table import metrics_of
-from adapcla.records import Cohort
-from adapcla.sources.planted import simulate
 
 SECONDS, GIGABYTES, FASTER = 60.0, 3.0, 20.0
 #: What the loop computes, and all of what is computed against it when the two are compared.

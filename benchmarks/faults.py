@@ -51,7 +51,7 @@ class Bench:
         """The command, running."""
         here = {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(self.root / "cache"), **environment}
         return subprocess.Popen(
-            [sys.executable, "-m", "adapcla.cli", *arguments],
+            [sys.executable, "-m", "adapcla", *arguments],
             cwd=self.root, env=os.environ | here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

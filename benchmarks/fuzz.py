@@ -23,14 +23,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
-from tests.sources import fuzz as tables
+from tests.io import fuzz as tables
 
 from adapcla.errors import AdapclaError
-from adapcla.experiment.spec import read_spec
 from adapcla.files import write_manifest
-from adapcla.generators import Generator, generator_for, load
-from adapcla.sources import planted
-from adapcla.sources.prior import read_prevalence, write_prevalence
+from adapcla.generation import Generator, generator_for, load
+from adapcla.io import simulator as planted
+from adapcla.io.prior import read_prevalence, write_prevalence
+from adapcla.pipeline.spec import read_spec
 
 SECONDS_A_FILE = 10
 METHODS = ("adapcla", "tailwise", "gpt")

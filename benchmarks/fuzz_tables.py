@@ -11,7 +11,7 @@ from pathlib import Path
 # The mutations and the tiny data sets are those of the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.sources.fuzz import main
+from tests.io.fuzz import main
 
 if __name__ == "__main__":
     main(files=10_000)

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from adapcla.networks.contract import DrawRule
-from adapcla.networks.draws import Noise
-from adapcla.networks.halo import HaloHead
+from adapcla.models.contract import DrawRule
+from adapcla.models.draws import Noise
+from adapcla.models.halo import HaloHead
 
 ROWS_A_PATIENT = 48
 VISITS_A_PATIENT = 2.6

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+from adapcla.data import Cohort
+from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
-from adapcla.records import Cohort
-from adapcla.sources.planted import simulate
 
 LIMIT_MB, LABS_LIMIT_MB = 2_560, 3_072
 
@@ -85,7 +85,7 @@ def write_hospital(folder: Path, events: int) -> None:
 
 def measure(path: Path, out: Path) -> dict[str, float]:
     """Import in this process; counts, CPU and wall seconds, peak memory."""
-    from adapcla.sources import read
+    from adapcla.io import read
 
     wall, cpu = time.perf_counter(), time.process_time()
     cohort = read("mimic4", path, domains=["dx", "lab", "stay"]) if path.is_dir() else read("table", path)

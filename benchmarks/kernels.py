@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adapcla.networks.block_order import block_sizes
-from adapcla.networks.kernels import bce, blocks, mixed, softmax
+from adapcla.models.block_order import block_sizes
+from adapcla.models.kernels import bce, blocks, mixed, softmax
 
 WIDTH, HIDDEN, BLOCKS = 256, 64, 24
 PLAIN_ROWS = 512

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from adapcla.data import Cohort
+from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
-from adapcla.records import Cohort
 from adapcla.seeds import random_stream as stream
-from adapcla.sources.planted import simulate
 
 PATIENTS, CODES, VISITS, MINUTES = 33_494, 7_000, 1.26, 15.0
 
@@ -50,7 +50,7 @@ def cut_to(cohort: Cohort, mean: float, seed: int) -> Cohort:
 
 def trained(method: str, patients: int, threads: int, changes: dict[str, Any]) -> dict[str, Any]:
     """What training came to, and what it was trained on."""
-    from adapcla.generators import generator_for
+    from adapcla.generation import generator_for
 
     train = cut_to(simulate(patients, CODES, seed=1), VISITS, 1)
     valid = cut_to(simulate(max(patients // 9, 1), CODES, seed=2), VISITS, 2)

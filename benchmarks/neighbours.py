@@ -15,8 +15,8 @@ import time
 import numpy as np
 from scipy import sparse
 
+from adapcla.evaluation.privacy.distances import nearest
 from adapcla.machine import peak_memory_mb
-from adapcla.metrics.privacy.distances import nearest
 from adapcla.seeds import random_stream
 
 SECONDS, MEGABYTES = 60.0, 1000.0

@@ -30,19 +30,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from adapcla.data import Cohort
+from adapcla.data.condition import Condition
+from adapcla.data.parts import parts_at
+from adapcla.evaluation.conditioned import FEWEST, REAL, divergence, holdings
+from adapcla.evaluation.intervals import mean_half
 from adapcla.files import write_bytes
-from adapcla.generators.comparators import comparators
-from adapcla.generators.conditional import sample_given
-from adapcla.generators.generator import load
-from adapcla.generators.model import Model
-from adapcla.metrics.conditioned import FEWEST, REAL, divergence, holdings
-from adapcla.metrics.intervals import mean_half
-from adapcla.records import Cohort
-from adapcla.records.condition import Condition
-from adapcla.records.parts import parts_at
+from adapcla.generation.comparators import comparators
+from adapcla.generation.conditional import sample_given
+from adapcla.generation.generator import load
+from adapcla.generation.model import Model
+from adapcla.io.simulator import law
+from adapcla.io.simulator.structure import GROUP_SHARE
 from adapcla.report.figures.disease import rarest
-from adapcla.sources.planted import law
-from adapcla.sources.planted.structure import GROUP_SHARE
 from adapcla.tables import Table
 
 PARTS = ("company", "before", "after", "length")

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.experiment.spec import read_spec
-from adapcla.experiment.stages import read_data
-from adapcla.networks.pair_counts import pair_counts
-from adapcla.records import Cohort, Hierarchy, Strata
-from adapcla.records.split import parts
+from adapcla.data import Cohort, Hierarchy, Strata
+from adapcla.data.split import parts
+from adapcla.models.pair_counts import pair_counts
+from adapcla.pipeline.spec import read_spec
+from adapcla.pipeline.stages import read_data
 from adapcla.tables import Table
 
 Floats = NDArray[np.float64]

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pair_ceiling import Floats, Pairs, counted, division, table_of
 
-from adapcla.records import Cohort, Hierarchy, Vocabulary
-from adapcla.sources.codes import descriptions
+from adapcla.data import Cohort, Hierarchy, Vocabulary
+from adapcla.io.codes import descriptions
 from adapcla.tables import Table
 
 Positions = NDArray[np.int64]

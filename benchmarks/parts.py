@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from adapcla.generators import Generator, generator_for
-from adapcla.networks.batch import Batch
-from adapcla.sources import planted
+from adapcla.generation import Generator, generator_for
+from adapcla.io import simulator as planted
+from adapcla.models.batch import Batch
 
 #: The settings without each part. `pairs` is all that came with the prior over pairs: without it stands the row as it
 #: was before, with a wider state within a visit in fewer blocks (`without-company` of experiments/company.toml).

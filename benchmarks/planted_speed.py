@@ -14,8 +14,8 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from adapcla.io import simulator as planted
 from adapcla.machine import peak_memory_mb
-from adapcla.sources import planted
 
 
 def measured(patients: int) -> dict[str, float]:

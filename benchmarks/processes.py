@@ -29,10 +29,10 @@ WARM = 10
 
 def adapcla(n: int, *arguments: str) -> float:
     """Seconds of a verb run by n processes."""
-    command = [sys.executable, "-m", "adapcla.cli"]
+    command = [sys.executable, "-m", "adapcla"]
     if n > 1:
         command = [sys.executable, "-m", "accelerate.commands.launch", *FLAGS, f"--num_processes={n}"]
-        command += ["-m", "adapcla.cli"]
+        command += ["-m", "adapcla"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ADAPCLA_QUIET": "1"}
     began = time.monotonic()
     subprocess.run([*command, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -16,15 +16,15 @@ import sys
 import time
 from pathlib import Path
 
+from adapcla.data import Cohort
+from adapcla.evaluation import Comparison, Score
+from adapcla.evaluation.contract import ARROWS
+from adapcla.evaluation.references import Reference, halves
+from adapcla.evaluation.table import metrics_of
 from adapcla.files import write_bytes
-from adapcla.metrics import Comparison, Score
-from adapcla.metrics.contract import ARROWS
-from adapcla.metrics.references import Reference, halves
-from adapcla.metrics.table import metrics_of
-from adapcla.records import Cohort
-from adapcla.sources import read
-from adapcla.sources.open_data import CHECKSUMS, data_folder
-from adapcla.sources.planted import simulate
+from adapcla.io import read
+from adapcla.io.readers.open_data import CHECKSUMS, data_folder
+from adapcla.io.simulator import simulate
 from adapcla.tables import Table, number
 
 #: The rows of the table; at equal numbers, real training patients differ from copies in nothing that is shown.

@@ -24,10 +24,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adapcla.experiment.folder import stamp
-from adapcla.records import Cohort
-from adapcla.sources import read
-from adapcla.sources.open_data import data_folder
+from adapcla.data import Cohort
+from adapcla.io import read
+from adapcla.io.readers.open_data import data_folder
+from adapcla.pipeline.folder import stamp
 from adapcla.tables import Table
 
 FORMATS = ("csv", "meds", "fhir", "omop", "halo")
@@ -183,8 +183,8 @@ def large_table(out: Path, n: int, codes: int = 3000) -> Path:
     import pyarrow as pa
     from pyarrow import csv
 
+    from adapcla.io import simulator as planted
     from adapcla.seeds import random_stream
-    from adapcla.sources import planted
 
     path = out / f"patients-{n}.csv"
     if path.is_file():

@@ -14,9 +14,9 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from adapcla.metrics.intervals import mean_half
-from adapcla.report.study import Measured, Study
-from adapcla.report.verdicts import paired_gains, shared_error, side
+from adapcla.evaluation.intervals import mean_half
+from adapcla.study.results import Measured, Study
+from adapcla.study.verdicts import paired_gains, shared_error, side
 from adapcla.tables import Table, number
 
 

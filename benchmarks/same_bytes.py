@@ -18,8 +18,8 @@ import torch
 from polars import selectors
 
 from adapcla import Cohort, evaluate
-from adapcla.generators.methods import METHODS, generator_for
-from adapcla.sources import planted
+from adapcla.generation.methods import METHODS, generator_for
+from adapcla.io import simulator as planted
 
 #: Decimals of a score that are hashed.
 _DECIMALS = 9

@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from adapcla.records import Cohort
-from adapcla.records.offsets import starts_of
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.data.offsets import starts_of
+from adapcla.io import simulator as planted
 
 LIMIT = 4 << 30
 STEPS = ("import", "train", "sample", "tail+fidelity")
@@ -41,7 +41,7 @@ SMALL = ("width=64", "layers=2", "heads=4", "threads=1", "validations=1")
 
 def adapcla(where: Path, *arguments: str, limit: int | None = None) -> dict[str, object]:
     """Run a verb; its exit code, peak memory in MB, seconds and last words."""
-    return child(where, [sys.executable, "-m", "adapcla.cli", *arguments], limit)
+    return child(where, [sys.executable, "-m", "adapcla", *arguments], limit)
 
 
 def child(where: Path, command: list[str], limit: int | None = None) -> dict[str, object]:

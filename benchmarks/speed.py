@@ -29,12 +29,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adapcla.generators import Generator, generator_for
-from adapcla.generators.rollout import BLOCK
-from adapcla.networks.batch import Records
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort, Vocabulary
-from adapcla.records.offsets import starts_of
+from adapcla.data import Cohort, Vocabulary
+from adapcla.data.offsets import starts_of
+from adapcla.generation import Generator, generator_for
+from adapcla.generation.rollout import BLOCK
+from adapcla.models.batch import Records
+from adapcla.models.objective import Moment
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 
@@ -149,7 +149,7 @@ def dense_visit(model: DenseHalo, batch: int = SAMPLED_TOGETHER) -> None:
 
 def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator, Loop]:
     """An untrained generator of a method and the loop that trains it."""
-    from adapcla.generators.fitting import objective_for, untrained
+    from adapcla.generation.fitting import objective_for, untrained
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
     plan = objective_for(untrained(generator.settings, cohort))

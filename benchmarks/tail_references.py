@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from adapcla.experiment.spec import DataSpec
-from adapcla.experiment.stages import read_data
-from adapcla.metrics import Comparison
-from adapcla.metrics.references import marginal, some_patients, train_copy
-from adapcla.metrics.table import metric_of
-from adapcla.metrics.tail_information import information
-from adapcla.records import Cohort
-from adapcla.records.split import SPLIT_SEED
-from adapcla.records.strata import INFORMATION_BANDS
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.data.split import SPLIT_SEED
+from adapcla.data.strata import INFORMATION_BANDS
+from adapcla.evaluation import Comparison
+from adapcla.evaluation.references import marginal, some_patients, train_copy
+from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.tail_information import information
+from adapcla.io import simulator as planted
+from adapcla.pipeline.spec import DataSpec
+from adapcla.pipeline.stages import read_data
 from adapcla.tables import Table
 
 METRICS = ("tail_pair_seen", "tail_topk_jac", "tail_ctx_jsd", "tail_information_share")

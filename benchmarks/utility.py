@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from adapcla.evaluation.contract import Comparison
+from adapcla.evaluation.table import metrics_of
+from adapcla.io import simulator as planted
 from adapcla.machine import peak_memory_mb
-from adapcla.metrics.contract import Comparison
-from adapcla.metrics.table import metrics_of
-from adapcla.sources import planted
 
 SECONDS = 180.0
 

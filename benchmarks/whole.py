@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from adapcla.generators.fitting import untrained
-from adapcla.generators.methods import METHODS
-from adapcla.generators.model import Model
-from adapcla.generators.settings import settings_from
-from adapcla.networks.batch import Batch
-from adapcla.records.bands import Bands
-from adapcla.sources import planted
+from adapcla.data.bands import Bands
+from adapcla.generation.fitting import untrained
+from adapcla.generation.methods import METHODS
+from adapcla.generation.model import Model
+from adapcla.generation.settings import settings_from
+from adapcla.io import simulator as planted
+from adapcla.models.batch import Batch
 
 #: Patients of a step.
 _BATCH = 256

@@ -20,21 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.data import Cohort
 from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.evaluation import Scores
+from adapcla.evaluation.contract import ARROWS, Comparison, Score
+from adapcla.evaluation.evaluation import evaluate
+from adapcla.evaluation.intervals import ratio_scores
+from adapcla.evaluation.measured import by_number, values_of
+from adapcla.evaluation.references import some_patients
+from adapcla.evaluation.scores import Row
+from adapcla.evaluation.suites import SUITES, ceiling_of
+from adapcla.evaluation.table import metric_of
 from adapcla.files import write_bytes
-from adapcla.generators import generator_for
-from adapcla.metrics import Scores
-from adapcla.metrics.contract import ARROWS, Comparison, Score
-from adapcla.metrics.evaluation import evaluate
-from adapcla.metrics.intervals import ratio_scores
-from adapcla.metrics.measured import by_number, values_of
-from adapcla.metrics.references import some_patients
-from adapcla.metrics.scores import Row
-from adapcla.metrics.suites import SUITES, ceiling_of
-from adapcla.metrics.table import metric_of
-from adapcla.records import Cohort
-from adapcla.sources import read
-from adapcla.sources.open_data import data_folder
+from adapcla.generation import generator_for
+from adapcla.io import read
+from adapcla.io.readers.open_data import data_folder
 from adapcla.tables import Table, number
 
 DOMAINS = ("dx", "rx", "lab", "stay")

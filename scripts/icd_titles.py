@@ -1,4 +1,4 @@
-"""Write src/adapcla/sources/data/icd_titles.parquet: the titles of ICD-9-CM, ICD-10-CM and ICD-10-PCS.
+"""Write src/adapcla/io/data/icd_titles.parquet: the titles of ICD-9-CM, ICD-10-CM and ICD-10-PCS.
 
     python scripts/icd_titles.py VOCAB
 
@@ -24,8 +24,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adapcla.records.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category
-from adapcla.sources.codes import TITLES
+from adapcla.data.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category
+from adapcla.io.codes import TITLES
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:

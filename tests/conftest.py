@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from adapcla.records import Attribute, Code, Cohort, Vocabulary
-from adapcla.records.stay import LENGTH, ending, kind_of_visit
-from adapcla.sources.open_data import data_folder
+from adapcla.data import Attribute, Code, Cohort, Vocabulary
+from adapcla.data.stay import LENGTH, ending, kind_of_visit
+from adapcla.io.readers.open_data import data_folder
 
 # Torch reads this when it is first loaded, in this process or in one that a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -68,8 +68,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished experiment, tiny and quick; made once for all workers."""
     import fcntl
 
-    from adapcla.experiment.plan import Plan
-    from adapcla.experiment.spec import spec_from
+    from adapcla.pipeline.spec import spec_from
+    from adapcla.study.plan import Plan
 
     base = tmp_path_factory.getbasetemp()
     # Workers that run side by side share the folder above their own.
@@ -99,7 +99,7 @@ def write_hospital_table(path: Path, patients: int = 560, tripwires: int = 12) -
     """A table as a hospital might keep it: made-up patients under ids and dates that are found again if they leak."""
     import datetime
 
-    from adapcla.sources.planted import simulate
+    from adapcla.io.simulator import simulate
 
     world = simulate(patients, 80, seed=1, tripwires=tripwires)
     assert world.days is not None
@@ -126,8 +126,8 @@ def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The plan of a finished release of a hospital's table, tiny and quick; made once for all workers."""
     import fcntl
 
-    from adapcla.experiment.release import ReleasePlan
-    from adapcla.experiment.synthesis import specification
+    from adapcla.release.release import ReleasePlan
+    from adapcla.release.synthesis import specification
 
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

@@ -19,21 +19,41 @@ TESTS = Path(__file__).resolve().parent
 #: The floors, from the ground up. A room sees the rooms on lower floors and itself, never its neighbours.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure"),
-    ("records",),
-    ("sources", "scaffold", "metrics"),
-    ("networks", "judges"),
+    ("data",),
+    ("io", "scaffold"),
+    ("models",),
     ("training",),
-    ("generators",),
-    ("analysis",),
-    ("report",),
-    ("experiment",),
+    ("generation",),
+    ("evaluation",),
+    ("judges",),
+    ("pipeline", "report"),
+    ("release",),
+    ("study",),
     ("studio",),
-    ("commands",),
     ("cli",),
     ("__main__",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 GROUND = set(FLOORS[0])
+#: (module, imported module): imports that point up and wait to be mended. The list may only become shorter.
+KNOWN_UPWARD = {
+    ("adapcla.generation.comparators", "adapcla.evaluation.conditioned"),
+    ("adapcla.generation.membership", "adapcla.evaluation.separation"),
+    ("adapcla.generation.sampling", "adapcla.evaluation.rules"),
+    ("adapcla.models.pair_counts", "adapcla.evaluation.pairs"),
+    ("adapcla.report.figures.bound", "adapcla.study.analysis.internalization"),
+    ("adapcla.report.figures.differences", "adapcla.study.results"),
+    ("adapcla.report.figures.gallery", "adapcla.study.analysis_folder"),
+    ("adapcla.report.figures.gallery", "adapcla.study.results"),
+    ("adapcla.report.figures.gallery", "adapcla.study.verdicts"),
+    ("adapcla.report.figures.knowledge", "adapcla.study.results"),
+    ("adapcla.report.figures.privacy", "adapcla.study.results"),
+    ("adapcla.report.tables", "adapcla.study.layouts"),
+    ("adapcla.report.tables", "adapcla.study.paper_numbers"),
+    ("adapcla.report.tables", "adapcla.study.results"),
+}
+#: Files outside `report` that load matplotlib. The list may only become shorter.
+KNOWN_DRAWING = {"study/analysis_folder.py"}
 #: Never loaded by `import adapcla` or `adapcla --help`.
 HEAVY = (
     "torch",
@@ -48,8 +68,10 @@ HEAVY = (
     "accelerate",
     "streamlit",
 )
-#: May use torch though they live below the networks: classifiers that judge, and only inside functions.
-TORCH_INSIDE_FUNCTIONS = ("metrics/classifiers.py", "metrics/utility.py", "metrics/reliability.py")
+#: Rooms without torch.
+WITHOUT_TORCH = GROUND | {"data", "io", "scaffold", "evaluation"}
+#: May use torch though their room does not: classifiers that judge, and only inside functions.
+TORCH_INSIDE_FUNCTIONS = ("evaluation/classifiers.py", "evaluation/utility.py", "evaluation/reliability.py")
 #: Read or write code as data; the one restricted reader of a foreign format is the only exception.
 UNSAFE_MODULES = {
     "pickle",
@@ -65,7 +87,7 @@ UNSAFE_MODULES = {
 }
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 UNSAFE_ATTRIBUTES = {("torch", "load"), ("yaml", "load"), ("yaml", "unsafe_load"), ("os", "system"), ("jit", "load")}
-RESTRICTED_READER = "sources/halo.py"
+RESTRICTED_READER = "io/readers/halo.py"
 #: Run in environments of their own by programs of others, and never by this package.
 SCRIPTS = "judges/scripts/"
 LONGEST_FUNCTION, LONGEST_FILE = 50, 400
@@ -99,7 +121,7 @@ def place(path: Path) -> str:
 
 
 def room(module: str) -> str:
-    """The room of a dotted name: `adapcla.records.store` → `records`."""
+    """The room of a dotted name: `adapcla.data.store` → `data`."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -159,11 +181,13 @@ def listed(offenders: list[str]) -> str:
 def test_every_room_has_its_floor():
     rooms = {room(module) for module in modules()} - {""}
     assert rooms <= set(FLOOR), f"rooms without a floor: {sorted(rooms - set(FLOOR))}"
-    assert {"records", "scaffold", "metrics"} <= rooms
+    assert {"data", "scaffold", "evaluation"} <= rooms
 
 
 def test_imports_point_down():
+    """An exception that is no longer needed fails too, and is taken off the list."""
     offenders = []
+    upward = set()
     for module, path, found in all_imports():
         if module == "adapcla" or found.name.split(".")[0] != "adapcla":
             continue
@@ -171,7 +195,10 @@ def test_imports_point_down():
         if not theirs:
             offenders.append(f"{place(path)}:{found.line} imports the package itself; name the room")
         elif theirs != mine and not {mine, theirs} <= GROUND and FLOOR[theirs] >= FLOOR[mine]:
-            offenders.append(f"{place(path)}:{found.line} {mine} imports {theirs}")
+            upward.add((module, found.name))
+            if (module, found.name) not in KNOWN_UPWARD:
+                offenders.append(f"{place(path)}:{found.line} {mine} imports {theirs}")
+    offenders += [f"no longer needed: {pair}" for pair in KNOWN_UPWARD - upward]
     assert not offenders, listed(offenders)
 
 
@@ -196,13 +223,13 @@ def test_there_are_no_import_cycles():
     assert not cycles, listed(cycles)
 
 
-def test_torch_stays_with_the_networks():
+def test_torch_stays_with_the_models():
     offenders = []
     for module, path, found in all_imports():
         if found.name.split(".")[0] not in ("torch", "accelerate", "safetensors", "opacus"):
             continue
         judge = place(path) in TORCH_INSIDE_FUNCTIONS and not found.at_load
-        if FLOOR.get(room(module), 0) < FLOOR["networks"] and not judge:
+        if room(module) in WITHOUT_TORCH and not judge:
             offenders.append(f"{place(path)}:{found.line} {found.name}")
     assert not offenders, listed(offenders)
 
@@ -211,8 +238,10 @@ def test_matplotlib_stays_in_the_report():
     offenders = [
         f"{place(path)}:{found.line}"
         for module, path, found in all_imports()
-        if found.name.split(".")[0] == "matplotlib" and room(module) != "report"
+        if found.name.split(".")[0] == "matplotlib" and room(module) != "report" and place(path) not in KNOWN_DRAWING
     ]
+    drawing = {place(path) for _, path, found in all_imports() if found.name.split(".")[0] == "matplotlib"}
+    offenders += [f"no longer needed: {name}" for name in KNOWN_DRAWING - drawing]
     assert not offenders, listed(offenders)
 
 
@@ -226,11 +255,11 @@ def test_streamlit_stays_in_the_studio():
 
 
 def test_verbs_load_nothing_but_typer_and_the_ground_floor():
-    light = GROUND - {"seeds"} | {"commands"}
+    light = GROUND - {"seeds"} | {"cli"}
     offenders = [
         f"{place(path)}:{found.line} {found.name}"
         for module, path, found in all_imports()
-        if room(module) in ("commands", "cli")
+        if room(module) == "cli"
         and found.at_load
         and not (found.name.split(".")[0] in sys.stdlib_module_names or found.name.split(".")[0] == "typer")
         and not (found.name.startswith("adapcla.") and room(found.name) in light)
@@ -242,7 +271,7 @@ def test_verbs_load_nothing_but_typer_and_the_ground_floor():
     "start",
     [
         "import adapcla",
-        "import adapcla, sys; sys.argv = ['adapcla', '--help']; from adapcla.cli import main\n"
+        "import adapcla, sys; sys.argv = ['adapcla', '--help']; from adapcla.cli.main import main\n"
         "try: main()\nexcept SystemExit as end: assert not end.code, end.code",
     ],
     ids=["import", "help"],
@@ -416,7 +445,7 @@ def test_every_room_has_a_sign_on_its_door():
 
 
 def test_names_say_what_things_are():
-    """No drawers for odds and ends, no Greek letters, no data set outside the sources."""
+    """No drawers for odds and ends, no Greek letters, no data set outside `io`."""
     drawers = {"utils", "util", "helpers", "helper", "common", "misc", "v2"}
     datasets = ("mimic", "eicu", "synpuf", "synthea", "diabetes130")
     offenders = [place(path) for path in modules().values() if path.stem in drawers or path.parent.name in drawers]
@@ -427,6 +456,6 @@ def test_names_say_what_things_are():
                 continue
             if not name.isascii():
                 offenders.append(f"{place(path)}:{getattr(node, 'lineno', 0)} {name}")
-            if room(module) != "sources" and any(dataset in name.lower() for dataset in datasets):
+            if room(module) != "io" and any(dataset in name.lower() for dataset in datasets):
                 offenders.append(f"{place(path)}:{getattr(node, 'lineno', 0)} {name}")
     assert not offenders, listed(offenders)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 
-from adapcla.commands import prior
+from adapcla.cli import prior
+from adapcla.data import Prevalence
 from adapcla.disclosure import SMALL_COUNTS, SMALLEST_COUNT
-from adapcla.records import Prevalence
 
 
 def test_whoever_hides_small_counts_hides_the_same_ones():

@@ -88,9 +88,7 @@ def test_the_symbols_of_the_paper_are_there(symbol):
     assert f"| {symbol} |" in text
 
 
-@pytest.mark.parametrize(
-    "dotted", ["adapcla.records.Nothing", "adapcla.nowhere.Cohort", "adapcla.records.Cohort.nothing"]
-)
+@pytest.mark.parametrize("dotted", ["adapcla.data.Nothing", "adapcla.nowhere.Cohort", "adapcla.data.Cohort.nothing"])
 def test_a_name_that_is_not_there_does_not_resolve(dotted):
     with pytest.raises((AttributeError, ModuleNotFoundError)):
         resolve(dotted)
@@ -117,7 +115,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_commands_in_the_documents_exist():
-    from adapcla.cli import VERBS
+    from adapcla.cli.main import VERBS
 
     verbs = {verb.rstrip("_") for verb in VERBS}
     targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -188,7 +186,7 @@ def test_no_file_of_data_is_tracked():
     """Made-up rows of ten or twenty lines are fixtures; a picture is a document; anything larger is somebody's data."""
     known = {".py", ".md", ".svg", ".png"}
     # Titles of codes, which are public; `scripts/icd_titles.py` makes the file.
-    titles = "src/adapcla/sources/data/icd_titles.parquet"
+    titles = "src/adapcla/io/data/icd_titles.parquet"
     heavy = [
         path.relative_to(REPOSITORY).as_posix()
         for path in tracked()

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.conftest import write_hospital_table
-from tests.sources.fixtures import mimic4, write_csv
+from tests.io.fixtures import mimic4, write_csv
 
 from adapcla import load
-from adapcla.cli import main
-from adapcla.metrics import Scores
-from adapcla.metrics.separation import APART
-from adapcla.records import Code, Cohort
-from adapcla.records.split import parts
+from adapcla.cli.main import main
+from adapcla.data import Code, Cohort
+from adapcla.data.split import parts
+from adapcla.evaluation import Scores
+from adapcla.evaluation.separation import APART
 
 MARKS = ("MARK/CONTROL", "MARK/TEST")
 _TINY = "--set width=16 --set layers=1 --set heads=2 --passes 2"

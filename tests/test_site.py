@@ -45,7 +45,7 @@ def test_pages_lie_as_in_the_repository_and_all_are_in_the_navigation(
     for path in (repository / "docs").glob("*.md"):
         assert (tmp_path / "source" / "docs" / path.name).read_bytes() == path.read_bytes()
         assert f"docs/{path.name}\n" in config
-    assert "docs/api/records.md" in config and str(tmp_path / "source") in config
+    assert "docs/api/data.md" in config and str(tmp_path / "source") in config
 
 
 @pytest.mark.parametrize(

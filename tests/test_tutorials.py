@@ -12,8 +12,8 @@ import pytest
 from tests.test_readme_commands import SMALLER as SMALLER_AS_IN_README
 from tests.test_readme_commands import exit_code
 
-from adapcla.cli import VERBS
-from adapcla.records import Cohort
+from adapcla.cli.main import VERBS
+from adapcla.data import Cohort
 
 #: What makes a command small, by its verb; the last value of an option counts.
 SMALLER = {
@@ -83,7 +83,7 @@ def test_mimic_iv(follow: Callable[..., Path], open_data_at: Callable[[str], Pat
 
 
 def test_a_rare_disease(follow: Callable[..., Path], tmp_path: Path) -> None:
-    from adapcla.commands.sample import sample
+    from adapcla.cli.sample import sample
 
     if "having" not in inspect.signature(sample).parameters:
         pytest.skip("`adapcla sample` has no option --having")

@@ -16,27 +16,27 @@ from adapcla.version import __version__
 
 if TYPE_CHECKING:
     # For type checkers alone, which do not see what `__getattr__` returns.
-    from adapcla.experiment.synthesis import synthesize
-    from adapcla.generators import AdaPCLA, load
-    from adapcla.generators.api import methods, train
-    from adapcla.metrics import Scores, evaluate
-    from adapcla.records import Cohort, Prevalence, Vocabulary
-    from adapcla.sources import read
-    from adapcla.sources.planted import simulate
+    from adapcla.data import Cohort, Prevalence, Vocabulary
+    from adapcla.evaluation import Scores, evaluate
+    from adapcla.generation import AdaPCLA, load
+    from adapcla.generation.api import methods, train
+    from adapcla.io import read
+    from adapcla.io.simulator import simulate
+    from adapcla.release.synthesis import synthesize
 
 _HOME = {
-    "AdaPCLA": "adapcla.generators",
-    "Cohort": "adapcla.records",
-    "Prevalence": "adapcla.records",
-    "Scores": "adapcla.metrics",
-    "Vocabulary": "adapcla.records",
-    "evaluate": "adapcla.metrics",
-    "load": "adapcla.generators",
-    "methods": "adapcla.generators.api",
-    "read": "adapcla.sources",
-    "simulate": "adapcla.sources.planted",
-    "synthesize": "adapcla.experiment.synthesis",
-    "train": "adapcla.generators.api",
+    "AdaPCLA": "adapcla.generation",
+    "Cohort": "adapcla.data",
+    "Prevalence": "adapcla.data",
+    "Scores": "adapcla.evaluation",
+    "Vocabulary": "adapcla.data",
+    "evaluate": "adapcla.evaluation",
+    "load": "adapcla.generation",
+    "methods": "adapcla.generation.api",
+    "read": "adapcla.io",
+    "simulate": "adapcla.io.simulator",
+    "synthesize": "adapcla.release.synthesis",
+    "train": "adapcla.generation.api",
 }
 
 __all__ = [

@@ -1,6 +1,6 @@
 """`python -m adapcla`: the command line."""
 
-from adapcla.cli import main
+from adapcla.cli.main import main
 
 if __name__ == "__main__":
     main()

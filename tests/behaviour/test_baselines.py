@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from adapcla.generators.generator import Generator
-from adapcla.generators.methods import METHODS, generator_for
-from adapcla.records import Cohort
-from adapcla.records.offsets import ranges, starts_of
-from adapcla.records.split import Split
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.split import Split
+from adapcla.generation.generator import Generator
+from adapcla.generation.methods import METHODS, generator_for
+from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
 

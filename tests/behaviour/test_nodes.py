@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from adapcla.generators import generator_for, load
-from adapcla.sources import planted
+from adapcla.generation import generator_for, load
+from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
 
@@ -29,9 +29,9 @@ SETTINGS = {
 }  # fmt: skip
 TRAIN = f"""
 import sys
-from adapcla.generators import generator_for
-from adapcla.generators.run_folder import train_run
-from adapcla.sources import planted
+from adapcla.generation import generator_for
+from adapcla.generation.run_folder import train_run
+from adapcla.io import simulator as planted
 train, valid, _ = planted.simulate(patients=260, codes=60, seed=1).split(seed=4)
 train_run(generator_for("adapcla", **{SETTINGS!r}), train, valid, "run", resume=True)
 """

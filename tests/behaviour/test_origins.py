@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from adapcla.generators import Generator, generator_for, load
-from adapcla.generators.shards import stream_sample
-from adapcla.records import Cohort, Kind, Origin
-from adapcla.records.origin import Group
-from adapcla.records.split import ControlledSplit
-from adapcla.sources import planted
+from adapcla.data import Cohort, Kind, Origin
+from adapcla.data.origin import Group
+from adapcla.data.split import ControlledSplit
+from adapcla.generation import Generator, generator_for, load
+from adapcla.generation.shards import stream_sample
+from adapcla.io import simulator as planted
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1}
 

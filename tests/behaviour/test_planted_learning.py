@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from adapcla.generators import Generator, generator_for
-from adapcla.records import Cohort
-from adapcla.records.split import Split
+from adapcla.data import Cohort
+from adapcla.data.split import Split
+from adapcla.generation import Generator, generator_for
+from adapcla.io import simulator as planted
 from adapcla.scaffold.steering import JUDGED_FROM, achieved
-from adapcla.sources import planted
 
 pytestmark = [pytest.mark.behaviour, pytest.mark.timeout(1200)]
 

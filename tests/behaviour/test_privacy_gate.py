@@ -11,15 +11,15 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from adapcla.data import Code, Cohort, Vocabulary
+from adapcla.data.offsets import starts_of
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.contract import ALL, Comparison
-from adapcla.metrics.privacy import LIMITS, GateLine, gate
-from adapcla.metrics.privacy.strata import BEYOND_PREVALENCE, holds_any
-from adapcla.metrics.table import metric_of
-from adapcla.records import Code, Cohort, Vocabulary
-from adapcla.records.offsets import starts_of
+from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.privacy import LIMITS, GateLine, gate
+from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, holds_any
+from adapcla.evaluation.table import metric_of
+from adapcla.io import simulator as planted
 from adapcla.seeds import random_stream
-from adapcla.sources import planted
 
 # So many codes that some are held by one member alone: rare codes come together, in few patients.
 N, CODES, SEEDS = 800, 600, range(1, 21)

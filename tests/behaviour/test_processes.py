@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from adapcla.data import Cohort
 from adapcla.errors import InterruptedRun
-from adapcla.generators import generator_for, shards
-from adapcla.generators.run_folder import train_run
-from adapcla.generators.sampling import BLOCK
-from adapcla.records import Cohort
-from adapcla.sources import planted
+from adapcla.generation import generator_for, shards
+from adapcla.generation.run_folder import train_run
+from adapcla.generation.sampling import BLOCK
+from adapcla.io import simulator as planted
 from adapcla.training.loop import Loop
 
 pytestmark = pytest.mark.behaviour
@@ -30,16 +30,16 @@ PATIENTS = 3 * BLOCK + 17
 
 TRAIN = f"""
 import sys
-from adapcla.generators import generator_for
-from adapcla.generators.run_folder import train_run
-from adapcla.sources import planted
+from adapcla.generation import generator_for
+from adapcla.generation.run_folder import train_run
+from adapcla.io import simulator as planted
 train, valid, _ = planted.simulate(patients=260, codes=60, seed=1).split(seed=4)
 for folder in sys.argv[1:]:
     train_run(generator_for("adapcla", **{SETTINGS!r}), train, valid, folder, resume=True)
 """
 SAMPLE = f"""
 import sys
-from adapcla.generators import load, shards
+from adapcla.generation import load, shards
 shards.SHARD = {BLOCK}
 shards.stream_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
 """
@@ -96,7 +96,7 @@ def test_two_processes_train_as_one_does_and_take_over_its_checkpoint(runs: Path
 
 def test_three_processes_write_the_bytes_that_one_writes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD", BLOCK)
-    from adapcla.generators import load
+    from adapcla.generation import load
 
     shards.stream_sample(load(runs / "one").model, PATIENTS, 5, runs / "sample-1")
     ended = launched(SAMPLE, runs, 3, runs / "one", runs / "sample-3")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from adapcla.generators import load
-from adapcla.generators.shards import SHARD
-from adapcla.sources import planted
+from adapcla.generation import load
+from adapcla.generation.shards import SHARD
+from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
 
@@ -96,7 +96,7 @@ def test_training_on_two_nodes_and_an_array_of_samples(stand_ins: Path, reposito
     last = submitted(f"--dependency=afterok:{drawing}", str(scripts / "assemble.sh"), *words)
     assert last.startswith("Submitted batch job")
 
-    from adapcla.records import Cohort
+    from adapcla.data import Cohort
 
     made = Cohort.open(stand_ins / "large")
     assert made.fingerprint == load(stand_ins / "run").sample(2 * SHARD + 1, seed=1, max_visits=1).fingerprint

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from adapcla import cli
+import adapcla.cli.main as cli
 
 pytestmark = pytest.mark.behaviour
 

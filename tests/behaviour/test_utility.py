@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from adapcla.metrics import Comparison
-from adapcla.metrics.references import marginal
-from adapcla.metrics.table import metric_of
-from adapcla.sources import planted
+from adapcla.evaluation import Comparison
+from adapcla.evaluation.references import marginal
+from adapcla.evaluation.table import metric_of
+from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from adapcla.generators import Generator, generator_for
-from adapcla.records import Cohort
-from adapcla.records.bands import Bands
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.data.bands import Bands
+from adapcla.generation import Generator, generator_for
+from adapcla.io import simulator as planted
 
 CODES, PATIENTS, DRAWN = 40, 16_000, 6000
 SMALL: dict[str, Any] = {"width": 32, "layers": 1, "heads": 2, "batch_size": 128, "learning_rate": 1e-2, "dropout": 0.0}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from adapcla.data import Cohort, Prevalence
 from adapcla.errors import InterruptedRun, UsageError
-from adapcla.generators.generator import Generator, load
-from adapcla.generators.methods import METHODS, generator_for
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort, Prevalence
-from adapcla.sources import planted
+from adapcla.generation.generator import Generator, load
+from adapcla.generation.methods import METHODS, generator_for
+from adapcla.io import simulator as planted
+from adapcla.models.objective import Moment
 
 #: Small enough that all rows together take a minute.
 TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32, "context": 12, "validations": 3}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.metrics.conftest import whole_world
+from tests.evaluation.conftest import whole_world
 
-from adapcla.metrics.contract import ALL, Comparison, Metric, Score
-from adapcla.metrics.references import marginal
-from adapcla.metrics.suites import SUITES
-from adapcla.metrics.table import METRICS, metrics_of
-from adapcla.records import Cohort, Prevalence, Vocabulary
-from adapcla.sources.planted import simulate
+from adapcla.data import Cohort, Prevalence, Vocabulary
+from adapcla.evaluation.contract import ALL, Comparison, Metric, Score
+from adapcla.evaluation.references import marginal
+from adapcla.evaluation.suites import SUITES
+from adapcla.evaluation.table import METRICS, metrics_of
+from adapcla.io.simulator import simulate
 
 EVERY = metrics_of(SUITES)
 QUICKLY = metrics_of(["tail", "fidelity", "control"])

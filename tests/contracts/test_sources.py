@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.sources.fixtures import DATASETS, Dataset, TextTable
+from tests.io.fixtures import DATASETS, Dataset, TextTable
 
+from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.records import Cohort
-from adapcla.sources import read
-from adapcla.sources.contract import SOURCES, source_of
+from adapcla.io import read
+from adapcla.io.contract import SOURCES, source_of
 
 
 def n_tables(name: str) -> int:

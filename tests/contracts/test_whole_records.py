@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.sources.whole import WHOLES, Whole
+from tests.io.whole import WHOLES, Whole
 
-from adapcla.records import Cohort
-from adapcla.sources import read
+from adapcla.data import Cohort
+from adapcla.io import read
 
 ALL = ("dx", "px", "rx", "lab", "stay")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adapcla.data import Attribute, Cohort
 from adapcla.errors import InputError
 from adapcla.files import read_json, sha256_of
+from adapcla.io import writers as export
 from adapcla.judges.inputs import Trial, croissant, flat, subject_in, task_of
-from adapcla.records import Attribute, Cohort
-from adapcla.sources import export
 
 SEX = {"sex": Attribute(np.array([0, -1], dtype=np.int16), ("F", "M"))}
 COHORT = Cohort.of([[["A", "B"], ["A"]], [["C"]]], days=np.array([0, 9, 0], dtype=np.int32), attributes=SEX)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.files import read_json
 from adapcla.judges import panel as panel_module
 from adapcla.judges.environments import CannotInstall, Environments
 from adapcla.judges.panel import VERDICTS, Panel, Verdict, asked, judged, ours, table_of
 from adapcla.judges.table import JUDGES, Judge
-from adapcla.records import Cohort
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 COUNTS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapcla.metrics.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
+from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
 from adapcla.report.gate_words import in_words, words_of
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import csv
 import io
 
-from adapcla.metrics import Reference
-from adapcla.metrics.table import METRICS
-from adapcla.report.layouts import SCORE_TABLES
-from adapcla.report.study import Measured, Study
+from adapcla.evaluation import Reference
+from adapcla.evaluation.table import METRICS
 from adapcla.report.tables import LONG, Line, Table, ablation_table, cell_of, score_table, shown
+from adapcla.study.layouts import SCORE_TABLES
+from adapcla.study.results import Measured, Study
 from adapcla.tables import Cell
 
 #: Tables of records with values, stays or several domains; the finished run has codes alone.

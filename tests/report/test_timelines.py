@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapcla.records import Code, Cohort, Vocabulary
+from adapcla.data import Code, Cohort, Vocabulary
+from adapcla.io.simulator import simulate
 from adapcla.report.timelines import Album, matching, timelines
-from adapcla.sources.planted import simulate
 
 
 @pytest.fixture(scope="module")

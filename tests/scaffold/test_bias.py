@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.records import Code, Cohort, Prevalence, Vocabulary
+from adapcla.data import Code, Cohort, Prevalence, Vocabulary
 from adapcla.scaffold import Scaffold
 
 shares = st.lists(st.floats(1e-5, 1 - 1e-5), min_size=1, max_size=9)

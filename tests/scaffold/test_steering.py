@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapcla.data import Code, Prevalence, Vocabulary
 from adapcla.errors import InputError, UsageError
-from adapcla.records import Code, Prevalence, Vocabulary
 from adapcla.scaffold import shift
 from adapcla.scaffold.steering import achieved, logit
 

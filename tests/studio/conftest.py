@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from tests.conftest import write_hospital_table
 
+from adapcla.data import Cohort
 from adapcla.files import write_json
-from adapcla.generators import generator_for
-from adapcla.records import Cohort
+from adapcla.generation import generator_for
+from adapcla.io import read
+from adapcla.io import simulator as planted
+from adapcla.io.writers import write
 from adapcla.report.tables import Line, Table
-from adapcla.sources import planted, read
-from adapcla.sources.export import write
 from adapcla.tables import Cell
 from adapcla.training.journal import Journal
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adapcla.data import Cohort, Strata
 from adapcla.errors import InputError
-from adapcla.generators import load
-from adapcla.records import Cohort, Strata
+from adapcla.generation import load
 from adapcla.studio.albums import album_of, known_by
 from adapcla.studio.workspace import Workspace
 

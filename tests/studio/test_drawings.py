@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.timelines import Album
 from adapcla.studio import drawings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla import cli
+import adapcla.cli.main as cli
 from adapcla.studio import orders
 
 RELEASE = {

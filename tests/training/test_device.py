@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adapcla.errors import UsageError
-from adapcla.generators import METHODS, generator_for
-from adapcla.sources import planted
+from adapcla.generation import METHODS, generator_for
+from adapcla.io import simulator as planted
 from adapcla.training import loop
 from adapcla.training.device import chosen_device, computing_on
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from adapcla.generators import generator_for
-from adapcla.generators.fitting import objective_for, untrained
-from adapcla.generators.model import seen_records
-from adapcla.networks.batch import Records
-from adapcla.networks.objective import Moment, ScaffoldedLikelihood
-from adapcla.records import Cohort
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.generation import generator_for
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.model import seen_records
+from adapcla.io import simulator as planted
+from adapcla.models.batch import Records
+from adapcla.models.objective import Moment, ScaffoldedLikelihood
 from adapcla.training.ghost_clipping import applies, clipped_by_norms, losses_and_norms, own_starts
 from adapcla.training.private_step import clipped_one_by_one, one_gradient
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
+from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
-from adapcla.generators import generator_for
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort
-from adapcla.sources import planted
+from adapcla.generation import generator_for
+from adapcla.io import simulator as planted
+from adapcla.models.objective import Moment
 from adapcla.training import loop as loop_module
 from adapcla.training.loop import Loop
 

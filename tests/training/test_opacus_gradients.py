@@ -16,13 +16,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adapcla.generators import METHODS, generator_for
-from adapcla.generators.fitting import objective_for, untrained
-from adapcla.generators.model import seen_records
-from adapcla.networks.batch import Records
-from adapcla.networks.objective import Moment, Objective
-from adapcla.records import Cohort
-from adapcla.sources import planted
+from adapcla.data import Cohort
+from adapcla.generation import METHODS, generator_for
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.model import seen_records
+from adapcla.io import simulator as planted
+from adapcla.models.batch import Records
+from adapcla.models.objective import Moment, Objective
 from adapcla.training.ghost_clipping import applies, losses_and_norms, own_starts
 from adapcla.training.private_step import PrivateStep
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import nn
 
+from adapcla.data import Cohort
 from adapcla.errors import ExistsError, InterruptedRun, UsageError
-from adapcla.generators import generator_for
-from adapcla.generators.fitting import objective_for, untrained
-from adapcla.networks.batch import Records
-from adapcla.networks.objective import Moment
-from adapcla.records import Cohort
-from adapcla.sources import planted
+from adapcla.generation import generator_for
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.io import simulator as planted
+from adapcla.models.batch import Records
+from adapcla.models.objective import Moment
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.loop import Loop

@@ -2,5 +2,5 @@
 
 Lives here: the table of judges, the environments they run in, the files they are given, and their verdicts.
 May not: import a judge; each runs in a virtual environment of its own and sees exported files alone.
-May import: records, sources, metrics and the ground floor. What stands in `scripts` imports nothing of this package.
+May import: data, io, evaluation and the ground floor. What stands in `scripts` imports nothing of this package.
 """

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from adapcla.data import Cohort, store
+from adapcla.data.offsets import run_sums
 from adapcla.errors import InputError
+from adapcla.evaluation.trajectories import Watched
 from adapcla.files import sha256_of, write_json
+from adapcla.io import read
+from adapcla.io import writers as export
+from adapcla.io.writers.options import ExportOptions
 from adapcla.judges.table import Form
-from adapcla.metrics.trajectories import Watched
-from adapcla.records import Cohort, store
-from adapcla.records.offsets import run_sums
-from adapcla.sources import export, read
-from adapcla.sources.export.options import ExportOptions
 
 #: Codes that have a column of their own in flat tables.
 N_CODES = 30

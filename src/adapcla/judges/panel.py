@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.console import say
+from adapcla.data import Cohort
+from adapcla.evaluation.evaluation import evaluate
+from adapcla.evaluation.references import halves, some_patients
+from adapcla.evaluation.separation import behind, require_apart
 from adapcla.files import fresh_folder, write_bytes, write_json
 from adapcla.judges.environments import CannotInstall, Environments, clean_environment
 from adapcla.judges.inputs import Trial
 from adapcla.judges.table import Judge
-from adapcla.metrics.evaluation import evaluate
-from adapcla.metrics.references import halves, some_patients
-from adapcla.metrics.separation import behind, require_apart
-from adapcla.records import Cohort
 from adapcla.tables import Table, number
 from adapcla.version import __version__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adapcla.metrics.privacy import GateLine
+from adapcla.evaluation.privacy import GateLine
 
 
 class Words(NamedTuple):

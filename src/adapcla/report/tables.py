@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adapcla import tables
+from adapcla.evaluation.contract import ARROWS
+from adapcla.evaluation.references import Beside, Reference
 from adapcla.files import write_bytes
-from adapcla.metrics.contract import ARROWS
-from adapcla.metrics.references import Beside, Reference
-from adapcla.report.layouts import ABLATED, ABLATION, Column, ScoreTable
-from adapcla.report.paper_numbers import paper_number
-from adapcla.report.study import Measured, Study
+from adapcla.study.layouts import ABLATED, ABLATION, Column, ScoreTable
+from adapcla.study.paper_numbers import paper_number
+from adapcla.study.results import Measured, Study
 from adapcla.tables import Cell
 
 #: Lines from which a table is folded away on the page.

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Code, Cohort
-from adapcla.records.hierarchy import chapters
-from adapcla.records.icd import dotted
-from adapcla.records.stay import DOMAIN as STAY
-from adapcla.records.stay import END, KIND, LENGTH
-from adapcla.sources.codes import descriptions
+from adapcla.data import Code, Cohort
+from adapcla.data.hierarchy import chapters
+from adapcla.data.icd import dotted
+from adapcla.data.stay import DOMAIN as STAY
+from adapcla.data.stay import END, KIND, LENGTH
+from adapcla.io.codes import descriptions
 
 #: Patients that the page of a release shows, visits of each, and codes of a visit.
 SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 5, 6, 8

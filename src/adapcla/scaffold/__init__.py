@@ -2,7 +2,7 @@
 
 Lives here: `Scaffold`, `Schedule`, `shift` and the closed loop that corrects it. Numbers only.
 May not: know a network or a file.
-May import: records and the ground floor.
+May import: data and the ground floor.
 """
 
 from adapcla.scaffold.bias import Scaffold

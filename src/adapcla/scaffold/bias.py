@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.records import Prevalence
+from adapcla.data import Prevalence
 
 #: Keeps the bias finite for codes in no or in every visit.
 EPSILON = 1e-6

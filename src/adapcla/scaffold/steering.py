@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.data import Prevalence, Vocabulary
 from adapcla.errors import InputError, UsageError
-from adapcla.records import Prevalence, Vocabulary
 
 #: Added to a logit so that its code never comes out: a probability of exactly zero.
 NEVER = -np.inf

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from adapcla.data import Cohort, Strata, Vocabulary, store
 from adapcla.errors import InputError
 from adapcla.files import read_json
-from adapcla.records import Cohort, Strata, Vocabulary, store
+from adapcla.io.codes import descriptions
 from adapcla.report.timelines import Album
-from adapcla.sources.codes import descriptions
 from adapcla.studio.workspace import Workspace, may_be_shown
 
 #: Visits of a patient, and codes of a visit, that a page shows.

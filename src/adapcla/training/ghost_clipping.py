@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.networks.batch import Batch, Records, packed
-from adapcla.networks.heads import IndependentHead
-from adapcla.networks.layers import CausalTrunk, CodeTable, gap_bucket
-from adapcla.networks.objective import Moment, Objective, ScaffoldedLikelihood
-from adapcla.networks.visits import VisitNetwork
+from adapcla.models.batch import Batch, Records, packed
+from adapcla.models.heads import IndependentHead
+from adapcla.models.layers import CausalTrunk, CodeTable, gap_bucket
+from adapcla.models.objective import Moment, Objective, ScaffoldedLikelihood
+from adapcla.models.visits import VisitNetwork
 
 #: Logits held at once; they are kept for two passes.
 _LOGITS = 1 << 22

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from adapcla.console import Meter, meter, say
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
-from adapcla.networks.batch import Records
-from adapcla.networks.objective import Moment, Objective
+from adapcla.models.batch import Records
+from adapcla.models.objective import Moment, Objective
 from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints, opened

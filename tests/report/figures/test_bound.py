@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from adapcla.analysis.internalization import ExactSetting, flow
 from adapcla.report.figures.bound import bound_against_error, endpoint_deviation
 from adapcla.scaffold import schedule
+from adapcla.study.analysis.internalization import ExactSetting, flow
 
 
 def test_the_error_lies_under_both_bounds_in_the_drawing():

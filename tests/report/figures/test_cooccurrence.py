@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.figures.cooccurrence import given_label, label_codes, linkage_order, ppmi, ppmi_heatmaps
 
 #: A and B always together, C and D always together.

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from adapcla.report.figures.differences import METRICS, tail_differences
-from adapcla.report.study import Measured
+from adapcla.study.results import Measured
 
 
 def test_rows_with_intervals_and_rows_without_a_value():

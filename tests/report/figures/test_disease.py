@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapcla.records import Cohort
-from adapcla.records.condition import Condition
+from adapcla.data import Cohort
+from adapcla.data.condition import Condition
 from adapcla.report.figures.disease import company_shares, course, disease, rarest
 
 

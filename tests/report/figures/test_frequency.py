@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.figures.frequency import frequency_frequency, frequency_rank, rank_rank, shares
 
 REAL = Cohort.of([[["A", "B"], ["A"]], [["A", "C"], ["B"]]])

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.figures import gallery
-from adapcla.report.study import Measured, Study
+from adapcla.study.results import Measured, Study
 
 WANTED = {
     "long-tail", "scorecard", "frequency-rank", "frequency-frequency", "rank-rank", "ppmi", "given-label", "downstream",

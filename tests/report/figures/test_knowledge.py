@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapcla.report.figures.knowledge import Known, tail_knowledge
-from adapcla.report.study import Measured
+from adapcla.study.results import Measured
 
 
 def test_rows_without_a_likelihood_and_references_take_part():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report import style
 from adapcla.report.figures.longtail import longtail
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from adapcla.report.figures.privacy import copy_excess, memory_against_tail, roc_curves
-from adapcla.report.study import Measured
 from adapcla.report.style import PALETTE
+from adapcla.study.results import Measured
 
 
 def test_the_legend_names_the_attack_and_its_area():

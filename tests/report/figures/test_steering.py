@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapcla.records import Prevalence
+from adapcla.data import Prevalence
 from adapcla.report.figures.steering import requested_against_achieved
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.metrics.conftest import whole_world
+from tests.evaluation.conftest import whole_world
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.figures import gallery
 from adapcla.report.figures.whole_record import quantile_panels, stay_bars, stay_groups
 

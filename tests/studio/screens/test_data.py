@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.studio.conftest import press, put, text_of
 
-from adapcla.records import Cohort
-from adapcla.records.description import describe
-from adapcla.sources.contract import SOURCES, TITLES
-from adapcla.sources.preview import preview
+from adapcla.data import Cohort
+from adapcla.data.description import describe
+from adapcla.io.contract import SOURCES, TITLES
+from adapcla.io.readers.preview import preview
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]

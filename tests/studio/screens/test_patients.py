@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tests.studio.conftest import press, put, text_of
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.studio.conftest import press, put, text_of
 
-from adapcla.records import Cohort
-from adapcla.sources.prior import read_prevalence
+from adapcla.data import Cohort
+from adapcla.io.prior import read_prevalence
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.figure import Figure
 
-from adapcla.analysis.internalization import Flow
 from adapcla.report.style import FAINT, PALETTE, panels
+from adapcla.study.analysis.internalization import Flow
 
 
 def bound_against_error(flows: Sequence[Flow]) -> tuple[Figure, str]:

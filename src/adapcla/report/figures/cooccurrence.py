@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from adapcla.metrics.protocols import label_rule
-from adapcla.records import Cohort
+from adapcla.data import Cohort
+from adapcla.evaluation.protocols import label_rule
 from adapcla.report.style import panels
 
 #: Codes shown at most, and labels shown at most.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from adapcla.report.study import Measured
 from adapcla.report.style import FAINT, PALETTE, panels
+from adapcla.study.results import Measured
 
 #: Metrics and strata of the panels.
 METRICS = (

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from adapcla.data import Cohort
+from adapcla.data.condition import Condition
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.conditioned import holdings, marked_visits
-from adapcla.records import Cohort
-from adapcla.records.condition import Condition
+from adapcla.evaluation.conditioned import holdings, marked_visits
 from adapcla.report.style import PALETTE, panels
 
 #: Codes shown at most, and visits before and after the first one with the code.

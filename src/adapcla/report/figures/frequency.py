@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import stats
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.style import FAINT, INK, PALETTE, STRATUM_COLOURS, panels, thousands
 
 _COLUMNS = 4

@@ -11,12 +11,11 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from adapcla.data import Cohort
+from adapcla.evaluation import Reference
+from adapcla.evaluation.measured import Scales
+from adapcla.evaluation.references import Beside
 from adapcla.files import read_json
-from adapcla.metrics import Reference
-from adapcla.metrics.measured import Scales
-from adapcla.metrics.references import Beside
-from adapcla.records import Cohort
-from adapcla.report.analysis_folder import SUMMARY
 from adapcla.report.figures import (
     cooccurrence,
     differences,
@@ -31,9 +30,10 @@ from adapcla.report.figures.knowledge import Known, tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
 from adapcla.report.figures.steering import requested_against_achieved
-from adapcla.report.study import Measured, Study
-from adapcla.report.verdicts import gain, side
 from adapcla.scaffold.schedule import SCHEDULES
+from adapcla.study.analysis_folder import SUMMARY
+from adapcla.study.results import Measured, Study
+from adapcla.study.verdicts import gain, side
 
 #: Rows drawn side by side at most; tables have them all.
 MOST_ROWS = 7

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from adapcla.report.study import Measured
 from adapcla.report.style import FAINT, INK, PALETTE, panels
+from adapcla.study.results import Measured
 
 
 class Known(NamedTuple):

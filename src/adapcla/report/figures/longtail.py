@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from adapcla.records import Cohort
+from adapcla.data import Cohort
 from adapcla.report.style import FAINT, PALETTE, STRATUM_COLOURS, only_horizontal_grid, panels, thousands
 
 #: Bars of a histogram at most; what lies beyond is one last bar.

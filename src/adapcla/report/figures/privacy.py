@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from adapcla.report.study import Measured
 from adapcla.report.style import FAINT, INK, PALETTE, panels
+from adapcla.study.results import Measured
 
 
 def roc_curves(curves: Mapping[str, Mapping[str, Any]]) -> tuple[Figure, str]:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from adapcla.records import Prevalence
+from adapcla.data import Prevalence
 from adapcla.report.style import FAINT, PALETTE, panels
 
 

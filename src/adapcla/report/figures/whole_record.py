@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from adapcla.data import Cohort
+from adapcla.data.stay import DOMAIN
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.metrics.measured import Scales, by_number, values_of
-from adapcla.metrics.stays import choices
-from adapcla.records import Cohort
-from adapcla.records.stay import DOMAIN
+from adapcla.evaluation.measured import Scales, by_number, values_of
+from adapcla.evaluation.stays import choices
 from adapcla.report.style import FAINT, INK, PALETTE, panels
 
 #: Numbers that are drawn at most, panels side by side, and quantiles of each.

@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
+from adapcla.data import description_words as words
 from adapcla.disclosure import told
-from adapcla.records import description_words as words
-from adapcla.sources.contract import TITLES
+from adapcla.io.contract import TITLES
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job
 from adapcla.studio.workspace import TABLES, plain_name

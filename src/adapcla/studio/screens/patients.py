@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from adapcla.data import Cohort
+from adapcla.data.condition import Condition
 from adapcla.errors import UsageError
-from adapcla.records import Cohort
-from adapcla.records.condition import Condition
 from adapcla.report.timelines import Album, matching
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.albums import Known, album_of, known_by

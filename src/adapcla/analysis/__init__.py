@@ -1,6 +1,0 @@
-"""Why the annealing works, or does not: probes, kernels, the bound and cases.
-
-Lives here: what is measured along training and in fitted generators, as tidy tables, with an honest verdict beside.
-May not: draw a figure, run a second training loop, or hide a number that speaks against the method.
-May import: generators, training, networks, metrics, scaffold, sources, records and the ground floor.
-"""

@@ -1,0 +1,227 @@
+"""`adapcla evaluate`: how good and how private synthetic patients are, from whichever generator they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from adapcla.cli.options import (
+    AsJson,
+    At,
+    Having,
+    Out,
+    Overwrite,
+    Seed,
+    Visits,
+    Where,
+    Within,
+    Without,
+    attributes_of,
+    emit,
+)
+from adapcla.console import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adapcla.data import Cohort
+    from adapcla.data.condition import Condition
+    from adapcla.evaluation import Comparison, Scores
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    train: Annotated[Path, typer.Option("--train", help="Cohort the generator learned from.")],
+    test: Annotated[Path, typer.Option("--test", help="Cohort of real patients it did not see.")],
+    synthetic: Annotated[Path, typer.Option("--synthetic", help="Cohort that was generated.")],
+    out: Out,
+    control: Annotated[
+        Path | None, typer.Option("--control", help="Cohort of real patients used for nothing else, for privacy tests.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Requested prevalence (code, prevalence); adds the suite control.")
+    ] = None,
+    suites: Annotated[
+        str, typer.Option("--suites", help="Suites with commas, such as tail,fidelity,privacy; all if empty.")
+    ] = "",
+    method: Annotated[str, typer.Option("--method", help="Name in the tables; the synthetic folder's if empty.")] = "",
+    seed: Seed = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")] = False,
+    gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    generator: Annotated[
+        Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
+    ] = None,
+    references: Annotated[
+        int, typer.Option("--references", help="Attack models trained for these attacks; 0 for likelihood alone.")
+    ] = 4,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Folder of cached scores; the user's cache if not given.")
+    ] = None,
+    having: Having = None,
+    without: Without = None,
+    where: Where = None,
+    visits: Visits = None,
+    at: At = "any",
+    within: Within = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score SYNTHETIC against TRAIN and TEST; real patients, copies of training patients and chance are scored too.
+
+    With --having and the like, SYNTHETIC is of patients of that condition, and is compared with real ones of the same.
+    """
+    from adapcla.data import Cohort
+    from adapcla.evaluation.cache import default_folder
+    from adapcla.evaluation.evaluation import evaluate
+    from adapcla.files import refuse_populated
+    from adapcla.io.prior import read_prevalence
+
+    refuse_populated(out, overwrite)
+    if having or without or where or visits or at != "any" or within is not None:
+        from adapcla.data.condition import Condition
+
+        condition = Condition.of(having or (), without or (), attributes_of(where), visits, at, within)
+        _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
+        return
+    chosen = _suites(suites, target is not None, gate)
+    learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
+    reserved = None if control is None else Cohort.open(control)
+    evidence: dict[str, Any] = {}
+    if generator is not None:
+        evidence = _asked_of_model(generator, learned_from, unseen, reserved, generated, chosen, references, seed)
+    told: list[dict[str, Any]] = []
+    scores = evaluate(
+        learned_from,
+        unseen,
+        generated,
+        suites=chosen,
+        control=reserved,
+        target=None if target is None else read_prevalence(target),
+        method=method or synthetic.resolve().name,
+        seed=seed,
+        quick=quick,
+        cache=cache or default_folder(),
+        evidence=evidence,
+        observe=_giveaways_to(told) if "discriminator" in chosen else None,
+    )
+    scores.save(out, overwrite=overwrite)
+    if told:
+        _write_giveaways(out, told)
+    if as_json:
+        emit(scores.summary())
+    else:
+        typer.echo(scores.markdown())
+    say(f"{out}: {len(scores.rows):,} scores")
+    if gate:
+        _require_privacy(scores)
+
+
+def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
+    """The suites that are judged; an unknown one is refused before anything is read."""
+    from adapcla.evaluation.suites import default_suites
+    from adapcla.evaluation.table import metrics_of
+
+    chosen = [name.strip() for name in asked.split(",") if name.strip()] or default_suites(with_target)
+    if gate and "privacy" not in chosen:
+        chosen.append("privacy")
+    metrics_of(chosen)
+    return chosen
+
+
+def _on_condition(
+    condition: Condition,
+    train: Path,
+    test: Path,
+    synthetic: Path,
+    generator: Path | None,
+    seed: int,
+    out: Path,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Judge patients of a condition against held-out ones of the same condition, and draw what both look like."""
+    from adapcla.data import Cohort
+    from adapcla.evaluation.conditioned import judge
+    from adapcla.evaluation.separation import behind, require_apart
+    from adapcla.files import fresh_folder, write_json
+    from adapcla.report.figures.disease import disease
+    from adapcla.report.style import save_both
+
+    learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
+    require_apart(behind(learned_from, written), {"test": unseen})
+    others = {"on demand": written}
+    if generator is not None:
+        from adapcla.generation.comparators import comparators
+        from adapcla.generation.generator import load
+
+        n = int(condition.fulfilled(unseen).sum())
+        others |= comparators(load(generator).model, condition, learned_from, n, seed)
+    judged = judge(condition, learned_from, unseen, others, seed)
+    with fresh_folder(out, overwrite) as folder:
+        write_json(folder / "scores.json", judged.as_json())
+        (folder / "scores.md").write_text(judged.table.markdown(), encoding="utf-8")
+        (folder / "scores.csv").write_text(judged.table.csv(), encoding="utf-8")
+        save_both(disease(condition, condition.patients(unseen), written), folder / "disease")
+    if as_json:
+        emit(judged.as_json())
+    else:
+        typer.echo(judged.table.markdown())
+    say(f"{out}: {len(judged.rows)} rows against {judged.n_real} real patients {condition.text}")
+
+
+def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
+    """What fills a list with the columns that tell synthetic from real patients."""
+    from adapcla.evaluation.discriminator import gave_away
+
+    return lambda comparison: told.extend(gave_away(comparison))
+
+
+def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
+    """Write what gave synthetic patients away beside the scores."""
+    from adapcla.files import write_bytes
+    from adapcla.tables import Table, number
+
+    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
+
+
+def _asked_of_model(
+    generator: Path,
+    train: Cohort,
+    test: Cohort,
+    control: Cohort | None,
+    synthetic: Cohort,
+    suites: list[str],
+    references: int,
+    seed: int,
+) -> dict[str, Any]:
+    """What only the model can say of real patients, as far as the suites ask."""
+    from adapcla.evaluation.separation import behind, require_apart
+    from adapcla.generation.generator import load
+    from adapcla.generation.membership import evidence
+    from adapcla.generation.tail_swap import tail_swap
+
+    model = load(generator).model
+    # Before attack models are trained for nothing.
+    require_apart([*behind(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
+    of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
+    of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
+    return of_tail | of_members
+
+
+def _require_privacy(scores: Scores) -> None:
+    """Raise, naming the failed lines, unless the privacy gate is met."""
+    from adapcla.evaluation.privacy import gate, require
+
+    lines = gate(scores.by_stratum("privacy"))
+    # The failed lines are in the error that `require` raises.
+    for line in lines:
+        if line.passed:
+            say(str(line))
+    require(lines)

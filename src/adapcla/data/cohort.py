@@ -1,0 +1,397 @@
+"""Patients as sequences of visits, visits as sets of codes; real and synthetic are the same type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from adapcla.data import invariants, store
+from adapcla.data.attribute import Attribute
+from adapcla.data.digest import digest
+from adapcla.data.offsets import counted, jaccard, kept_runs, ranges, since_first, starts_of
+from adapcla.data.origin import Origin, Part
+from adapcla.data.prevalence import Prevalence
+from adapcla.data.split import SPLIT_SEED, ControlledSplit, Split, parts
+from adapcla.data.strata import Strata
+from adapcla.data.values import values_on, without_units
+from adapcla.data.vocabulary import Code, Vocabulary
+from adapcla.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Patients on a vocabulary, as flat arrays that may be memory-mapped.
+
+    Visit v holds codes[visit_starts[v]:visit_starts[v+1]], ascending and without repeats; patient p holds the
+    visits patient_starts[p]:patient_starts[p+1]. No visit is empty, no patient is without a visit.
+
+    >>> cohort = Cohort.of([[["I10", "E11"], ["I10"]], [["J45"]]])
+    >>> cohort.n_patients, cohort.n_visits, cohort.n_codes
+    (2, 3, 3)
+    >>> list(cohort.patients())
+    [[['E11', 'I10'], ['I10']], [['J45']]]
+    """
+
+    vocabulary: Vocabulary
+    codes: NDArray[np.int32]
+    visit_starts: NDArray[np.int64]
+    patient_starts: NDArray[np.int64]
+    #: Days since the patient's first visit, one per visit, where the source has dates.
+    days: NDArray[np.int32] | None = None
+    #: The number of each entry, NaN at codes without one; None where the vocabulary has no numbers.
+    values: NDArray[np.float32] | None = None
+    #: Patient labels, one row per patient, one column per name.
+    labels: NDArray[np.uint8] | None = None
+    label_names: tuple[str, ...] = ()
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        invariants.check_visits(self.codes, self.visit_starts, self.patient_starts, self.n_codes)
+        invariants.check_groups(self.codes, self.visit_starts, self.vocabulary.group_of_code)
+        invariants.check_values(self.values, self.codes, self.vocabulary.numbers)
+        invariants.check_days(self.days, self.patient_starts)
+        invariants.check_labels(self.labels, self.n_patients, len(self.label_names))
+        invariants.check_attributes(self.attributes, self.n_patients)
+
+    # ---- making one -------------------------------------------------------------------------------------
+    @classmethod
+    def of(
+        cls,
+        patients: Iterable[Sequence[Iterable[str]]],
+        vocabulary: Vocabulary | Iterable[Code | str] | None = None,
+        **extras: Any,
+    ) -> Cohort:
+        """A cohort from nested lists of code strings; for examples and tests, not for large data."""
+        rows = [[sorted(set(visit)) for visit in patient] for patient in patients]
+        visits = [visit for patient in rows for visit in patient]
+        flat = [code for visit in visits for code in visit]
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary.of(flat if vocabulary is None else vocabulary)
+        return cls(
+            vocabulary,
+            vocabulary.positions(flat, complete=True).astype(np.int32),
+            starts_of(np.array([len(visit) for visit in visits], dtype=np.int64)),
+            starts_of(np.array([len(patient) for patient in rows], dtype=np.int64)),
+            **extras,
+        )
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Cohort:
+        """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
+        content = store.open_folder(Path(folder))
+        Origin.from_card(content.card)  # one that cannot be read is said now, not when it is asked for
+        return cls(
+            Vocabulary(content.codes),
+            **content.arrays,
+            label_names=content.label_names,
+            attributes=content.attributes,
+            card=content.card,
+        )
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> Path:
+        """Write the cohort to a folder, whole or not at all."""
+        arrays = {name: array for name in store.ARRAY_TYPES if (array := getattr(self, name)) is not None}
+        content = store.FolderContent(arrays, self.vocabulary.codes, self.label_names, self.attributes, self.card)
+        return store.save_folder(Path(folder), content, overwrite)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the patients came from, as the card says."""
+        return Origin.from_card(self.card)
+
+    # ---- size -------------------------------------------------------------------------------------------
+    @property
+    def n_patients(self) -> int:
+        """Number of patients."""
+        return len(self.patient_starts) - 1
+
+    @property
+    def n_visits(self) -> int:
+        """Number of visits."""
+        return len(self.visit_starts) - 1
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.vocabulary)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of codes in all visits together."""
+        return len(self.codes)
+
+    @cached_property
+    def codes_per_visit(self) -> NDArray[np.int64]:
+        """Number of codes of each visit."""
+        return np.diff(self.visit_starts)
+
+    @cached_property
+    def visits_per_patient(self) -> NDArray[np.int64]:
+        """Number of visits of each patient."""
+        return np.diff(self.patient_starts)
+
+    @cached_property
+    def patient_of_visit(self) -> NDArray[np.int64]:
+        """The patient that each visit belongs to."""
+        return np.repeat(np.arange(self.n_patients, dtype=np.int64), self.visits_per_patient)
+
+    @cached_property
+    def visit_number(self) -> NDArray[np.int64]:
+        """The number of each visit in its patient's record, from 0."""
+        return np.arange(self.n_visits, dtype=np.int64) - np.asarray(self.patient_starts)[self.patient_of_visit]
+
+    @property
+    def visit_of_entry(self) -> NDArray[np.int64]:
+        """The visit that each entry belongs to."""
+        return np.repeat(np.arange(self.n_visits, dtype=np.int64), self.codes_per_visit)
+
+    def codes_of(self, visit: int) -> NDArray[np.int32]:
+        """The codes of one visit, by position in the vocabulary."""
+        return np.asarray(self.codes[self.visit_starts[visit] : self.visit_starts[visit + 1]])
+
+    @property
+    def patient_of_entry(self) -> NDArray[np.int64]:
+        """The patient that each entry belongs to."""
+        return np.repeat(self.patient_of_visit, self.codes_per_visit)
+
+    @property
+    def entry_starts(self) -> NDArray[np.int64]:
+        """Where the entries of each patient begin, with the end as last element."""
+        return np.asarray(self.visit_starts)[np.asarray(self.patient_starts)]
+
+    @property
+    def first_visits(self) -> NDArray[np.int64]:
+        """The first visit of each patient."""
+        return np.asarray(self.patient_starts)[:-1]
+
+    @property
+    def last_visits(self) -> NDArray[np.int64]:
+        """The last visit of each patient."""
+        return np.asarray(self.patient_starts)[1:] - 1
+
+    @property
+    def visits_with_next(self) -> NDArray[np.int64]:
+        """The visits that another visit of the same patient comes after; that one is the next in the arrays."""
+        has_next = np.ones(self.n_visits, dtype=bool)
+        has_next[self.last_visits] = False
+        return np.flatnonzero(has_next)
+
+    # ---- what it says -----------------------------------------------------------------------------------
+    def patients(self) -> Iterator[list[list[str]]]:
+        """Patients one by one, as lists of visits of code strings."""
+        tokens = self.vocabulary.tokens
+        for first, last in zip(self.first_visits, self.last_visits, strict=True):
+            yield [[tokens[code] for code in self.codes_of(visit)] for visit in range(first, last + 1)]
+
+    def matrix(self) -> sparse.csr_matrix:
+        """Visits × codes, 1 where the visit holds the code."""
+        return sparse.csr_matrix(
+            (np.ones(self.n_entries, dtype=np.float32), np.asarray(self.codes), np.asarray(self.visit_starts)),
+            shape=(self.n_visits, self.n_codes),
+        )
+
+    def patient_matrix(self) -> sparse.csr_matrix:
+        """Patients × codes, the number of the patient's visits that hold the code."""
+        out = sparse.csr_matrix(
+            (np.ones(self.n_entries, dtype=np.float32), np.array(self.codes), self.entry_starts),
+            shape=(self.n_patients, self.n_codes),
+        )
+        out.sum_duplicates()
+        return out
+
+    def jaccard(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the codes of visit first[i] and visit second[i] share, divided by what they hold together."""
+        return jaccard(self.codes, self.visit_starts, first, second)
+
+    @cached_property
+    def visit_counts(self) -> NDArray[np.int64]:
+        """Number of visits that hold each code."""
+        return counted(self.codes, self.n_codes)
+
+    @cached_property
+    def patient_counts(self) -> NDArray[np.int64]:
+        """Number of patients that hold each code."""
+        return np.asarray((self.patient_matrix() > 0).sum(axis=0)).ravel().astype(np.int64)
+
+    def prevalence(self) -> Prevalence:
+        """The share of visits that hold each code (π̂)."""
+        return Prevalence(self.vocabulary, self.visit_counts / max(self.n_visits, 1), self.n_visits)
+
+    def strata(self) -> Strata:
+        """Head, mid and tail by this cohort's counts."""
+        return Strata.of(self.visit_counts, self.vocabulary)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything but the card: equal for equal patients."""
+        arrays = (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels)
+        return digest(self.vocabulary.fingerprint, arrays, self.label_names, self.attributes, self.values)
+
+    # ---- parts and other forms --------------------------------------------------------------------------
+    def subset(self, positions: NDArray[np.int64] | Sequence[int]) -> Cohort:
+        """The patients at these positions, in that order (repeats allowed).
+
+        >>> Cohort.of([[["A"]], [["B"], ["A"]]]).subset([1, 1]).n_visits
+        4
+        """
+        chosen = np.asarray(positions)
+        if chosen.dtype == bool:
+            raise TypeError("positions are wanted, not a mask: use np.flatnonzero(mask)")
+        chosen = chosen.astype(np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.n_patients:
+            raise IndexError(f"a position outside 0 … {self.n_patients - 1}")
+        return replace(
+            self,
+            **self._arrays(self.patient_starts[chosen], self.patient_starts[chosen + 1]),
+            labels=None if self.labels is None else np.asarray(self.labels[chosen]),
+            attributes={name: a.of_patients(chosen) for name, a in self.attributes.items()},
+        )
+
+    def with_visits(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Cohort:
+        """Each patient with the visits from `first` up to `stop` alone; labels, which speak of all visits, go.
+
+        >>> list(Cohort.of([[["A"], ["B"], ["C"]]]).with_visits(np.array([1]), np.array([3])).patients())
+        [[['B'], ['C']]]
+        """
+        return replace(self, **self._arrays(first, stop), labels=None, label_names=())
+
+    def without_last_visits(self) -> Cohort:
+        """The patients of two or more visits, without their last visit.
+
+        >>> list(Cohort.of([[["A"], ["B"]], [["C"]]]).without_last_visits().patients())
+        [[['A']]]
+        """
+        several = self.subset(np.flatnonzero(self.visits_per_patient >= 2))
+        return several.with_visits(several.first_visits, several.last_visits)
+
+    def _arrays(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> dict[str, Any]:
+        """The arrays of patients who have the visits from first[i] up to stop[i]."""
+        visits = ranges(first, stop)
+        entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
+        patient_starts = starts_of(np.asarray(stop - first))
+        return {
+            "codes": np.asarray(self.codes[entries]),
+            "values": None if self.values is None else np.asarray(self.values[entries]),
+            "visit_starts": starts_of(self.codes_per_visit[visits]),
+            "patient_starts": patient_starts,
+            "days": None if self.days is None else since_first(self.days[visits], patient_starts),
+        }
+
+    def without_values(self) -> Cohort:
+        """The same patients with numbers as plain codes: that something was measured, not what came out.
+
+        >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
+        >>> cohort = Cohort.of([[["LAB/glucose"]]], [lab], values=np.array([99], dtype=np.float32))
+        >>> cohort.without_values().values is None
+        True
+        """
+        plain = self.values is None
+        return self if plain else replace(self, vocabulary=without_units(self.vocabulary), values=None)
+
+    def followed_by(self, other: Cohort) -> Cohort:
+        """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
+
+        >>> Cohort.of([[["A", "B"]]]).followed_by(Cohort.of([[["B"], ["A"]]])).visits_per_patient.tolist()
+        [1, 2]
+        """
+        other = other.on(self.vocabulary)
+        same = {
+            name: a.followed_by(other.attributes[name])
+            for name, a in self.attributes.items()
+            if name in other.attributes and other.attributes[name].categories == a.categories
+        }
+        both_have_days = self.days is not None and other.days is not None
+        return replace(
+            self,
+            codes=np.concatenate([self.codes, other.codes]),
+            visit_starts=np.concatenate([self.visit_starts, other.visit_starts[1:] + self.n_entries]),
+            patient_starts=np.concatenate([self.patient_starts, other.patient_starts[1:] + self.n_visits]),
+            days=np.concatenate([self.days, other.days]) if both_have_days else None,
+            values=None if self.values is None or other.values is None else np.append(self.values, other.values),
+            labels=None,
+            label_names=(),
+            attributes=same,
+            card={**self.card, **self.origin.together(other.origin).as_card()},
+        )
+
+    @overload
+    def split(self, seed: int = SPLIT_SEED) -> Split[Cohort]: ...
+    @overload
+    def split(self, seed: int = SPLIT_SEED, *, control: float) -> ControlledSplit[Cohort]: ...
+    def split(self, seed: int = SPLIT_SEED, *, control: float | None = None) -> Split[Cohort] | ControlledSplit[Cohort]:
+        """Train, validation and test patients (and control patients, if a share is given); each knows its origin.
+
+        >>> train, valid, test = Cohort.of([[["A"]]] * 50).split(seed=4)
+        >>> train.n_patients, valid.n_patients, test.n_patients, test.origin.parts[0].name
+        (36, 4, 10, 'test')
+        """
+        share, origin = control or 0.0, self.origin
+        divided = []
+        for name, positions in parts(self.n_patients, seed, share)._asdict().items():
+            part = Part(self.fingerprint, self.n_patients, seed, share, name)
+            card = {**self.card, **replace(origin, parts=(*origin.parts, part)).as_card()}
+            divided.append(replace(self.subset(positions), card=card))
+        return Split(*divided[:3]) if control is None else ControlledSplit(*divided)
+
+    def on(self, vocabulary: Vocabulary) -> Cohort:
+        """The same patients on another vocabulary; a code that it lacks is an error, never a silent drop."""
+        if vocabulary == self.vocabulary:
+            return self
+        positions = vocabulary.positions(self.vocabulary.tokens)
+        n_lost = int((positions[self.visit_counts > 0] < 0).sum())
+        if n_lost:
+            raise InputError(
+                f"{n_lost} codes of the cohort are not in the other vocabulary",
+                expected="a vocabulary that holds every code of the cohort",
+                remedy="use Cohort.keep_codes first, which drops and counts them",
+            )
+        # Every vocabulary is in string order, so codes that were ascending inside a visit still are.
+        codes, values = (
+            positions.astype(np.int32)[self.codes],
+            values_on(vocabulary.numbers, self.values, self.n_entries),
+        )
+        return replace(self, vocabulary=vocabulary, codes=codes, values=values)
+
+    def keep_codes(self, keep: NDArray[np.bool_]) -> Cohort:
+        """The patients with only these codes, on the smaller vocabulary; emptied visits and patients go, counted.
+
+        >>> small = Cohort.of([[["A"], ["B"]], [["B"]]]).keep_codes(np.array([True, False]))
+        >>> small.n_patients, small.n_visits, small.card["dropped"]
+        (1, 1, {'entries of codes left out': 2, 'visits left empty': 2, 'patients left without visits': 1})
+        """
+        stay = np.asarray(keep, dtype=bool)
+        part = self.keep_entries(stay[self.codes], "entries of codes left out")
+        new_position = (np.cumsum(stay) - 1).astype(np.int32)
+        vocabulary = self.vocabulary.subset(stay)
+        values = values_on(vocabulary.numbers, part.values, part.n_entries)
+        return replace(part, vocabulary=vocabulary, codes=new_position[part.codes], values=values)
+
+    def keep_entries(self, keep: NDArray[np.bool_], reason: str = "entries left out") -> Cohort:
+        """The patients with only these entries; emptied visits and patients go, counted in the card.
+
+        >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
+        1
+        """
+        kept = kept_runs(keep, self.visit_starts, self.patient_starts)
+        stays = {reason: keep, "visits left empty": kept.visits, "patients left without visits": kept.patients}
+        dropped = dict(self.card.get("dropped", {}))
+        dropped |= {what: dropped.get(what, 0) + n for what, mask in stays.items() if (n := int((~mask).sum()))}
+        return replace(
+            self,
+            codes=np.asarray(self.codes)[keep],
+            values=None if self.values is None else np.asarray(self.values)[keep],
+            visit_starts=kept.visit_starts,
+            patient_starts=kept.patient_starts,
+            days=None if self.days is None else since_first(self.days[kept.visits], kept.patient_starts),
+            labels=None if self.labels is None else self.labels[kept.patients],
+            attributes={name: a.of_patients(kept.patients) for name, a in self.attributes.items()},
+            card={**self.card, "dropped": dropped},
+        )

@@ -1,0 +1,220 @@
+"""A cohort in numbers: sizes, strata, the long tail and how visits resemble one another, as one plain dict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.data.cohort import Cohort
+from adapcla.data.strata import BANDS, TAIL_CUTS, Strata
+from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.seeds import random_stream
+
+#: Pairs of visits compared at most; beyond that a seeded sample stands for all.
+MOST_PAIRS = 100_000
+#: A code of fewer visits than this counts as rare in the summary of the long tail.
+FEW_VISITS = 10
+
+
+def describe(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
+    """The aggregate description of a cohort, ready for JSON: counts and shares, nothing of a single patient.
+
+    >>> numbers = describe(Cohort.of([[["A", "B"], ["B"]], [["C"]]]))
+    >>> numbers["patients"], numbers["visits"], numbers["codes"], numbers["overlap"]["next_visit"]
+    (2, 3, 3, 0.5)
+    """
+    strata = cohort.strata()
+    return {
+        "source": str(cohort.card.get("source", "unknown")),
+        "patients": cohort.n_patients,
+        "visits": cohort.n_visits,
+        "codes": cohort.n_codes,
+        "entries": cohort.n_entries,
+        "codes_present": int(strata.present.sum()),
+        "codes_per_visit": spread(cohort.codes_per_visit),
+        "visits_per_patient": {
+            **spread(cohort.visits_per_patient),
+            "one_visit": _share((cohort.visits_per_patient == 1).sum(), cohort.n_patients),
+        },
+        "strata": _cuts(strata),
+        "bands": {name: _part(strata, strata.band(name)) for name in BANDS},
+        "long_tail": long_tail(cohort.visit_counts),
+        "overlap": overlap(cohort, seed),
+        "days": _days(cohort),
+        "domains": _domains(cohort),
+        **_numbers(cohort),
+        **_groups(cohort),
+        "attributes": _attributes(cohort),
+        "labels": _labels(cohort),
+        "dropped": dict(cohort.card.get("dropped") or {}),
+        "fingerprint": cohort.fingerprint,
+    }
+
+
+def spread(values: NDArray[np.integer[Any]]) -> dict[str, float | None]:
+    """Mean, standard deviation, median, 90th percentile and maximum of some counts.
+
+    >>> spread(np.array([1, 1, 4]))
+    {'mean': 2.0, 'sd': 1.414214, 'median': 1.0, 'p90': 3.4, 'max': 4}
+    """
+    if len(values) == 0:
+        return dict.fromkeys(("mean", "sd", "median", "p90", "max"))
+    return {
+        "mean": _rounded(values.mean()),
+        "sd": _rounded(values.std()),
+        "median": _rounded(np.median(values)),
+        "p90": _rounded(np.quantile(values, 0.9)),
+        "max": int(values.max()),
+    }
+
+
+def long_tail(counts: NDArray[np.int64]) -> dict[str, Any]:
+    """How unevenly the codes are used: the frequency–rank curve at round ranks, and a few numbers that sum it up.
+
+    `slope` is the least-squares slope of log count on log rank over the codes that occur.
+
+    >>> numbers = long_tail(np.array([8, 4, 2, 2, 0]))
+    >>> numbers["curve"], numbers["codes_with_half_of_entries"], numbers["rare"], numbers["absent"]
+    ([[1, 8], [2, 4], [4, 2]], 1, 1.0, 1)
+    """
+    ordered = np.sort(counts[counts > 0])[::-1]
+    n = len(ordered)
+    ranks = {step * 10**power for power in range(7) for step in (1, 2, 5)}
+    shown = sorted(rank for rank in ranks | {n} if 0 < rank <= n)
+    log_rank, log_count = np.log(np.arange(1, n + 1)), np.log(ordered)
+    half = int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2)) + 1 if n else 0
+    return {
+        "curve": [[r, int(ordered[r - 1])] for r in shown],
+        "slope": _rounded(np.polyfit(log_rank, log_count, 1)[0]) if n > 1 else None,
+        "codes_with_half_of_entries": half,
+        "rare": _share((counts < FEW_VISITS).sum() - (counts == 0).sum(), n),
+        "rare_below": FEW_VISITS,
+        "absent": int((counts == 0).sum()),
+    }
+
+
+def overlap(cohort: Cohort, seed: int = 1) -> dict[str, Any]:
+    """Mean Jaccard overlap of a visit with the patient's next, and with a visit of somebody drawn at random.
+
+    >>> overlap(Cohort.of([[["A"], ["A"]]]))["next_visit"]
+    1.0
+    """
+    first = cohort.visits_with_next
+    if len(first) == 0:
+        return {"next_visit": None, "random_visit": None, "pairs": 0, "reason": "no patient has two visits"}
+    rng = random_stream(seed, "describe/overlap")
+    if len(first) > MOST_PAIRS:
+        first = np.sort(rng.choice(first, MOST_PAIRS, replace=False))
+    anybody = rng.integers(0, cohort.n_visits, len(first))
+    # Looked up for the pairs alone: a list of everybody's visits is long.
+    of_anybody, of_first = (np.searchsorted(cohort.patient_starts, visits, "right") for visits in (anybody, first))
+    other = of_anybody != of_first
+    return {
+        "next_visit": _rounded(cohort.jaccard(first, first + 1).mean()),
+        "random_visit": _rounded(cohort.jaccard(first[other], anybody[other]).mean()) if other.any() else None,
+        "pairs": len(first),
+    }
+
+
+def _cuts(strata: Strata) -> dict[str, Any]:
+    """Size and weight of head, mid and tail, and of the other cuts of the tail."""
+    parts = {"head": strata.head, "mid": strata.mid, "tail": strata.tail}
+    parts |= {name: strata.cut(name) for name in TAIL_CUTS if name != "third"}
+    return {name: _part(strata, mask) for name, mask in parts.items()}
+
+
+def _part(strata: Strata, mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Number of codes, their share of all present, their share of all entries, lowest and highest count."""
+    counts = strata.counts[mask]
+    return {
+        "codes": len(counts),
+        "share_of_codes": _share(len(counts), strata.present.sum()),
+        "share_of_entries": _share(counts.sum(), strata.counts.sum()),
+        "lowest": int(counts.min()) if len(counts) else None,
+        "highest": int(counts.max()) if len(counts) else None,
+    }
+
+
+def _days(cohort: Cohort) -> dict[str, Any] | None:
+    """Days between neighbouring visits and from first to last, or None where the source has no dates."""
+    if cohort.days is None:
+        return None
+    days = np.asarray(cohort.days)
+    gaps = np.diff(days)[cohort.visits_with_next]
+    last = days[cohort.last_visits]
+    return {"between_visits": spread(gaps), "first_to_last": spread(last[cohort.visits_per_patient > 1])}
+
+
+def _domains(cohort: Cohort) -> dict[str, Any]:
+    """Number of codes and share of entries of each domain."""
+    return {
+        domain: {
+            "codes": int((mask := cohort.vocabulary.domain_mask(domain)).sum()),
+            "share_of_entries": _share(cohort.visit_counts[mask].sum(), cohort.n_entries),
+        }
+        for domain in cohort.vocabulary.domains
+    }
+
+
+def _numbers(cohort: Cohort) -> dict[str, Any]:
+    """Unit, visits and quartiles of each number that enough patients have, and how many others there are."""
+    if cohort.values is None:
+        return {}
+    numbers = np.flatnonzero(cohort.vocabulary.numbers)
+    order = np.argsort(np.asarray(cohort.codes), kind="stable")
+    codes = np.asarray(cohort.codes)[order]
+    told = {}
+    for number in numbers[cohort.patient_counts[numbers] >= SMALLEST_COUNT]:
+        start, end = np.searchsorted(codes, (number, number + 1))
+        values = np.asarray(cohort.values)[order[start:end]]
+        code = cohort.vocabulary.codes[number]
+        told[code.token] = {
+            "unit": code.unit,
+            "visits": int(end - start),
+            "quartiles": [_rounded(quartile) for quartile in np.quantile(values, (0.25, 0.5, 0.75))],
+        }
+    return {"numbers": {"codes": len(numbers), "of too few patients": len(numbers) - len(told), "told": told}}
+
+
+def _groups(cohort: Cohort) -> dict[str, Any]:
+    """Of each choice group the share of visits that hold each of its codes, of codes that enough patients have."""
+    if not cohort.vocabulary.groups:
+        return {}
+    shares: dict[str, dict[str, float | None]] = {name: {} for name in cohort.vocabulary.groups}
+    counts = zip(cohort.vocabulary.codes, cohort.visit_counts, cohort.patient_counts, strict=True)
+    for code, n, n_patients in counts:
+        if code.group and n_patients >= SMALLEST_COUNT:
+            shares[code.group][code.token] = _share(n, cohort.n_visits)
+    return {"groups": shares}
+
+
+def _attributes(cohort: Cohort) -> dict[str, dict[str, int]]:
+    """Patients in each category of each attribute."""
+    out = {}
+    for name, attribute in sorted(cohort.attributes.items()):
+        values = np.asarray(attribute.values)
+        counts = np.bincount(values[values >= 0], minlength=len(attribute.categories))
+        out[name] = {category: int(n) for category, n in zip(attribute.categories, counts, strict=True)}
+        if (values < 0).any():
+            out[name]["unknown"] = int((values < 0).sum())
+    return out
+
+
+def _labels(cohort: Cohort) -> dict[str, float | None]:
+    """Share of patients with each label."""
+    if cohort.labels is None:
+        return {}
+    totals = np.asarray(cohort.labels, dtype=np.int64).sum(axis=0)
+    return {name: _share(n, cohort.n_patients) for name, n in zip(cohort.label_names, totals, strict=True)}
+
+
+def _share(part: float, whole: float) -> float | None:
+    """part / whole, or None where there is no whole."""
+    return _rounded(float(part) / float(whole)) if whole else None
+
+
+def _rounded(value: float) -> float:
+    """Six decimals: enough for people, and the same bytes on every machine."""
+    return round(float(value), 6)

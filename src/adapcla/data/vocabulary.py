@@ -1,0 +1,198 @@
+"""The ordered set of codes that a cohort is written in."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.data.icd import REVISIONS
+from adapcla.errors import InputError
+
+#: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
+CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
+
+#: The number of fields that a code without a group and a unit has.
+N_PLAIN = 6
+
+
+class Code(NamedTuple):
+    """One code: the token used everywhere, and what is known about it.
+
+    >>> Code.of("4019", system="ICD9CM")[:4]
+    ('ICD9CM/4019', 'ICD9CM', '9', '4019')
+    """
+
+    token: str
+    system: str = ""
+    version: str = ""
+    code: str = ""
+    description: str = ""
+    domain: str = "diagnosis"
+    #: The choice group of the code, of which a visit holds at most one code; empty for a code of its own.
+    group: str = ""
+    #: The unit of a code whose entries carry a number (UCUM; "1" where it has none); empty for any other code.
+    unit: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        system: str = "",
+        version: str = "",
+        description: str = "",
+        domain: str = "diagnosis",
+        group: str = "",
+        unit: str = "",
+    ) -> Code:
+        """A code whose token is `system/code`, or the bare code where the system is unknown."""
+        token = f"{system}/{code}" if system else code
+        return cls(token, system, version or REVISIONS.get(system, ""), code, description, domain, group, unit)
+
+    @property
+    def in_use(self) -> tuple[str, ...]:
+        """The fields up to the last that every code has, or all of them where the code has a group or a unit.
+
+        Files of plain codes are the same as those from before there were groups and units.
+
+        >>> len(Code.of("4019").in_use), len(Code.of("inpatient", "KIND", group="kind").in_use)
+        (6, 8)
+        """
+        return tuple(self) if self.group or self.unit else tuple(self[:N_PLAIN])
+
+    @property
+    def bare(self) -> str:
+        """The code without its system."""
+        return self.code or self.token
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Codes in token order; the position of a code is its index in every array of the project.
+
+    >>> vocabulary = Vocabulary.of(["I10", "E11"])
+    >>> vocabulary.tokens, vocabulary.index["I10"], len(vocabulary)
+    (('E11', 'I10'), 1, 2)
+    """
+
+    codes: tuple[Code, ...]
+
+    def __post_init__(self) -> None:
+        tokens = [code.token for code in self.codes]
+        if any(a >= b for a, b in itertools.pairwise(tokens)):
+            raise InputError(
+                "vocabulary is not in strict token order",
+                expected="each code once, sorted by its string",
+                remedy="build it with Vocabulary.of(codes)",
+            )
+        for position, token in enumerate(tokens):
+            if not CODE_PATTERN.fullmatch(token):
+                raise InputError(
+                    f"code number {position} of the vocabulary has a form that is not allowed",
+                    expected=f"a code matching {CODE_PATTERN.pattern}",
+                    remedy="drop or rename such codes when reading the source",
+                )
+
+    @classmethod
+    def of(cls, codes: Iterable[Code | str]) -> Vocabulary:
+        """The vocabulary of these codes, sorted; of equal tokens the first is kept."""
+        unique: dict[str, Code] = {}
+        for code in codes:
+            full = Code.of(code) if isinstance(code, str) else code
+            unique.setdefault(full.token, full)
+        return cls(tuple(unique[token] for token in sorted(unique)))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.codes == other.codes
+
+    def __hash__(self) -> int:
+        return hash(self.tokens)
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """The code strings, in order."""
+        return tuple(code.token for code in self.codes)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """From code string to position."""
+        return {token: position for position, token in enumerate(self.tokens)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the code strings, groups and units: equal for equal meaning of every index."""
+        lines = (
+            code.token if len(code.in_use) == N_PLAIN else "\t".join((code.token, code.group, code.unit))
+            for code in self.codes
+        )
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the choice groups, sorted.
+
+        >>> Vocabulary.of([Code.of("home", "END", group="end"), Code.of("died", "END", group="end"), "A"]).groups
+        ('end',)
+        """
+        return tuple(sorted({code.group for code in self.codes if code.group}))
+
+    @cached_property
+    def group_of_code(self) -> NDArray[np.int32]:
+        """The number of each code's choice group, −1 for a code of its own.
+
+        >>> Vocabulary.of(["A", Code.of("home", "END", group="end")]).group_of_code.tolist()
+        [-1, 0]
+        """
+        number = {name: position for position, name in enumerate(self.groups)}
+        return np.array([number.get(code.group, -1) for code in self.codes], dtype=np.int32)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.bool_]:
+        """True for the codes whose entries carry a number.
+
+        >>> Vocabulary.of(["A", Code.of("glucose", "LAB", domain="lab", unit="mg/dL")]).numbers.tolist()
+        [False, True]
+        """
+        return np.array([bool(code.unit) for code in self.codes], dtype=bool)
+
+    def domain_mask(self, domain: str) -> NDArray[np.bool_]:
+        """True for the codes of one domain.
+
+        >>> Vocabulary.of(["A"]).domain_mask("drug").tolist()
+        [False]
+        """
+        return np.array([code.domain == domain for code in self.codes], dtype=bool)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains that occur, sorted."""
+        return tuple(sorted({code.domain for code in self.codes}))
+
+    def positions(self, tokens: Sequence[str], complete: bool = False) -> NDArray[np.int64]:
+        """The position of each code string, −1 where unknown; with `complete` an unknown one is an error.
+
+        >>> Vocabulary.of(["A", "B"]).positions(["B", "C"]).tolist()
+        [1, -1]
+        """
+        out = np.array([self.index.get(token, -1) for token in tokens], dtype=np.int64)
+        if complete and (out < 0).any():
+            raise InputError("a code outside the vocabulary", remedy="add it to the vocabulary or drop it")
+        return out
+
+    def subset(self, keep: NDArray[np.bool_]) -> Vocabulary:
+        """The vocabulary of the kept codes.
+
+        >>> Vocabulary.of(["A", "B"]).subset(np.array([False, True])).tokens
+        ('B',)
+        """
+        return Vocabulary(tuple(code for code, kept in zip(self.codes, keep, strict=True) if kept))

@@ -1,0 +1,175 @@
+"""The object that users work with: the settings of one method and, after fitting or loading, its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.data import Cohort, Prevalence, Vocabulary
+from adapcla.data.condition import Condition, Texts
+from adapcla.errors import UsageError
+from adapcla.generation import bundle
+from adapcla.generation.conditional import sample_given
+from adapcla.generation.continuation import Continuation, continued
+from adapcla.generation.fitting import fit
+from adapcla.generation.futures import continued_given
+from adapcla.generation.model import Model
+from adapcla.generation.privacy import refuse_unprotectable
+from adapcla.generation.sampling import SampleRule, sample
+from adapcla.generation.settings import Settings
+from adapcla.generation.steering import Target, closed_loop, steer
+from adapcla.models.contract import Network
+from adapcla.scaffold import Steering
+from adapcla.training.loop import Observer, Outcome
+
+
+class Generator:
+    """A method that can be fitted to patients and then writes new ones.
+
+    Parameters are stored, not used, by the constructor; what fitting makes ends in an underscore. Every method is of
+    this one class: what it is called and how it is fitted is in its settings.
+    """
+
+    def __init__(self, settings: Settings, model: Model | None = None) -> None:
+        refuse_unprotectable(settings)
+        self.settings = settings
+        self.model_ = model
+        self.outcome_: Outcome | None = None
+
+    @property
+    def method(self) -> str:
+        """The row of the method table."""
+        return self.settings.method
+
+    @property
+    def model(self) -> Model:
+        """What fitting made; an error before."""
+        if self.model_ is None:
+            raise UsageError("this generator is not fitted\nto do: call fit(train, valid), or load a saved one")
+        return self.model_
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        """The vocabulary of the training cohort."""
+        return self.model.natural
+
+    @property
+    def prevalence_(self) -> Prevalence:
+        """π̂ of the training cohort."""
+        return self.model.prevalence
+
+    @property
+    def network_(self) -> Network:
+        """The trained network."""
+        return self.model.network
+
+    def fit(
+        self,
+        train: Cohort,
+        valid: Cohort,
+        folder: str | Path | None = None,
+        resume: bool = False,
+        observers: Sequence[Observer] = (),
+    ) -> Generator:
+        """The generator, fitted; with a folder, training leaves checkpoints and a journal there and can be resumed."""
+        self.model_, self.outcome_ = fit(
+            self.settings, train, valid, None if folder is None else Path(folder), resume, observers
+        )
+        return self
+
+    def sample(
+        self,
+        n: int,
+        seed: int = 1,
+        *,
+        toward: Target | Steering | None = None,
+        strength: float = 1.0,
+        missing: str = "keep",
+        calibrate: bool = False,
+        batch_size: int | None = None,
+        rule: SampleRule | None = None,
+        having: Texts | Condition | None = None,
+        without: Texts = (),
+        visits: str | None = None,
+        at: str = "any",
+        within: int | None = None,
+        train: Cohort | None = None,
+        **options: Any,
+    ) -> Cohort:
+        """`n` new patients; patient i of a seed is the same for any n and batch size.
+
+        Args:
+            n: Number of patients.
+            seed: Seed of the patients; other seeds give other people.
+            toward: A prevalence, cohort or file to steer towards.
+            strength: λ, from 0 (no steering) to 1 (the full shift).
+            missing: What happens to codes without a target: `keep` or `drop`.
+            calibrate: Correct the shift by closed-loop rounds until the target is reached.
+            batch_size: Patients held between two yields of the stream; never changes a patient.
+            having: Codes that every patient has (`A|B` any of them, `E84*` a family), or a whole `Condition`; the
+                patients then follow the model's own law given the condition, and their card says what that took.
+            without: Codes that no patient has.
+            visits: Numbers of visits, such as `3..` or `2..5`.
+            at: The visit that holds the asked codes: `any`, `first` or `last`.
+            within: Number of first visits that hold the asked codes.
+            train: The training patients, so that a condition which none of them fulfils is refused.
+            rule: How codes are drawn; or give its fields by name (`temperature`, `max_visits`, `min_codes`, …).
+            options: Fields of `SampleRule`.
+        """
+        steering = self.steering(toward, strength, missing, calibrate, seed)
+        drawn_by = replace(rule or SampleRule(), **options)
+        condition = None
+        if isinstance(having, Condition):
+            condition = having
+        elif having or without or visits or at != "any" or within is not None:
+            condition = Condition.of(having or (), without, (), visits, at, within)
+        if condition is not None:
+            # Attributes that are asked for are part of the condition.
+            condition = replace(condition, where=tuple(dict.fromkeys((*condition.where, *drawn_by.where))))
+            return sample_given(self.model, n, seed, condition, steering, replace(drawn_by, where=()), train)
+        return sample(self.model, n, seed, steering, drawn_by, batch_size)
+
+    def steering(
+        self,
+        toward: Target | Steering | None,
+        strength: float = 1.0,
+        missing: str = "keep",
+        calibrate: bool = False,
+        seed: int = 1,
+        pilot: int | None = None,
+    ) -> Steering | None:
+        """The shift towards a target, by the paper's rule or by closed loop; None where there is no target."""
+        if toward is None:
+            return None
+        first = steer(self.model, toward, strength, missing)
+        sized = {} if pilot is None else {"pilot": pilot}
+        return closed_loop(self.model, first, seed, **sized) if calibrate and strength else first
+
+    def continue_(self, history: Cohort, visits: int = 1, draws: int = 100, seed: int = 1) -> Continuation:
+        """What follows given histories: draws of the next visits and the probability of each code at the next one."""
+        return continued(self.model, history, visits, draws, seed)
+
+    def continue_given(
+        self, history: Cohort, condition: Condition, draws: int = 20, seed: int = 1, toward: Steering | None = None
+    ) -> Continuation:
+        """Continuations that fulfil a condition: `draws` of each history by the model's law given the condition."""
+        return continued_given(self.model, history, condition, draws, seed, toward)
+
+    def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
+        """Log-likelihood of each patient's record, in nats."""
+        return self.model.log_likelihood(cohort)
+
+    def save(self, folder: str | Path, overwrite: bool = False, shareable: bool = False) -> Path:
+        """Write the generator to a folder: safetensors, JSON, Parquet and hashes; nothing that runs when opened."""
+        return bundle.save(self.model, Path(folder), overwrite, shareable)
+
+
+def load(folder: str | Path) -> Generator:
+    """The saved generator in a folder, or in the `model` folder of a run; of the method that was saved."""
+    model = bundle.read(Path(folder))
+    return Generator(model.settings, model)

@@ -1,0 +1,276 @@
+"""Rolling patients out, visit by visit, in blocks whose content depends on seed and patient number alone.
+
+A block is always computed whole, so that the arithmetic of patient i is the same whatever is requested: another
+number of patients, another batch size, another process. That makes the patients equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from adapcla.data.offsets import ranges, starts_of
+from adapcla.errors import AdapclaError
+from adapcla.generation.attributes import AttributeLaw
+from adapcla.models.contract import Drawn, DrawRule, Network
+from adapcla.models.draws import Noise
+from adapcla.seeds import stream_key
+
+#: Patients computed together.
+BLOCK = 1024
+#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
+#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
+_ATTEMPTS, _STREAMS = 60, 20
+#: Times that a patient who breaks a rule is drawn again.
+REDRAWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """Patients as flat arrays: what a cohort needs, without its vocabulary."""
+
+    codes: NDArray[np.int32]
+    visit_sizes: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    gaps: NDArray[np.int64]
+    attributes: NDArray[np.int64]
+    #: How often each patient was drawn again because of a rule; negative where the last draw breaks one, too.
+    redrawn: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        if self.redrawn is None:
+            object.__setattr__(self, "redrawn", np.zeros(len(self.lengths), dtype=np.int64))
+
+    def first(self, n: int) -> Rolled:
+        """The first n patients."""
+        return self if n >= len(self.lengths) else self.of_patients(np.arange(n))
+
+    def of_patients(self, chosen: NDArray[np.int64]) -> Rolled:
+        """The patients at these positions, in that order.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> two = Rolled(np.arange(3, dtype=np.int32), np.array([1, 2]), np.array([1, 1]), np.array([0, 0]), none)
+        >>> two.of_patients(np.array([1])).codes.tolist()
+        [1, 2]
+        """
+        first, entry = starts_of(self.lengths), starts_of(self.visit_sizes)
+        visits = ranges(first[chosen], first[chosen + 1])
+        return Rolled(
+            self.codes[ranges(entry[visits], entry[visits + 1])],
+            self.visit_sizes[visits],
+            self.lengths[chosen],
+            self.gaps[visits],
+            self.attributes[chosen],
+            self.redrawn[chosen],
+        )
+
+    def followed_by(self, later: Rolled) -> Rolled:
+        """The same patients with the visits of `later` after their own.
+
+        >>> none = np.zeros((2, 0), dtype=np.int64)
+        >>> def visits(*codes):
+        ...     sizes = np.ones(2, dtype=np.int64)
+        ...     return Rolled(np.array(codes, dtype=np.int32), sizes, sizes, np.zeros(2, dtype=np.int64), none)
+        >>> visits(1, 2).followed_by(visits(3, 4)).codes.tolist()
+        [1, 3, 2, 4]
+        """
+        both = joined([self, later])
+        n = len(self.lengths)
+        order = np.stack([np.arange(n), n + np.arange(n)], axis=1).ravel()
+        mixed = both.of_patients(order)
+        return Rolled(mixed.codes, mixed.visit_sizes, self.lengths + later.lengths, mixed.gaps, self.attributes)
+
+
+def joined(parts: list[Rolled]) -> Rolled:
+    """Several rolls, one after another."""
+    return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
+
+
+class Course(Protocol):
+    """How visits are drawn where not all patients are drawn alike: asked before each visit, and told what came."""
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """Which of the patients `alive` (rows of it) are drawn by which rule; together they are all."""
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """The codes that came out, by row of `alive`."""
+
+    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        """Who of `alive` is drawn on after this visit; the records of the others are left where they are."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every patient is drawn by the same rule."""
+
+    rule: DrawRule
+
+    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
+        """One rule for all."""
+        return [(np.arange(len(alive)), self.rule)]
+
+    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
+        """Nothing is made of it."""
+
+    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        """Everybody is drawn on."""
+        return np.ones(len(alive), dtype=bool)
+
+
+def roll(
+    network: Network,
+    state: Any,
+    patients: NDArray[np.int64],
+    attributes: NDArray[np.int64],
+    rule: DrawRule | Course,
+    key: int,
+    visits: range,
+    min_codes: int = 0,
+) -> Rolled:
+    """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
+    course = Alike(rule) if isinstance(rule, DrawRule) else rule
+    alive = np.arange(len(patients))
+    kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+    for number in visits:
+        noise = Noise(key, patients[alive], number * 64)
+        if number > 0:
+            stays = np.flatnonzero(network.goes_on(state, noise))
+            alive, state, noise = alive[stays], network.keep(state, stays), noise.keep(stays)
+        if not len(alive):
+            break
+        gap = network.draw_gap(state, noise)
+        groups = course.rules(alive, number)
+        who, codes = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
+        course.saw(alive, number, (who, codes))
+        stays = np.unique(who)
+        if len(stays) < len(alive):  # an empty visit ends the record
+            alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
+            who = np.searchsorted(stays, who)
+        if not len(alive):
+            break
+        kept.append((alive, number, alive[who], codes, gap))
+        on = course.stays(alive, number)
+        if network.last_code is not None:  # death ends the record
+            on[who[codes == network.last_code]] = False
+        if not on.any():
+            break
+        state = network.absorb(state, (who, codes), gap)
+        if not on.all():
+            stays = np.flatnonzero(on)
+            alive, state = alive[stays], network.keep(state, stays)
+    return _flat(kept, len(patients), attributes)
+
+
+def _visits(
+    network: Network, state: Any, groups: list[tuple[NDArray[np.int64], DrawRule]], noise: Noise, min_codes: int
+) -> Drawn:
+    """One visit for each patient, each group by its own rule."""
+    if len(groups) == 1:
+        return _visit(network, state, groups[0][1], noise, min_codes)
+    parts = []
+    for rows, rule in groups:
+        who, codes = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
+        parts.append((rows[who], codes))
+    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((codes, who))
+    return who[order], codes[order]
+
+
+def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
+    """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
+    who, codes = network.draw_visit(state, rule, noise)
+    n = len(noise.patients)
+    for attempt in range(1, _ATTEMPTS * _STREAMS):
+        small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
+        if not len(small):
+            return who, codes
+        stream, number = divmod(attempt, _ATTEMPTS)
+        key = stream_key(noise.key, "again", stream) if stream else noise.key
+        again = Noise(key, noise.patients[small], noise.place + number)
+        new_who, new_codes = network.draw_visit(network.keep(state, small), rule, again)
+        stays = ~np.isin(who, small)
+        who = np.concatenate([who[stays], small[new_who]])
+        codes = np.concatenate([codes[stays], new_codes])
+        order = np.lexsort((codes, who))
+        who, codes = who[order], codes[order]
+    raise AdapclaError(
+        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
+        "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
+    )
+
+
+def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
+    """Flat arrays in patient order from what each round of visits gave."""
+    if not kept:
+        empty = np.zeros(0, dtype=np.int64)
+        return Rolled(empty.astype(np.int32), empty, np.zeros(n, dtype=np.int64), empty, attributes)
+    patient = np.concatenate([who for _, _, who, _, _ in kept])
+    visit_number = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
+    code = np.concatenate([codes for _, _, _, codes, _ in kept])
+    order = np.lexsort((code, visit_number, patient))
+    patient, visit_number, code = patient[order], visit_number[order], code[order]
+    new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(visit_number) != 0)]
+    sizes = np.diff(np.r_[np.flatnonzero(new_visit), len(code)])
+    owner = np.concatenate([alive for alive, _, _, _, _ in kept])
+    when = np.concatenate([np.full(len(alive), at) for alive, at, _, _, _ in kept])
+    gaps = np.concatenate([gap for *_, gap in kept])[np.lexsort((when, owner))]
+    return Rolled(code.astype(np.int32), sizes, np.bincount(owner, minlength=n), gaps, attributes)
+
+
+def blocks(
+    network: Network,
+    law: AttributeLaw,
+    rule: DrawRule,
+    seed: int,
+    n: int,
+    max_visits: int,
+    min_codes: int,
+    first: int = 0,
+    broken: Callable[[Rolled], NDArray[np.bool_]] | None = None,
+) -> Iterator[Rolled]:
+    """Patients first … n − 1 of a seed, block by block; `first` must be the beginning of a block.
+
+    Patients that are `broken` are drawn again, with the same attributes.
+    """
+
+    def drawn(patients: NDArray[np.int64], attributes: NDArray[np.int64], key: int) -> Rolled:
+        state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
+        return roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+
+    for low in range(first, n, BLOCK):
+        patients = np.arange(low, low + BLOCK)
+        attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
+        whole = drawn(patients, attributes, stream_key(seed, "patients"))
+        if broken is not None:
+            whole = _mended(whole, broken, drawn, patients, seed)
+        yield whole.first(min(BLOCK, n - low))
+
+
+def _mended(
+    whole: Rolled,
+    broken: Callable[[Rolled], NDArray[np.bool_]],
+    drawn: Callable[[NDArray[np.int64], NDArray[np.int64], int], Rolled],
+    patients: NDArray[np.int64],
+    seed: int,
+) -> Rolled:
+    """A block in which broken patients are drawn again until they are not, or too often.
+
+    Who is broken in a whole block does not depend on how many patients are wanted, so that patients who are drawn
+    again together always are.
+    """
+    for attempt in range(1, REDRAWS + 1):
+        who = np.flatnonzero(broken(whole))
+        if not len(who):
+            return whole
+        again = drawn(patients[who], whole.attributes[who], stream_key(seed, "patients again", attempt))
+        again.redrawn[:] = attempt
+        order = np.arange(len(whole.lengths))
+        order[who] = len(whole.lengths) + np.arange(len(who))
+        whole = joined([whole, again]).of_patients(order)
+    whole.redrawn[broken(whole)] *= -1
+    return whole

@@ -1,0 +1,1 @@
+"""One file per source, each with `read(root, options) -> Cohort`."""

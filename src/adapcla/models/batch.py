@@ -1,0 +1,173 @@
+"""Patients as packed tensors: real visits only, no padding, no dense multi-hot row."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapcla.data import Cohort
+from adapcla.data.offsets import ranges, starts_of
+from adapcla.models.attention_lines import AttentionLines, attention_lines
+
+
+class LengthGroup(NamedTuple):
+    """Patients with the same number of visits, as state rows: the start row first, then the visits in order."""
+
+    rows: Tensor  # (patients, visits + 1)
+
+
+class Origin(NamedTuple):
+    """Where the patients of a batch come from."""
+
+    mark: int  # that of the records
+    patients: Tensor  # (patients,) their positions there
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some patients, packed.
+
+    State rows are numbered: first the distinct start states (one for each combination of static attributes that
+    occurs), then one row per visit. The state of a row has seen everything up to that row and predicts what follows,
+    so visit v of a patient is predicted by the row before it. Start rows are shared: patients without a history are
+    the same patient to the network, and their logits are computed once.
+    """
+
+    n_patients: int
+    n_starts: int
+    codes: Tensor  # (entries,) code positions, visit by visit
+    offsets: Tensor  # (visits,) where each visit begins in `codes`
+    visit_of_entry: Tensor  # (entries,)
+    position: Tensor  # (visits,) 0 for the first visit of a patient
+    patient_of_visit: Tensor  # (visits,)
+    row_before: Tensor  # (visits,) the state row that predicts this visit
+    continues: Tensor  # (visits,) 1.0 where another visit follows
+    gap: Tensor  # (visits,) days since the visit before, 0 for a first visit
+    start_of_patient: Tensor  # (patients,) start row of each patient
+    start_attributes: Tensor  # (starts, attributes) category + 1, 0 for unknown
+    attention: AttentionLines
+    origin: Origin | None = None
+
+    @property
+    def first_visits(self) -> Tensor:
+        """(patients,) the first visit of each."""
+        lengths = torch.bincount(self.patient_of_visit, minlength=self.n_patients)
+        return torch.cumsum(lengths, 0) - lengths
+
+    @property
+    def n_visits(self) -> int:
+        """Number of visits in the batch."""
+        return int(self.offsets.shape[0])
+
+    def lacks(self, code: int) -> Tensor:
+        """(visits,) 1.0 where the visit does not hold this code."""
+        held = self.visit_of_entry[self.codes == code]
+        return torch.ones(self.n_visits).index_fill(0, held, 0.0)
+
+    @property
+    def groups(self) -> tuple[LengthGroup, ...]:
+        """Patients by their exact number of visits, for readers that cannot pass over padding; the shortest first."""
+        lengths = torch.bincount(self.patient_of_visit, minlength=self.n_patients)
+        first_row = self.n_starts + self.first_visits
+        groups = []
+        for length in torch.unique(lengths).tolist():
+            members = (lengths == length).nonzero()[:, 0]
+            visits = first_row[members][:, None] + torch.arange(length)
+            groups.append(LengthGroup(torch.cat([self.start_of_patient[members][:, None], visits], dim=1)))
+        return tuple(groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """A cohort made ready for batches: histories cut at the context length, attributes as one integer matrix."""
+
+    cohort: Cohort
+    context: int
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Static attributes in their fixed order."""
+        return tuple(sorted(self.cohort.attributes))
+
+    @cached_property
+    def mark(self) -> int:
+        """A number by which the same visits of the same patients are known again."""
+        mark = self.context
+        for part in (self.cohort.codes, self.cohort.visit_starts, self.cohort.patient_starts):
+            mark = zlib.crc32(np.ascontiguousarray(part).data, mark)
+        return mark
+
+    @property
+    def n_cut(self) -> int:
+        """Visits beyond the context length, which are left out."""
+        return int(np.maximum(self.cohort.visits_per_patient - self.context, 0).sum())
+
+    @property
+    def seen(self) -> Cohort:
+        """The cohort without the visits beyond the context length."""
+        if not self.n_cut:
+            return self.cohort
+        first = self.cohort.first_visits
+        return self.cohort.with_visits(first, first + np.minimum(self.cohort.visits_per_patient, self.context))
+
+    def batch(self, patients: NDArray[np.int64]) -> Batch:
+        """The packed batch of these patients."""
+        cohort = self.cohort
+        first = np.asarray(cohort.patient_starts)[patients]
+        lengths = np.minimum(np.asarray(cohort.patient_starts)[patients + 1] - first, self.context)
+        visits = ranges(first, first + lengths)
+        begins = np.asarray(cohort.visit_starts)[visits]
+        sizes = np.asarray(cohort.visit_starts)[visits + 1] - begins
+        codes = np.asarray(cohort.codes)[ranges(begins, begins + sizes)]
+        gap = np.zeros(len(visits), dtype=np.int64)
+        if cohort.days is not None:
+            days = np.asarray(cohort.days)[visits].astype(np.int64)
+            gap[1:] = np.maximum(np.diff(days), 0)
+            gap[starts_of(lengths)[:-1]] = 0
+        batch = packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
+        return replace(batch, origin=Origin(self.mark, torch.as_tensor(np.asarray(patients, dtype=np.int64))))
+
+    def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Attribute categories plus one (0 unknown) of these patients, one column per attribute."""
+        columns = [np.asarray(self.cohort.attributes[n].values)[patients] + 1 for n in self.attribute_names]
+        return np.stack(columns, axis=1).astype(np.int64) if columns else np.zeros((len(patients), 0), np.int64)
+
+
+def packed(
+    codes: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    attributes: NDArray[np.int64],
+    gap: NDArray[np.int64],
+) -> Batch:
+    """A batch on the default device from flat arrays: `sizes` codes per visit, `lengths` visits per patient."""
+    n_visits = len(sizes)
+    starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
+    start_of_patient = start_of_patient.ravel()
+    n_starts = len(starts)
+    first_visit = starts_of(lengths)[:-1]
+    patient_of_visit = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(n_visits) - first_visit[patient_of_visit]
+    row_before = np.where(position == 0, start_of_patient[patient_of_visit], n_starts + np.arange(n_visits) - 1)
+    return Batch(
+        n_patients=len(lengths),
+        n_starts=n_starts,
+        codes=torch.as_tensor(codes.astype(np.int64)),
+        offsets=torch.as_tensor(starts_of(sizes)[:-1]),
+        visit_of_entry=torch.as_tensor(np.repeat(np.arange(n_visits), sizes)),
+        position=torch.as_tensor(position),
+        patient_of_visit=torch.as_tensor(patient_of_visit),
+        row_before=torch.as_tensor(row_before),
+        continues=torch.as_tensor((position + 1 < lengths[patient_of_visit]).astype(np.float32)),
+        gap=torch.as_tensor(gap),
+        start_of_patient=torch.as_tensor(start_of_patient.astype(np.int64)),
+        start_attributes=torch.as_tensor(starts.astype(np.int64).reshape(n_starts, attributes.shape[1])),
+        attention=attention_lines(lengths, start_of_patient, n_starts),
+    )

@@ -1,0 +1,184 @@
+"""From a source to a release in one call: what was asked becomes a specification, and the one engine carries it out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adapcla.console import say
+from adapcla.data import Cohort
+from adapcla.errors import InputError, UsageError
+from adapcla.evaluation import Scores
+from adapcla.files import MANIFEST
+from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
+from adapcla.pipeline.spec import Spec, spec_from
+
+#: The built-in world by name, and how large it is here.
+BUILT_IN = ("planted", "demo")
+DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
+#: Share of all patients whom nothing is learned from, for the privacy tests.
+CONTROL = 0.15
+METHOD = "tailwise"
+
+
+@dataclass(frozen=True, eq=False)
+class Synthesised:
+    """What came of it; where the gate was not met, `folder` is None unless it was to be written anyway."""
+
+    folder: Path | None
+    #: The page: in the release, or beside the working files where nothing was released.
+    page: Path
+    cohort: Cohort
+    scores: Scores
+    passed: bool
+    #: Why the gate was not met, in plain words; empty where it was.
+    reasons: tuple[str, ...] = ()
+
+
+def source_of(first: str, second: str = "") -> tuple[str, str]:
+    """(source, path) of what stands on the command line: a source and its path, or a path alone.
+
+    >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
+    (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
+    """
+    from adapcla.io import SOURCES, contract
+
+    if second:
+        if first != "cohort":
+            contract.source_of(first)  # an unknown name is refused now, with the nearest one
+        return first, second
+    if first in BUILT_IN:
+        return "planted", ""
+    path = Path(first).expanduser()
+    if not path.exists():
+        more = "; a source needs a path behind its name" if first in SOURCES else ""
+        raise InputError(
+            f"no such file{more}", path=first, expected="a table, or a source and its path", remedy="check it"
+        )
+    if (path / MANIFEST).is_file():
+        return "cohort", first
+    if path.is_dir() and not (path / "adapcla.json").is_file():
+        raise UsageError(
+            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(SOURCES)}\n"
+            f"to do: name it, such as: adapcla synthesize omop {first} --out release"
+        )
+    say(f"{first}: read as a table, its columns guessed")
+    return "table", first
+
+
+def specification(
+    source: str,
+    path: str = "",
+    *,
+    options: dict[str, Any] | None = None,
+    minutes: float | None = None,
+    patients: int = 0,
+    method: str = METHOD,
+    seed: int = 1,
+    title: str = "",
+    settings: dict[str, Any] | None = None,
+    changes: dict[str, Any] | None = None,
+    **release: Any,
+) -> Spec:
+    """The specification of a release; `release` are the fields of its part of that name.
+
+    >>> specification("planted", minutes=5, min_patients=20).release.min_patients
+    20
+    """
+    name = re.sub(r"[^a-z0-9.]+", "-", Path(path).resolve().name.lower()).strip("-.") if path else source
+    given = {key: value for key, value in (options or {}).items() if value not in (None, "", ())}
+    data: dict[str, Any] = {"source": source}
+    if source == "planted":
+        data["planted"] = DEMONSTRATION
+    else:
+        data |= {"path": str(Path(path).expanduser().resolve()), "options": given}
+    content = {
+        "name": name or "release",
+        "title": title or ("A made-up world" if source == "planted" else Path(path).resolve().name),
+        "real": source != "planted",
+        "data": data,
+        "split": {"control": CONTROL},
+        "fit": {"methods": (method,), "seeds": (seed,), "settings": settings or {}},
+        "evaluate": {"suites": JUDGED, "leave_out": NOT_JUDGED},
+        "sample": {"patients": patients, "seeds": (seed,)},
+        "release": {key: value for key, value in {"minutes": minutes, **release}.items() if value is not None},
+    }
+    return spec_from(content, changes, "options")
+
+
+def synthesize(
+    data: str | Path | Cohort,
+    path: str | Path = "",
+    *,
+    out: str | Path = "release",
+    minutes: float = 10.0,
+    patients: int = 0,
+    formats: tuple[str, ...] = ("csv",),
+    min_patients: int | None = None,
+    repair: bool = False,
+    anyway: bool = False,
+    overwrite: bool = False,
+    work: str | Path | None = None,
+    method: str = METHOD,
+    seed: int = 1,
+    **options: Any,
+) -> Synthesised:
+    """A data set that may be shared, from a table, a source with its path, or a cohort.
+
+    A second call with the same arguments takes up what the first has finished. Where the privacy gate is not met,
+    nothing is released and `passed` is false; the working folder, which holds real patients, has the page.
+
+    Args:
+        data: A file, the name of a source (with `path`), a cohort folder, a cohort, or `planted`.
+        path: File or folder of the source.
+        out: Folder of the release.
+        minutes: Time on two cores that the size of the network and its passes are chosen for.
+        patients: Synthetic patients; 0 writes as many as were learned from.
+        formats: Some of csv, meds, omop, fhir, halo.
+        min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
+        repair: Where the gate is not met, try again more carefully, three times at most.
+        anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
+        overwrite: Replace what is in `out`.
+        work: Folder for what real patients are in; beside `out` if not given.
+        method: A row of `adapcla methods`.
+        seed: Seed of the fit and of the sample.
+        options: Options of the source, as for `read`.
+    """
+    from adapcla.release.release import ReleasePlan
+
+    folder = Path(work) if work is not None else Path(out).with_name(f"{Path(out).name}-work")
+    if isinstance(data, Cohort):
+        place = folder / "cohort"
+        data.save(place, overwrite=True)
+        source, where = "cohort", str(place)
+    else:
+        source, where = source_of(str(data), str(path))
+    spec = specification(
+        source,
+        where,
+        options=options,
+        minutes=minutes,
+        patients=patients,
+        method=method,
+        seed=seed,
+        formats=tuple(formats),
+        min_patients=min_patients,
+        repair=repair,
+        anyway=anyway,
+    )
+    plan = ReleasePlan(spec, out, folder, overwrite)
+    plan.run()
+    return result(plan)
+
+
+def result(plan: Any) -> Synthesised:
+    """What a finished plan made."""
+    from adapcla.report.gate_words import in_words
+
+    told = plan.told()
+    folder = plan.out if told.passed else plan.unsafe_out if told.unsafe else None
+    page = plan.page if folder is None else folder / "report.html"
+    reasons = tuple(in_words(line) for line in told.chosen.lines if not line.passed)
+    return Synthesised(folder, page, told.synthetic, told.chosen.scores, told.passed, reasons)

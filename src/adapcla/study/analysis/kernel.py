@@ -1,0 +1,166 @@
+"""The label-wise empirical neural tangent kernel of next-visit logits (the paper's K), and what it predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, vjp
+
+from adapcla.errors import UsageError
+from adapcla.models.batch import Batch
+
+#: Named groups of parameters, by the beginning of their names. `shared` is all but the output rows and biases that
+#: belong to single codes: through those alone no code can move another.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "all": ("",),
+    "input": ("table.", "embedding."),
+    "trunk": ("trunk.",),
+    "output": ("head.",),
+    "shared": ("table.", "embedding.", "trunk.", "head.table.parts."),
+}
+#: Gradient entries held at once: 512 MB in single precision.
+HELD = 1 << 27
+Parameters = dict[str, Tensor]
+
+
+class NextLogits(nn.Module):
+    """The logits (codes,) of some codes at the visit after the history of one patient, as a function of weights."""
+
+    def __init__(self, network: nn.Module, batch: Batch, codes: NDArray[np.int64]) -> None:
+        super().__init__()
+        if batch.n_patients != 1:
+            raise UsageError(f"{batch.n_patients} patients: expected one context")
+        self.network = network
+        self.batch = replace(batch, codes=network.rank_of_code[batch.codes])  # type: ignore[index]
+        self.ranks = network.rank_of_code[torch.from_numpy(codes)]  # type: ignore[index]
+
+    def forward(self) -> Tensor:
+        """Logits (codes,) in the order asked for."""
+        logits: Tensor = self.network.logits_after(self.batch)  # type: ignore[operator]
+        return logits[0, self.ranks]
+
+
+def parameters_of(module: nn.Module, group: str = "all") -> Parameters:
+    """The parameters of a named group, as they are used by `NextLogits`."""
+    if group not in GROUPS:
+        raise UsageError(f"parameter group {group!r}: expected one of {', '.join(GROUPS)}")
+    beginnings = tuple(f"network.{beginning}" for beginning in GROUPS[group])
+    return {name: p.detach() for name, p in module.named_parameters() if name.startswith(beginnings)}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelKernel:
+    """K over some codes: inner products of the gradients of their logits.
+
+    >>> kernel = LabelKernel(np.array([4, 7]), np.array([[4.0, 1.0], [1.0, 1.0]]))
+    >>> kernel.cosine.tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+
+    codes: NDArray[np.int64]
+    matrix: NDArray[np.float64]
+
+    @property
+    def cosine(self) -> NDArray[np.float64]:
+        """Cosine similarities of the gradients."""
+        size = np.sqrt(np.maximum(np.diag(self.matrix), 1e-300))
+        return self.matrix / (size[:, None] * size[None, :])
+
+    def among(self, codes: NDArray[np.int64]) -> LabelKernel:
+        """The kernel restricted to some of its codes."""
+        where = np.array([int(np.flatnonzero(self.codes == code)[0]) for code in codes], dtype=np.int64)
+        return LabelKernel(self.codes[where], self.matrix[np.ix_(where, where)])
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """λ_min(K).
+
+        >>> LabelKernel(np.array([0, 1]), np.diag([3.0, 2.0])).smallest_eigenvalue
+        2.0
+        """
+        return float(np.linalg.eigvalsh(self.matrix)[0])
+
+    def similarity(self, code: int, bundle: NDArray[np.int64]) -> float:
+        """Mean cosine similarity of a code with the codes of a bundle, itself left out.
+
+        >>> LabelKernel(np.array([4, 7]), np.array([[4.0, 1.0], [1.0, 1.0]])).similarity(4, np.array([4, 7]))
+        0.5
+        """
+        others = np.isin(self.codes, bundle[bundle != code])
+        return float(self.cosine[np.flatnonzero(self.codes == code)[0], others].mean()) if others.any() else np.nan
+
+
+def label_kernel(network: nn.Module, batch: Batch, codes: NDArray[np.int64], group: str = "all") -> LabelKernel:
+    """K of one context over the asked codes, by pulling back one code at a time."""
+    return label_kernels(network, batch, codes, (group,))[group]
+
+
+def label_kernels(
+    network: nn.Module, batch: Batch, codes: NDArray[np.int64], groups: Sequence[str] = ("all", "shared")
+) -> dict[str, LabelKernel]:
+    """K of one context for several groups of parameters from one set of gradients.
+
+    Gradients are held for a chunk of codes at a time; a wider kernel is filled block by block.
+    """
+    function = NextLogits(network, batch, np.asarray(codes, dtype=np.int64))
+    names_of_group = {group: set(parameters_of(function, group)) for group in groups}
+    fixed = parameters_of(function)
+    parameters = {name: fixed[name] for name in fixed if any(name in names for names in names_of_group.values())}
+    logits, pull = vjp(lambda weights: functional_call(function, {**fixed, **weights}, ()), parameters)[:2]
+    size = max(1, sum(p.numel() for p in parameters.values()))
+    step = max(1, HELD // (2 * size))
+    n = len(codes)
+    chunks = [range(low, min(low + step, n)) for low in range(0, n, step)]
+    out = {group: np.zeros((n, n)) for group in groups}
+    for i, rows in enumerate(chunks):
+        one = _pulled(pull, rows, logits)
+        for columns in chunks[i:]:
+            two = one if columns is rows else _pulled(pull, columns, logits)
+            for group, names in names_of_group.items():
+                block = sum((one[name] @ two[name].t()).double().numpy() for name in sorted(names))
+                out[group][rows.start : rows.stop, columns.start : columns.stop] = block
+                out[group][columns.start : columns.stop, rows.start : rows.stop] = np.transpose(block)
+    return {group: LabelKernel(np.asarray(codes), matrix) for group, matrix in out.items()}
+
+
+def _pulled(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, Tensor]:
+    """Flat gradients (rows, size) of the logits in `rows`, by parameter."""
+    parts: dict[str, list[Tensor]] = {}
+    for row in rows:
+        unit = torch.zeros_like(logits)
+        unit[row] = 1.0
+        (gradients,) = pull(unit)
+        for name, gradient in gradients.items():
+            parts.setdefault(name, []).append(gradient.detach().reshape(-1))
+    return {name: torch.stack(pieces) for name, pieces in parts.items()}
+
+
+# ---- the first-order update -----------------------------------------------------------------------------------
+def first_order_errors(
+    network: nn.Module, batch: Batch, present: NDArray[np.int64], scaffold: NDArray[np.float64], rates: Sequence[float]
+) -> NDArray[np.float64]:
+    """‖Δz + η K (σ(z̃) − y)‖ for each rate η: one plain gradient step on the next visit of one context, all codes.
+
+    `present` are the codes of that visit, `scaffold` is αb. The error must fall as η².
+    """
+    n_codes = len(scaffold)
+    codes = np.arange(n_codes, dtype=np.int64)
+    function = NextLogits(network, batch, codes)
+    weights = parameters_of(function)
+    logits, pull = vjp(lambda held: functional_call(function, held, ()), weights)[:2]
+    target = torch.zeros_like(logits)
+    target[torch.from_numpy(present)] = 1.0
+    residual = torch.sigmoid(logits + torch.from_numpy(scaffold).to(logits)) - target
+    (gradient,) = pull(residual)
+    moved = label_kernel(network, batch, codes).matrix @ residual.double().numpy()
+    errors = []
+    for rate in rates:
+        after = functional_call(function, {name: p - rate * gradient[name] for name, p in weights.items()}, ())
+        errors.append(np.linalg.norm((after - logits).detach().double().numpy() + rate * moved))
+    return np.array(errors)

@@ -1,0 +1,59 @@
+"""Settings: one place for defaults, unknown names refused with the nearest known one."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapcla.errors import UsageError
+from adapcla.generation.settings import Settings, settings_from
+
+
+def test_nested_and_plain_names_reach_their_place() -> None:
+    changed = settings_from(Settings(), {"width": 32, "budget": {"passes": 2}, "tempering": 0.2})
+    assert (changed.architecture.width, changed.budget.passes, changed.tempering) == (32, 2, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"widht": 3}, "did you mean 'width'"),
+        ({"width": -3}, "width"),
+        ({"schedule": "sudden"}, "schedule"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+    ],
+)
+def test_wrong_settings_are_named(changes: dict, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        settings_from(Settings(), changes)
+
+
+def test_the_fingerprint_knows_what_changes_the_weights() -> None:
+    base = Settings()
+    assert base.fingerprint() == Settings().fingerprint()
+    assert base.fingerprint() != settings_from(base, {"width": 32}).fingerprint()
+    assert base.fingerprint() == settings_from(base, {"checkpoint_seconds": 1}).fingerprint()
+
+
+def test_what_is_off_is_not_written_and_can_be_turned_on_and_off() -> None:
+    """Fingerprints of all other settings stay as they were."""
+    kept = settings_from(Settings(), {"last_weights": True})
+    assert "last_weights" not in Settings().model_dump() and kept.model_dump()["last_weights"] is True
+    assert kept.fingerprint() != Settings().fingerprint() == settings_from(kept, {"last_weights": False}).fingerprint()
+    assert settings_from(Settings(), kept.model_dump()) == kept
+    assert Settings().fingerprint() == "94c9aba685b918d6"
+
+
+def test_another_family_brings_its_own_settings() -> None:
+    eva = settings_from(Settings(), {"family": "eva", "latent": 8, "width": 32})
+    assert (eva.architecture.family, eva.architecture.latent, eva.architecture.width) == ("eva", 8, 32)
+    assert settings_from(Settings(), eva.model_dump()) == eva
+    with pytest.raises(UsageError, match="no setting is called 'blocks'"):
+        settings_from(Settings(), {"family": "eva", "blocks": 3})
+    with pytest.raises(UsageError, match="expected one of eva"):
+        settings_from(Settings(), {"family": "diffusion"})
+
+
+def test_settings_saved_before_there_were_families_are_read() -> None:
+    saved = Settings().model_dump()
+    del saved["architecture"]["family"], saved["first_stage"], saved["bias_at_validation"]
+    assert settings_from(Settings(), saved) == Settings()

@@ -1,0 +1,81 @@
+"""Random small cohorts with everything that a cohort can carry."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from adapcla.data import Attribute, Code, Cohort, Vocabulary
+from adapcla.data.stay import ENDS, KINDS, LENGTH, ending, kind_of_visit
+from adapcla.data.vocabulary import CODE_PATTERN
+
+#: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
+WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8)
+TOKENS = st.from_regex(CODE_PATTERN, fullmatch=True)
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> Vocabulary:
+    tokens = draw(st.lists(TOKENS, min_size=1, max_size=6, unique=True))
+    codes = [
+        Code(
+            token,
+            draw(st.sampled_from(["", "ICD9CM", "ICD10CM", "LOCAL", "SNOMED"])),
+            draw(st.sampled_from(["", "9", "2024"])),
+            draw(st.sampled_from(["", token, "0389"])),
+            draw(st.one_of(st.just(""), WORDS)),
+            draw(st.sampled_from(["diagnosis", "procedure", "drug", "other"])),
+        )
+        for token in tokens
+    ]
+    return Vocabulary.of(codes)
+
+
+@st.composite
+def whole_cohorts(draw: st.DrawFn) -> Cohort:
+    """Up to four patients with numbers of several domains and units, choice groups, and stays with a length."""
+    vocabulary = Vocabulary.of(
+        [
+            *(Code.of(name, "ICD9CM") for name in ("4019", "25000")),
+            *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("up", "down")),
+            *(kind_of_visit(name) for name in KINDS),
+            *(ending(name) for name in ENDS if name != "died"),
+            Code.of("2345-7", "LOINC", domain="lab", unit=draw(st.sampled_from(["1", "mg/dL", "°F", "10*9/L", "=x"]))),
+            Code.of("odd", "LOCAL", domain=draw(st.sampled_from(["diagnosis", "drug", "other", "stay"])), unit="g"),
+            LENGTH,
+        ]
+    )
+    choices: dict[str, list[str | None]] = {}
+    for code in vocabulary.codes:
+        choices.setdefault(code.group or code.token, [None]).append(code.token)
+    visit = st.tuples(*(st.sampled_from(tokens) for tokens in choices.values())).map(
+        lambda held: [token for token in held if token is not None] or ["ICD9CM/4019"]
+    )
+    patients = draw(st.lists(st.lists(visit, min_size=1, max_size=3), min_size=1, max_size=4))
+    flat = [vocabulary.index[token] for patient in patients for held in patient for token in sorted(held)]
+    number = st.floats(0, 1e6, width=32)
+    values = [draw(number) if vocabulary.numbers[code] else np.nan for code in flat]
+    return Cohort.of(patients, vocabulary, values=np.array(values, dtype=np.float32))
+
+
+@st.composite
+def cohorts(draw: st.DrawFn) -> Cohort:
+    """Up to five patients; days, labels and attributes are there or not."""
+    vocabulary = draw(vocabularies())
+    visit = st.lists(st.sampled_from(vocabulary.tokens), min_size=1, max_size=4)
+    # More than nine visits, so that ids of different width would be noticed.
+    patients = draw(st.lists(st.lists(visit, min_size=1, max_size=12), min_size=1, max_size=5))
+    n = len(patients)
+    days = None
+    if draw(st.booleans()):
+        steps = [[0, *draw(st.lists(st.integers(0, 400), min_size=len(p) - 1, max_size=len(p) - 1))] for p in patients]
+        days = np.concatenate([np.cumsum(step) for step in steps]).astype(np.int32)
+    names = tuple(draw(st.lists(WORDS, max_size=3, unique=True)))
+    bits = st.lists(st.integers(0, 1), min_size=n * len(names), max_size=n * len(names))
+    labels = np.array(draw(bits), dtype=np.uint8).reshape(n, len(names)) if names else None
+    attributes = {}
+    for name in draw(st.lists(st.sampled_from(["sex", "age_band", "day", "code"]), max_size=2, unique=True)):
+        words = tuple(draw(st.lists(WORDS, min_size=1, max_size=3, unique=True)))
+        values = draw(st.lists(st.integers(-1, len(words) - 1), min_size=n, max_size=n))
+        attributes[name] = Attribute(np.array(values, dtype=np.int16), words)
+    return Cohort.of(patients, vocabulary, days=days, labels=labels, label_names=names, attributes=attributes)

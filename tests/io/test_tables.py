@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapcla.errors import InputError
+from adapcla.io.streams import BLOCK
+from adapcla.io.tables import Table, find_table, guarded, need_table, open_table
+
+
+def table_of(folder: Path, content: str | bytes, name: str = "t.csv") -> Table:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return open_table(path)
+
+
+def rows(table: Table, *columns: str) -> list[tuple[str, ...]]:
+    named = {f"x{i}": column for i, column in enumerate(columns)}
+    out: list[tuple[str, ...]] = []
+    for batch in table.batches(named):
+        out += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    return out
+
+
+@pytest.mark.parametrize("cell", ["0389", "NA", "None", "1E10", "null", "", "nan", "true", "00", "1.0", "=1+1", " x "])
+def test_a_cell_is_text_and_nothing_else(tmp_path: Path, cell: str) -> None:
+    assert rows(table_of(tmp_path, f"a,b\n{cell},y\n"), "a") == [(cell,)]
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)] * 2), min_size=1, max_size=20
+    )
+)
+def test_what_csv_writes_comes_back(tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]]) -> None:
+    import csv
+
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *cells])
+    assert rows(open_table(path), "a", "b") == cells
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+def test_the_delimiter_is_read_off_the_header(tmp_path: Path, delimiter: str) -> None:
+    table = table_of(tmp_path, delimiter.join("abc") + "\n" + delimiter.join("123") + "\n")
+    assert rows(table, "c", "a") == [("3", "1")]
+
+
+def test_columns_are_found_in_any_case_and_the_exact_one_first(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "Code,CODE, who \n1,2,3\n")
+    assert (table.column("CODE"), table.column("code"), table.column("WHO")) == ("CODE", "Code", "who")
+    assert rows(table, "WHO", "CODE") == [("3", "2")]
+    assert table.first_of("nothing", "who") == "who" and table.first_of("nothing") is None
+
+
+def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no column 'icd_code'(.|\n)*'icd9_code' is near"):
+        table_of(tmp_path, "subject_id,icd9_code\n").column("icd_code")
+
+
+@pytest.mark.parametrize("line", ["10006,142345,4019", "secret,secret,4019"])
+def test_the_cells_of_a_file_without_header_are_not_shown(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        table_of(tmp_path, f"{line}\n{line}\n").column("subject_id")
+    assert not any(cell in str(caught.value) for cell in line.split(","))
+
+
+def test_a_quoted_line_end_does_not_break_the_row(tmp_path: Path) -> None:
+    assert rows(table_of(tmp_path, 'a,b\n"1\n2",3\n4,5\n'), "a", "b") == [("1\n2", "3"), ("4", "5")]
+
+
+def test_a_stray_quote_inside_a_cell_is_text(tmp_path: Path) -> None:
+    assert rows(table_of(tmp_path, 'a,b\n5" tube,3\n4,5\n'), "a", "b") == [('5" tube', "3"), ("4", "5")]
+
+
+def test_an_unclosed_quote_does_not_swallow_rows_silently(tmp_path: Path) -> None:
+    """The last row would hold all that follows, and be taken for one odd cell: row 3 opens it."""
+    with pytest.raises(InputError, match="row 3: a quote that is never closed"):
+        rows(table_of(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n7,8\n'), "a")
+
+
+def test_a_row_longer_than_a_block_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a row longer than"):
+        rows(table_of(tmp_path, 'a,b\n1,"' + "x\n" * BLOCK + '"\n'), "a")
+
+
+def test_an_error_never_shows_the_cell(tmp_path: Path) -> None:
+    for content in ("a,b\nsecret\n", "a,b\nsecret,1,2\n", b"a,b\nsecret,\xff\n"):
+        with pytest.raises(InputError) as caught:
+            rows(table_of(tmp_path, content), "a", "b")
+        assert "secret" not in str(caught.value)
+
+
+def test_a_short_row_that_is_not_text_is_still_a_named_error(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match="row 2: 1 cells"):
+        rows(table_of(tmp_path, b"a,b\n\xff\xfe\n"), "a")
+    assert capfd.readouterr().err == ""
+
+
+def test_no_rows_are_no_batches_with_rows(tmp_path: Path) -> None:
+    assert rows(table_of(tmp_path, "a,b\n"), "a") == []
+    assert rows(table_of(tmp_path, "a,b"), "a") == []
+
+
+def test_shards_are_one_table(tmp_path: Path) -> None:
+    table_of(tmp_path, "a,b\n1,2\n", "visits/0.csv")
+    table_of(tmp_path, "A,B\n3,4\n", "visits/1.csv")
+    table = need_table(tmp_path, "VISITS")
+    assert rows(table, "b") == [("2",), ("4",)]
+    table_of(tmp_path, "b,a\n3,4\n", "visits/2.csv")
+    with pytest.raises(InputError, match="columns differ"):
+        need_table(tmp_path, "visits")
+
+
+@pytest.mark.parametrize("name", ["ADMISSIONS.csv", "admissions.CSV", "Admissions.tsv", "admissions.txt"])
+def test_a_table_is_found_in_any_case(tmp_path: Path, name: str) -> None:
+    table_of(tmp_path, "a,b\n1,2\n", name)
+    assert rows(need_table(tmp_path, "admissions"), "a") == [("1",)]
+
+
+def test_subfolders_and_second_names(tmp_path: Path) -> None:
+    table_of(tmp_path, "a,b\n1,2\n", "HOSP/admissions.csv")
+    assert find_table(tmp_path, "hosp/admissions", "admissions") is not None
+    assert find_table(tmp_path / "HOSP", "hosp/admissions", "admissions") is not None
+    assert find_table(tmp_path, "patients") is None
+    with pytest.raises(InputError, match="no table 'patients'"):
+        need_table(tmp_path, "patients")
+    with pytest.raises(InputError, match="no such folder"):
+        find_table(tmp_path / "none", "patients")
+
+
+def test_parquet_values_become_text(tmp_path: Path) -> None:
+    columns = {
+        "text": ["0389", None],
+        "whole": [7, None],
+        "real": [250.0, 401.9],
+        "time": [datetime(2164, 10, 23, 21, 9), None],
+        "word": pa.array(["x", "y"]).dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = open_table(tmp_path / "t.parquet")
+    assert rows(table, "text", "whole", "real", "word") == [("0389", "7", "250", "x"), ("", "", "401.9", "y")]
+    assert rows(table, "time")[0][0].startswith("2164-10-23 21:09:00")
+
+
+def test_a_nested_parquet_column_is_refused_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": ["x"], "b": [["x"]]}), tmp_path / "t.parquet")
+    assert rows(open_table(tmp_path / "t.parquet"), "a") == [("x",)]
+    with pytest.raises(InputError, match="column 'b': a column of type list"):
+        rows(open_table(tmp_path / "t.parquet"), "b")
+
+
+def test_a_parquet_file_that_claims_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"a": ["x"] * 3_000_000}), tmp_path / "t.parquet")
+    monkeypatch.setattr("adapcla.io.tables._MAX_ROWS_PER_BYTE", 1)
+    with pytest.raises(InputError, match="claims sizes"):
+        open_table(tmp_path / "t.parquet")
+
+
+def test_a_panic_becomes_a_named_error(tmp_path: Path) -> None:
+    class Panic(BaseException):
+        pass
+
+    with pytest.raises(InputError, match=r"not readable as Parquet \(Panic\)"), guarded(tmp_path / "t", "Parquet"):
+        raise Panic("secret cell")
+    with pytest.raises(KeyboardInterrupt), guarded(tmp_path / "t", "Parquet"):
+        raise KeyboardInterrupt

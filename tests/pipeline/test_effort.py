@@ -1,0 +1,91 @@
+"""What minutes buy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapcla.pipeline.effort import MOST_JUDGED, around, effort_for, settings_of
+from adapcla.pipeline.estimate import Sizes
+
+SMALL, LARGE = Sizes(2_000, 5_000, 400), Sizes(600_000, 2_000_000, 3_000)
+#: Training patients of a table of a million, of the kind in results/releases.md.
+MILLION = Sizes(570_000, 1_047_869, 3_000, 11.5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "minutes"), [(SMALL, 2), (SMALL, 5), (SMALL, 120), (MILLION, 60), (LARGE, 120), (LARGE, 300)]
+)
+def test_what_is_chosen_fits(sizes, minutes):
+    found = effort_for(minutes, "tailwise", {}, sizes)
+    rest = sum(around(sizes, 0, ("csv",)))
+    assert found.training + found.sampling + found.judging + rest <= 60 * minutes
+    assert 0 < found.settings["passes"] <= found.wanted_passes
+
+
+def test_judging_in_full_never_takes_the_time_that_training_needs():
+    """Drawing as many patients takes most of an hour here: what is left goes to training, and judging is quick."""
+    found = effort_for(60, "tailwise", {}, LARGE)
+    assert found.quick and found.sampling > 1_800
+
+
+def test_more_minutes_never_choose_less():
+    found = [effort_for(minutes, "tailwise", {}, LARGE) for minutes in (5, 20, 60, 240)]
+    work = [each.settings["passes"] * each.settings["width"] ** 2 for each in found]
+    assert work == sorted(work) and work[0] < work[-1]
+
+
+def test_what_was_given_stays():
+    found = effort_for(1, "tailwise", {"width": 256, "passes": 7}, LARGE)
+    assert (found.settings["width"], found.settings["passes"]) == (256, 7)
+
+
+def test_a_method_takes_the_settings_that_it_knows():
+    assert settings_of("lstm", {"width": 32, "layers": 1, "heads": 2}).architecture.width == 32
+
+
+def test_equal_arguments_choose_equally():
+    assert effort_for(3, "tailwise", {}, SMALL) == effort_for(3, "tailwise", {}, SMALL)
+
+
+def test_attack_models_take_from_the_time_for_training():
+    """Four attack models on two thirds of the patients cost more than twice what training does."""
+    sizes = Sizes(40_000, 60_000, 1_000)
+    alone, attacked = (effort_for(8, "tailwise", {}, sizes, attack_models=n) for n in (0, 4))
+    assert attacked.training < alone.training and attacked.judging > alone.judging
+    assert attacked.training + attacked.sampling + attacked.judging <= 60 * 8
+
+
+def test_judging_grows_slowly_beyond_the_patients_that_are_looked_at():
+    some, ten_times = (effort_for(9_999, "tailwise", {}, Sizes(n, 2 * n, 500)) for n in (MOST_JUDGED, 10 * MOST_JUDGED))
+    assert some.judging < ten_times.judging < 5 * some.judging
+
+
+def test_more_codes_and_formats_take_longer():
+    few, many = (effort_for(9_999, "tailwise", {}, Sizes(5_000, 9_000, codes)).sampling for codes in (300, 3_000))
+    assert few < many
+    assert around(SMALL, 0, ("csv",)).writing < around(SMALL, 0, ("csv", "fhir")).writing
+
+
+MEASURED = Path(__file__).parents[2] / "results" / "releases.md"
+
+
+def test_measured_releases_fitted_into_their_minutes():
+    """Every release of the table that was given enough time took no more processor minutes than it was asked for."""
+    lines = [line for line in MEASURED.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    titles = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    rows = [dict(zip(titles, (cell.strip() for cell in line.strip("|").split("|")), strict=True)) for line in lines[1:]]
+    assert rows and {"set", "minutes asked", "processor minutes"} <= set(rows[0])
+    assert all(float(row["processor minutes"]) <= float(row["minutes asked"]) for row in rows)
+
+
+def test_pilots_take_a_quarter_of_the_time_at_most():
+    """Fewer rounds where all of them would take more; those that were asked for stay."""
+    sizes = Sizes(40_000, 60_000, 1_000)
+    short, long = (effort_for(minutes, "tailwise", {}, sizes).settings for minutes in (3, 600))
+    assert (
+        1 <= short["calibration_rounds"] < settings_of("tailwise", {}).calibration_rounds
+        and "calibration_rounds" not in long
+    )
+    assert effort_for(3, "tailwise", {"calibration_rounds": 5}, sizes).settings["calibration_rounds"] == 5

@@ -1,0 +1,58 @@
+"""The cards of a release: what they say, and what they never say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import pytest
+
+from adapcla.release.dataset_card import card, checksums
+
+
+def test_the_card_says_what_people_must_know(finished_release):
+    text = (finished_release.out / "README.md").read_text()
+    for heading in ("From what", "How it was made", "How it was judged", "What it must not be used for", "Files"):
+        assert f"## {heading}" in text
+    assert "at least 11 training patients" in text and "rarest third" in text
+    assert "UNSAFE" not in text and "anonymous" in text and '"anonymous"' in text
+
+
+def test_small_counts_of_real_patients_are_not_told(finished_release):
+    told = finished_release.told()
+    few = {"all": 100, "kept in full": 90, "rolled up": 7, "not placed": 3}
+    told.chosen.rollup["entries"] = few
+    text = card(told, {"csv": ""}, model=False)
+    line = next(line for line in text.splitlines() if line.startswith("| occurrences"))
+    assert line == "| occurrences | 100 | 90 | fewer than 11 | fewer than 11 |"
+
+
+def test_croissant_lists_every_file_with_its_hash_and_every_column(finished_release):
+    content = json.loads((finished_release.out / "croissant.json").read_text())
+    files = {entry["@id"]: entry["sha256"] for entry in content["distribution"]}
+    assert "csv/long.csv" in files and "report.html" in files
+    for name, digest in files.items():
+        assert hashlib.sha256((finished_release.out / name).read_bytes()).hexdigest() == digest
+    fields = {field["@id"] for records in content["recordSet"] for field in records["field"]}
+    assert {"long/code", "visits/codes", "vocabulary/description"} <= fields
+
+
+def test_mlcroissant_reads_the_card_and_the_data(finished_release, monkeypatch):
+    croissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed: pip install mlcroissant")
+    dataset = croissant.Dataset(str(finished_release.out / "croissant.json"))
+    assert not dataset.metadata.ctx.issues.errors
+    first = next(iter(dataset.records("long")))
+    assert first["long/patient_id"] == 9_000_000_000_000
+
+
+def test_checksums_are_as_sha256sum_writes_them(tmp_path):
+    (tmp_path / "a").write_text("x")
+    assert re.fullmatch(rb"[0-9a-f]{64}  a\n", checksums(tmp_path))
+
+
+@pytest.mark.parametrize(("value", "passed", "word"), [(None, True, "not assessed"), (0.1, True, "kept")])
+def test_verdicts(value, passed, word):
+    from adapcla.evaluation.privacy import GateLine
+
+    assert GateLine("copy_excess", value, value, 0.2, passed).verdict == word

@@ -1,0 +1,52 @@
+"""The door in Python: what is asked becomes a specification, and a call gives a release."""
+
+from __future__ import annotations
+
+import pytest
+
+import adapcla
+from adapcla.errors import InputError, UsageError
+from adapcla.io.simulator import simulate
+from adapcla.release.synthesis import source_of, specification
+
+
+def test_a_path_alone_is_a_table_a_cohort_or_refused(tmp_path, capsys):
+    table = tmp_path / "visits.csv"
+    table.write_text("patient_id,date,code\n")
+    assert source_of(str(table)) == ("table", str(table))
+    assert "read as a table" in capsys.readouterr().err
+    simulate(40, 60, seed=1).save(tmp_path / "cohort")
+    assert source_of(str(tmp_path / "cohort")) == ("cohort", str(tmp_path / "cohort"))
+    assert source_of("demo") == ("planted", "")
+    with pytest.raises(UsageError, match="its source is not named"):
+        source_of(str(tmp_path))
+    with pytest.raises(InputError, match="no such file"):
+        source_of(str(tmp_path / "nowhere.csv"))
+    with pytest.raises(InputError, match="a source needs a path"):
+        source_of("mimic4")
+
+
+def test_the_specification_says_everything_that_was_asked(tmp_path):
+    spec = specification(
+        "table", str(tmp_path / "My Visits.csv"), options={"patient": "mrn", "date": None}, minutes=3, repair=True
+    )
+    assert spec.name == "my-visits.csv" and spec.data.options == {"patient": "mrn"}
+    assert spec.release is not None and spec.release.minutes == 3 and spec.release.repair
+    assert spec.split.control == 0.15 and spec.fit.methods == ("tailwise",)
+
+
+def test_an_unknown_setting_is_named_with_the_nearest():
+    with pytest.raises(UsageError, match=r"did you mean 'release\.min_patients'"):
+        specification("planted", changes={"release.min_patient": 3})
+
+
+def test_synthesize_gives_cohort_scores_verdict_and_page(tmp_path, monkeypatch):
+    from adapcla.release import synthesis
+
+    quick = {"evaluate.quick": True, "evaluate.suites": ("tail", "privacy")}
+    whole = synthesis.specification
+    monkeypatch.setattr(synthesis, "specification", lambda *a, **k: whole(*a, **{**k, "changes": quick}))
+    made = adapcla.synthesize(simulate(520, 60, seed=1), out=tmp_path / "release", method="marginal", patients=200)
+    assert made.cohort.n_patients == 200 and made.passed and not made.reasons
+    assert made.folder == tmp_path / "release" and made.page.is_file()
+    assert made.scores.values()["tail_pair_seen"] is not None

@@ -1,0 +1,28 @@
+"""A small planted world, its probes and one watched fit, shared by the tests of this room."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapcla.data.split import Split
+from adapcla.io import simulator as planted
+from adapcla.study.analysis.probed_fit import Probed, probed_fit
+from adapcla.study.analysis.probes import ProbeSet, probe_set
+
+SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 64, "validations": 2}
+
+
+@pytest.fixture(scope="session")
+def world() -> Split:
+    """Train, validation and test patients of a small planted world."""
+    return planted.simulate(patients=1200, codes=200, seed=1).split(seed=4)
+
+
+@pytest.fixture(scope="session")
+def probes(world: Split) -> ProbeSet:
+    return probe_set(world.train, world.test, 12)
+
+
+@pytest.fixture(scope="session")
+def probed(world: Split, probes: ProbeSet) -> Probed:
+    return probed_fit(world.train, world.valid, probes, changes=SMALL, kernels=True, looks=11)

@@ -1,0 +1,33 @@
+"""The tables of scores: every column is of a metric that exists, and what moves with size is at equal sizes."""
+
+from __future__ import annotations
+
+from adapcla.evaluation.table import METRICS, metric_of
+from adapcla.study.layouts import ABLATION, SCORE_TABLES
+
+
+def test_every_column_names_a_metric_and_every_table_is_there_once():
+    known = {metric.key for metric in METRICS}
+    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= known
+    keys = [table.key for table in SCORE_TABLES]
+    assert len(set(keys)) == len(keys)
+    assert keys[:2] == ["tail-glance", "tail-knowledge"]
+
+
+def test_the_headline_has_knowledge_and_memory_side_by_side():
+    asked = {column.metric for table in SCORE_TABLES[:2] for column in table.columns}
+    assert {"tail_swap", "tail_swap_training", "tail_information_share", "copy_excess"} <= asked
+
+
+def test_scores_that_move_with_the_number_of_patients_are_shown_at_equal_numbers():
+    """The table in the paper's form alone is not, and the one after it is."""
+    asked = {table.key: table.columns for table in SCORE_TABLES}
+    keys = list(asked)
+    assert keys[keys.index("tail-plausibility") + 1] == "tail-plausibility-same-size"
+    unmatched = [
+        (key, column.metric)
+        for key, columns in asked.items()
+        for column in columns
+        if metric_of(column.metric).sized and not column.stratum.startswith("matched") and key != "tail-plausibility"
+    ]
+    assert unmatched == []

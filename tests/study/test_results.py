@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from adapcla.errors import InputError
+from adapcla.evaluation import Reference
+from adapcla.study.results import Study, mean_draws, studies_in, summarised
+
+
+def test_a_folder_without_an_experiment_is_refused(tmp_path):
+    with pytest.raises(InputError, match="adapcla run"):
+        Study.open(tmp_path)
+
+
+def test_experiments_are_found_in_the_folder_that_holds_them(finished_run):
+    assert [study.name for study in studies_in(finished_run.parent)] == ["tiny"]
+    assert [study.name for study in studies_in(finished_run)] == ["tiny"]
+
+
+def test_numbers_of_rows_references_and_steered_samples(finished_run):
+    study = Study.open(finished_run)
+    assert study.rows == ["adapcla", "adapcla-no-scaffold"] and study.quick
+    mine = study.measured("adapcla", "pair_seen")
+    assert mine is not None and mine.low <= mine.value <= mine.high and mine.n == 1
+    copy = study.measured(Reference.TRAIN_COPY, "pair_seen")
+    assert copy is not None and copy.value == 1.0
+    chance = study.measured(Reference.MARGINAL, "pair_seen")
+    assert chance is not None and chance.low <= chance.value <= chance.high and chance.low < chance.high
+    gap = study.measured("adapcla", "control_mae", target="shifted", mode="paper")
+    assert gap is not None and 0 < gap.value < 1
+    assert study.measured("nobody", "pair_seen") is None
+    assert study.goal("tail_ctx_jsd") == "down" and study.goal("no such metric") == "none"
+
+
+def test_a_slow_reference_that_a_quick_look_leaves_out_was_judged_by_itself(finished_run):
+    real = Study.open(finished_run).measured(Reference.REAL_TRAIN, "tstr_auprc")
+    assert real is not None and 0 < real.value <= 1
+
+
+def test_between_seeds_the_interval_is_students():
+    """Three fits 1, 2, 3: mean 2, standard error 1/√3, t(0.975, 2) = 4.3027, half-width 2.4841."""
+    found = summarised(pl.DataFrame({"x": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 2, 3]}))
+    assert found.value == 2 and found.half == pytest.approx(2.4841, abs=1e-3)
+
+
+def test_draws_of_one_fit_are_one_case():
+    """Two draws of fit 1 (0 and 2) and one of fit 2 (3): the mean of 1 and 3."""
+    found = summarised(pl.DataFrame({"x": [0.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 1, 2]}))
+    assert (found.value, found.n) == (2.0, 2)
+
+
+def test_the_luck_of_the_test_patients_stands_beside_that_of_the_fits():
+    """Fits 1, 3: variance of their mean 1; every draw of the test patients moves both fits alike, by −√3, 0 or √3."""
+    moves = [-(3**0.5), 0.0, 3**0.5]
+    draws = [[value + move for move in moves] for value in (1.0, 3.0)]
+    table = pl.DataFrame({"x": [1.0, 3.0], "low": [0.0] * 2, "high": [9.0] * 2, "fit": [1, 2], "redrawn": draws})
+    assert mean_draws(table).tolist() == pytest.approx([2 + move for move in moves])
+    # Standard error 2 with 16 degrees of freedom: t = 2.1199.
+    assert summarised(table).half == pytest.approx(2 * 2.1199, rel=1e-4)
+    assert summarised(table.drop("redrawn")).half == pytest.approx(12.706, rel=1e-4)
