@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def prior_outcome(models: Models, generator: Generator, seed: int) -> tuple[str,
 def setting_outcome(models: Models, seed: int) -> tuple[str, str]:
     """What a mutated experiment, and a method with a mutated setting, end in."""
     draws = random.Random(seed)
-    demo = Path(sys.modules[read_spec.__module__].__file__ or "").with_name("demo.toml")
+    demo = files("adapcla.study") / "demo.toml"
     path = models.root / "mutated.toml"
     path.write_bytes(tables.mutated(demo.read_bytes(), draws))
     name = draws.choice(("width", "passes", "schedule", "epsilon", "family", "heads", "threads", "nonsense", "budget"))
