@@ -30,8 +30,12 @@ _BEFORE_PAIRS = "3389d69"
 _SIDE = """
 import dataclasses, json, resource, sys, time
 import numpy as np, torch
-from adapcla.generation import generator_for
-from adapcla.io import simulator as planted
+try:
+    from adapcla.generation import generator_for
+    from adapcla.io import simulator as planted
+except ModuleNotFoundError:  # a commit with the packages' former names
+    from adapcla.generators import generator_for
+    from adapcla.sources import planted
 method, settings, bare = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 codes, patients, width, batch_size = map(int, sys.argv[4:])
 torch.set_num_threads(1)
