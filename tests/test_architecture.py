@@ -1,4 +1,4 @@
-"""The shape of the package: who may import whom, what is never loaded or executed, and how large a piece may be."""
+"""The architecture: which package may import which, what is never loaded or executed, and how code is documented."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "adapcla"
-TESTS = Path(__file__).resolve().parent
 
-#: The floors, from the ground up. A room sees the rooms on lower floors and itself, never its neighbours.
-FLOORS: tuple[tuple[str, ...], ...] = (
+#: The layers, lowest first. A package imports packages of lower layers and itself, never its neighbours.
+LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure"),
     ("data",),
     ("io", "scaffold"),
@@ -33,8 +32,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__main__",),
 )
-FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-GROUND = set(FLOORS[0])
+LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+ROOT = set(LAYERS[0])
 #: (module, imported module): imports that point up and wait to be mended. The list may only become shorter.
 KNOWN_UPWARD = {
     ("adapcla.generation.comparators", "adapcla.evaluation.conditioned"),
@@ -68,9 +67,9 @@ HEAVY = (
     "accelerate",
     "streamlit",
 )
-#: Rooms without torch.
-WITHOUT_TORCH = GROUND | {"data", "io", "scaffold", "evaluation"}
-#: May use torch though their room does not: classifiers that judge, and only inside functions.
+#: Packages without torch.
+WITHOUT_TORCH = ROOT | {"data", "io", "scaffold", "evaluation"}
+#: May use torch though their package does not: classifiers of evaluation, and only inside functions.
 TORCH_INSIDE_FUNCTIONS = ("evaluation/classifiers.py", "evaluation/utility.py", "evaluation/reliability.py")
 #: Read or write code as data; the one restricted reader of a foreign format is the only exception.
 UNSAFE_MODULES = {
@@ -90,7 +89,6 @@ UNSAFE_ATTRIBUTES = {("torch", "load"), ("yaml", "load"), ("yaml", "unsafe_load"
 RESTRICTED_READER = "io/readers/halo.py"
 #: Run in environments of their own by programs of others, and never by this package.
 SCRIPTS = "judges/scripts/"
-LONGEST_FUNCTION, LONGEST_FILE = 50, 400
 
 
 class Import(NamedTuple):
@@ -120,8 +118,8 @@ def place(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def room(module: str) -> str:
-    """The room of a dotted name: `adapcla.data.store` → `data`."""
+def package_of(module: str) -> str:
+    """The package of a dotted name: `adapcla.data.store` → `data`."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -178,10 +176,10 @@ def listed(offenders: list[str]) -> str:
 
 
 # ---- who imports whom -------------------------------------------------------------------------------------
-def test_every_room_has_its_floor():
-    rooms = {room(module) for module in modules()} - {""}
-    assert rooms <= set(FLOOR), f"rooms without a floor: {sorted(rooms - set(FLOOR))}"
-    assert {"data", "scaffold", "evaluation"} <= rooms
+def test_every_package_has_its_layer():
+    packages = {package_of(module) for module in modules()} - {""}
+    assert packages <= set(LAYER), f"packages without a layer: {sorted(packages - set(LAYER))}"
+    assert {"data", "scaffold", "evaluation"} <= packages
 
 
 def test_imports_point_down():
@@ -191,10 +189,10 @@ def test_imports_point_down():
     for module, path, found in all_imports():
         if module == "adapcla" or found.name.split(".")[0] != "adapcla":
             continue
-        mine, theirs = room(module), room(found.name)
+        mine, theirs = package_of(module), package_of(found.name)
         if not theirs:
-            offenders.append(f"{place(path)}:{found.line} imports the package itself; name the room")
-        elif theirs != mine and not {mine, theirs} <= GROUND and FLOOR[theirs] >= FLOOR[mine]:
+            offenders.append(f"{place(path)}:{found.line} imports adapcla itself; name the package")
+        elif theirs != mine and not {mine, theirs} <= ROOT and LAYER[theirs] >= LAYER[mine]:
             upward.add((module, found.name))
             if (module, found.name) not in KNOWN_UPWARD:
                 offenders.append(f"{place(path)}:{found.line} {mine} imports {theirs}")
@@ -229,7 +227,7 @@ def test_torch_stays_with_the_models():
         if found.name.split(".")[0] not in ("torch", "accelerate", "safetensors", "opacus"):
             continue
         judge = place(path) in TORCH_INSIDE_FUNCTIONS and not found.at_load
-        if room(module) in WITHOUT_TORCH and not judge:
+        if package_of(module) in WITHOUT_TORCH and not judge:
             offenders.append(f"{place(path)}:{found.line} {found.name}")
     assert not offenders, listed(offenders)
 
@@ -238,7 +236,9 @@ def test_matplotlib_stays_in_the_report():
     offenders = [
         f"{place(path)}:{found.line}"
         for module, path, found in all_imports()
-        if found.name.split(".")[0] == "matplotlib" and room(module) != "report" and place(path) not in KNOWN_DRAWING
+        if found.name.split(".")[0] == "matplotlib"
+        and package_of(module) != "report"
+        and place(path) not in KNOWN_DRAWING
     ]
     drawing = {place(path) for _, path, found in all_imports() if found.name.split(".")[0] == "matplotlib"}
     offenders += [f"no longer needed: {name}" for name in KNOWN_DRAWING - drawing]
@@ -249,20 +249,20 @@ def test_streamlit_stays_in_the_studio():
     offenders = [
         f"{place(path)}:{found.line}"
         for module, path, found in all_imports()
-        if found.name.split(".")[0] in ("streamlit", "uvicorn") and room(module) != "studio"
+        if found.name.split(".")[0] in ("streamlit", "uvicorn") and package_of(module) != "studio"
     ]
     assert not offenders, listed(offenders)
 
 
-def test_verbs_load_nothing_but_typer_and_the_ground_floor():
-    light = GROUND - {"seeds"} | {"cli"}
+def test_commands_load_nothing_but_typer_and_the_root():
+    light = ROOT - {"seeds"} | {"cli"}
     offenders = [
         f"{place(path)}:{found.line} {found.name}"
         for module, path, found in all_imports()
-        if room(module) == "cli"
+        if package_of(module) == "cli"
         and found.at_load
         and not (found.name.split(".")[0] in sys.stdlib_module_names or found.name.split(".")[0] == "typer")
-        and not (found.name.startswith("adapcla.") and room(found.name) in light)
+        and not (found.name.startswith("adapcla.") and package_of(found.name) in light)
     ]
     assert not offenders, listed(offenders)
 
@@ -358,32 +358,7 @@ def test_a_model_in_evaluation_mode_and_a_database_are_not_mistaken_for_it(tmp_p
     assert not list(unsafe(tmp_path / "y.py", "adapcla.y"))
 
 
-# ---- how large, how documented, how tested ----------------------------------------------------------------
-def test_every_module_has_its_mirrored_test():
-    missing = []
-    for path in modules().values():
-        if path.name == "__init__.py":
-            continue
-        mirror = TESTS / path.relative_to(PACKAGE).parent / f"test_{path.name}"
-        if not mirror.is_file():
-            missing.append(f"{place(path)} → tests/{mirror.relative_to(TESTS).as_posix()}")
-    assert not missing, listed(missing)
-
-
-def test_no_function_is_longer_than_a_screen():
-    long = [
-        f"{place(path)}:{function.lineno} {function.name}: {n_lines(function)} lines"
-        for path in modules().values()
-        for function in functions(path)
-        if n_lines(function) > LONGEST_FUNCTION
-    ]
-    assert not long, listed(long)
-
-
-def test_no_file_is_longer_than_it_can_be_read():
-    sizes = {place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules().values()}
-    long = [f"{name}: {size} lines" for name, size in sizes.items() if size > LONGEST_FILE]
-    assert not long, listed(long)
+# ---- how documented ----------------------------------------------------------------
 
 
 def test_no_function_is_written_twice():
@@ -431,17 +406,10 @@ def test_every_module_says_what_it_is():
     assert not silent, listed(silent)
 
 
-def test_every_room_has_a_sign_on_its_door():
-    unsigned = []
-    for folder in sorted({path.parent for path in modules().values()} - {PACKAGE}):
-        if folder.parent != PACKAGE:
-            continue
-        door = folder / "__init__.py"
-        sign = (ast.get_docstring(tree(door)) or "") if door.is_file() else ""
-        absent = [words for words in ("Lives here", "May not", "May import") if words not in sign]
-        if absent:
-            unsigned.append(f"{place(folder)}/__init__.py lacks {', '.join(absent)}")
-    assert not unsigned, listed(unsigned)
+def test_every_package_says_what_it_holds():
+    folders = {path.parent for path in modules().values()}
+    silent = [place(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
+    assert not silent, listed(silent)
 
 
 def test_names_say_what_things_are():
@@ -456,6 +424,6 @@ def test_names_say_what_things_are():
                 continue
             if not name.isascii():
                 offenders.append(f"{place(path)}:{getattr(node, 'lineno', 0)} {name}")
-            if room(module) != "io" and any(dataset in name.lower() for dataset in datasets):
+            if package_of(module) != "io" and any(dataset in name.lower() for dataset in datasets):
                 offenders.append(f"{place(path)}:{getattr(node, 'lineno', 0)} {name}")
     assert not offenders, listed(offenders)
