@@ -25,7 +25,7 @@ import torch
 from pair_ceiling import Division, Pairs, counted, division, table_of
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.privacy.pairs_gap import unique_pair_gap
 from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE
 from adapcla.evaluation.references import marginal

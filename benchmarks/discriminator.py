@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison, Score
-from adapcla.evaluation.discriminator import discriminator_auc, gave_away
+from adapcla.evaluation.comparison import Comparison, Score
+from adapcla.evaluation.discriminator import discriminator_auc, feature_importance
 from adapcla.evaluation.references import halves, some_patients
 from adapcla.files import write_bytes
 from adapcla.generation import generator_for
@@ -55,14 +55,14 @@ def measured(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     comparison = Comparison.of(train, test, synthetic, quick=arguments.quick)
     scores = discriminator_auc(comparison)
     reference, other = halves(comparison.test)
-    real = discriminator_auc(comparison.instead(other, reference, intervals=True))["all"]
+    real = discriminator_auc(comparison.with_synthetic(other, reference, intervals=True))["all"]
     return {
         "cohort": name,
         "patients": {"train": train.n_patients, "test": test.n_patients, "written": synthetic.n_patients},
         **{stratum: shown(score) for stratum, score in scores.items()},
         "real against real": shown(real),
         "larger than any real visit": float((synthetic.codes_per_visit > cohort.codes_per_visit.max()).mean()),
-        "gave away": [(row["feature"], row["kind"], *told(row)) for row in gave_away(comparison)[:6]],
+        "gave away": [(row["feature"], row["kind"], *told(row)) for row in feature_importance(comparison)[:6]],
         "seconds": round(time.perf_counter() - begun),
     }
 

@@ -34,7 +34,7 @@ from adapcla.data import Cohort
 from adapcla.data.condition import Condition
 from adapcla.data.parts import parts_at
 from adapcla.evaluation.conditioned import FEWEST, REAL, divergence, holdings
-from adapcla.evaluation.intervals import mean_half
+from adapcla.evaluation.bootstrap import mean_half
 from adapcla.files import write_bytes
 from adapcla.generation.comparators import comparators
 from adapcla.generation.conditional import sample_given

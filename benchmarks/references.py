@@ -18,9 +18,9 @@ from pathlib import Path
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison, Score
-from adapcla.evaluation.contract import ARROWS
+from adapcla.evaluation.metric import ARROWS
 from adapcla.evaluation.references import Reference, halves
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.metric import metrics_of
 from adapcla.files import write_bytes
 from adapcla.io import read
 from adapcla.io.readers.open_data import CHECKSUMS, data_folder
@@ -40,7 +40,7 @@ def reference_scores(cohort: Cohort, suites: list[str], seed: int = 1) -> tuple[
     base = Comparison.of(train, reference, ceiling, seed=seed)
     found: Found = {}
     for subject in SUBJECTS:
-        comparison = base.instead(subject.cohort(base.whole.train, base.whole.synthetic, n, seed), intervals=True)
+        comparison = base.with_synthetic(subject.cohort(base.whole.train, base.whole.synthetic, n, seed), intervals=True)
         for metric in metrics_of(suites):
             for stratum, score in metric.compute(comparison).items():
                 found[subject, metric.key, stratum] = score

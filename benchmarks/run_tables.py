@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from adapcla.evaluation.intervals import mean_half
+from adapcla.evaluation.bootstrap import mean_half
 from adapcla.study.results import Measured, Study
 from adapcla.study.verdicts import paired_gains, shared_error, side
 from adapcla.tables import Table, number

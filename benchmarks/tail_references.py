@@ -20,7 +20,7 @@ from adapcla.data.split import SPLIT_SEED
 from adapcla.data.strata import INFORMATION_BANDS
 from adapcla.evaluation import Comparison
 from adapcla.evaluation.references import marginal, some_patients, train_copy
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.tail_information import information
 from adapcla.io import simulator as planted
 from adapcla.pipeline.spec import DataSpec
@@ -46,12 +46,12 @@ def planted_table(patients: int, codes: int) -> str:
     lines = []
     for name, cohort in subjects.items():
         judged = Comparison.of(train, test, cohort, seed=1)
-        of_real = judged.instead(some_patients(judged.train, n, 1), intervals=False)
+        of_real = judged.with_synthetic(some_patients(judged.train, n, 1), intervals=False)
         values = []
         for metric in METRICS:
             # Test patients judge information: their own place is taken by training patients.
             compared = of_real if cohort is test and metric.startswith("tail_information") else judged
-            value = metric_of(metric).compute(compared)["all"].value
+            value = METRICS[metric].compute(compared)["all"].value
             values.append("–" if value is None else f"{value:.3f}")
         lines.append([name, *values])
     heading = ["patients", "TailPairSeen", "TailTopKJac", "TailCtxJSD", "tail information, share of real"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.metric import metrics_of
 from adapcla.io import simulator as planted
 from adapcla.machine import peak_memory_mb
 

@@ -23,14 +23,15 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.disclosure import SMALLEST_COUNT
 from adapcla.evaluation import Scores
-from adapcla.evaluation.contract import ARROWS, Comparison, Score
-from adapcla.evaluation.evaluation import evaluate
-from adapcla.evaluation.intervals import ratio_scores
-from adapcla.evaluation.measured import by_number, values_of
+from adapcla.evaluation.comparison import Comparison, Score
+from adapcla.evaluation.metric import ARROWS
+from adapcla.evaluation.runner import evaluate
+from adapcla.evaluation.bootstrap import ratio_scores
+from adapcla.evaluation.numeric import by_number, values_of
 from adapcla.evaluation.references import some_patients
 from adapcla.evaluation.scores import Row
-from adapcla.evaluation.suites import SUITES, ceiling_of
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.metric import SUITES, ceiling_of
+from adapcla.evaluation.metric import METRICS
 from adapcla.files import write_bytes
 from adapcla.generation import generator_for
 from adapcla.io import read
@@ -171,7 +172,7 @@ _TITLES = ("score", "stratum", "synthetic", "n", "real", "train copy", "chance")
 
 def cells_of(row: Row) -> list[str]:
     """A score with its interval, beside what real patients, copies and chance score."""
-    real = ceiling_of(metric_of(row.metric)).value
+    real = ceiling_of(METRICS[row.metric]).value
     value = f"– ({row.reason})" if row.value is None else interval(row.value, row.low, row.high)
     beside = [
         interval(*(getattr(row, f"{one}{end}") for end in ("", "_low", "_high")))

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.evaluation.conftest import whole_world
 
 from adapcla.data import Cohort, Prevalence, Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison, Metric, Score
+from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.metric import Metric
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.suites import SUITES
-from adapcla.evaluation.table import METRICS, metrics_of
+from adapcla.evaluation.metric import SUITES
+from adapcla.evaluation.metric import METRICS, metrics_of
 from adapcla.io.simulator import simulate
 
 EVERY = metrics_of(SUITES)
@@ -167,9 +168,9 @@ def test_the_order_of_patients_means_nothing_to_whole_records(metric: Metric, wh
 
 @pytest.mark.parametrize("metric", [m for m in WHOLE if m.goal in ("up", "down")], ids=lambda metric: metric.key)
 def test_nothing_beats_the_training_patients_themselves_on_whole_records(metric: Metric, whole: Comparison):
-    copy = metric.compute(whole.instead(whole.whole.train))[ALL].value
+    copy = metric.compute(whole.with_synthetic(whole.whole.train))[ALL].value
     for other in (whole.whole.synthetic, whole.whole.test, marginal(whole.whole.train, 400, seed=1)):
-        value = metric.compute(whole.instead(other))[ALL].value
+        value = metric.compute(whole.with_synthetic(other))[ALL].value
         assert copy is not None and value is not None
         assert better(metric)(copy, value), metric.key
 
@@ -191,9 +192,9 @@ def better(metric: Metric) -> Callable[[float, float], bool]:
 def test_nothing_beats_the_training_patients_themselves_on_what_is_measured_against_them(
     metric: Metric, comparison: Comparison
 ):
-    copy = metric.compute(comparison.instead(comparison.train))[ALL].value
+    copy = metric.compute(comparison.with_synthetic(comparison.train))[ALL].value
     for other in (comparison.synthetic, comparison.test, marginal(comparison.train, 400, seed=1)):
-        value = metric.compute(comparison.instead(other))[ALL].value
+        value = metric.compute(comparison.with_synthetic(other))[ALL].value
         assert copy is not None
         assert value is None or better(metric)(copy, value), metric.key
 

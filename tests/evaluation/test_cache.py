@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Code, Cohort, Prevalence, Vocabulary
-from adapcla.evaluation.cache import ScoreCache, content_key, default_folder
-from adapcla.evaluation.contract import Comparison, Missing, Score
+from adapcla.evaluation.runner import ScoreCache, content_key, cache_folder
+from adapcla.evaluation.comparison import Comparison, Missing, Score
 
 
 def test_scores_come_back_as_they_were(tmp_path: Path):
@@ -58,4 +58,4 @@ def test_the_key_changes_with_everything_that_scores_depend_on():
 
 def test_the_users_cache_folder_follows_the_standard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_folder() == tmp_path / "adapcla" / "scores"
+    assert cache_folder() == tmp_path / "adapcla" / "scores"

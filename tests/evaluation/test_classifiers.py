@@ -9,9 +9,9 @@ from scipy.special import expit as sigmoid
 
 from adapcla import Cohort
 from adapcla.evaluation import classifiers
-from adapcla.evaluation.classifiers import Settings, fit, predict
-from adapcla.evaluation.packing import FlatVisits
-from adapcla.evaluation.protocols import Tasks
+from adapcla.evaluation.classifier import Settings, fit, predict
+from adapcla.evaluation.classifier import FlatVisits
+from adapcla.evaluation.utility import Tasks
 
 SMALL = Settings(embedding=8, hidden=5, epochs=6, patience=2, batch=20, fewest_steps=5)
 

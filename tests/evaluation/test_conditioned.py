@@ -9,7 +9,7 @@ from adapcla.data import Attribute, Cohort
 from adapcla.data.condition import Condition
 from adapcla.errors import UsageError
 from adapcla.evaluation.conditioned import condition_scores, divergence, holdings, judge, marked_visits
-from adapcla.evaluation.neighbours import Neighbours
+from adapcla.evaluation.statistics import PairCounts
 
 ASKED = Condition.of("X")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.evaluation.contract import Comparison, Missing, Score
+from adapcla.evaluation.comparison import Comparison, Missing, Score
 
 
 def test_cohorts_meet_by_code_string_never_by_position():
@@ -34,7 +34,7 @@ def test_work_on_real_cohorts_is_kept_across_references_and_work_on_the_syntheti
         return cohort.n_patients
 
     first = Comparison.of(train, train, made)
-    second = first.instead(train.subset([0, 0, 0]))
+    second = first.with_synthetic(train.subset([0, 0, 0]))
     assert [c.of_cohort(count, c.train) for c in (first, second, first)] == [2, 2, 2]
     assert calls == [2]
     assert [c.of_cohort(count, c.synthetic) for c in (first, second, second)] == [1, 3, 3]
@@ -44,7 +44,7 @@ def test_work_on_real_cohorts_is_kept_across_references_and_work_on_the_syntheti
 def test_another_synthetic_cohort_does_not_inherit_evidence():
     train = Cohort.of([[["A"]]])
     comparison = Comparison.of(train, train, train, evidence={"member_scores": np.zeros(1)})
-    assert comparison.instead(train).evidence == {}
+    assert comparison.with_synthetic(train).evidence == {}
 
 
 def test_shared_work_is_done_once_for_each_function_and_its_arguments():
@@ -58,7 +58,7 @@ def test_shared_work_is_done_once_for_each_function_and_its_arguments():
 
     assert [comparison.once(work, number) for number in (1, 2, 1)] == [1, 2, 1]
     assert calls == [1, 2]
-    comparison.instead(train).once(work, 1)
+    comparison.with_synthetic(train).once(work, 1)
     assert calls == [1, 2, 1]
 
 

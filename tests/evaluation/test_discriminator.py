@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.discriminator import FEWEST, discriminator_auc, gave_away
-from adapcla.evaluation.evaluation import evaluate
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.discriminator import FEWEST, discriminator_auc, feature_importance
+from adapcla.evaluation.runner import evaluate
 
 
 def patients(n: int, seed: int, extra: bool = False) -> Cohort:
@@ -42,7 +42,7 @@ def test_a_code_that_real_patients_never_have_gives_everybody_away_and_is_named(
     assert scores["all"].value == scores["codes"].value == 1.0
     # Every visit has three codes instead of two.
     assert scores["sizes"].value == 1.0
-    rows = gave_away(made)
+    rows = feature_importance(made)
     assert {"Z", "largest visit"} <= {row["feature"] for row in rows if row["alone"] == 1.0}
     z = next(row for row in rows if row["feature"] == "Z")
     assert z["real"] == 0.0
@@ -62,7 +62,7 @@ def test_a_handful_of_patients_says_nothing():
     score = discriminator_auc(few)["all"]
     assert score.value is None
     assert score.reason == f"fewer than {FEWEST} synthetic patients"
-    assert gave_away(few) == []
+    assert feature_importance(few) == []
 
 
 def test_the_same_seed_gives_the_same_numbers():

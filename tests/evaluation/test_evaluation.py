@@ -12,13 +12,13 @@ from adapcla.data import Cohort, Kind, Origin, Prevalence
 from adapcla.data.origin import Group
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import references
-from adapcla.evaluation.contract import ALL, Comparison
-from adapcla.evaluation.evaluation import evaluate
-from adapcla.evaluation.halves import N_HALVES
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.runner import evaluate
+from adapcla.evaluation.runner import N_HALVES
 from adapcla.evaluation.references import halves
 from adapcla.evaluation.scores import MATCHED, MATCHED_CODES, Scores
 from adapcla.evaluation.separation import APART
-from adapcla.evaluation.table import metric_of, metrics_of
+from adapcla.evaluation.metric import METRICS, metrics_of
 
 
 def world(seed: int, n: int) -> Cohort:
@@ -48,13 +48,13 @@ def scores(cohorts: tuple[Cohort, Cohort, Cohort]) -> Scores:
 def test_values_are_the_metrics_on_the_whole_synthetic_cohort(cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores):
     comparison = Comparison.of(*cohorts)
     for key in ("pair_seen", "tail_ctx_jsd", "prevalence_r2", "bigram_corr_heldout"):
-        assert scores.values()[key] == metric_of(key).compute(comparison)[ALL].value
+        assert scores.values()[key] == METRICS[key].compute(comparison)[ALL].value
 
 
 def test_references_are_the_metrics_on_the_reference_cohorts(cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores):
     train, test, _ = cohorts
     row = scores.row("pair_seen")
-    assert row.real_test == metric_of("pair_seen").compute(Comparison.of(train, test, test))[ALL].value
+    assert row.real_test == METRICS["pair_seen"].compute(Comparison.of(train, test, test))[ALL].value
     assert row.train_copy == 1.0
     assert row.marginal is not None and row.value is not None
     assert row.marginal < row.value
@@ -68,10 +68,10 @@ def test_matched_rows_use_one_half_of_the_test_patients_as_reference_and_the_oth
     over = [halves(test, number) for number in range(N_HALVES)]
     for key in ("tail_ctx_jsd", "pair_seen_heldout", "bigram_r2_heldout"):
         chosen = over if key.endswith("_heldout") else over[:1]
-        values = [metric_of(key).compute(Comparison.of(train, *half))[ALL].value for half in chosen]
+        values = [METRICS[key].compute(Comparison.of(train, *half))[ALL].value for half in chosen]
         assert scores.row(key, MATCHED).real_test == pytest.approx(np.mean(values))
     # Pairs of all synthetic patients, whose number does not move the score.
-    values = [metric_of("pair_seen_heldout").compute(Comparison.of(train, h.reference, made))[ALL].value for h in over]
+    values = [METRICS["pair_seen_heldout"].compute(Comparison.of(train, h.reference, made))[ALL].value for h in over]
     assert scores.row("pair_seen_heldout", MATCHED).value == pytest.approx(np.mean(values))
     assert scores.card["matched_patients"] == 100
 
@@ -172,7 +172,7 @@ def test_privacy_without_control_patients_takes_its_ceiling_from_half_of_the_tes
     train, test, made = cohorts
     reference, ceiling = halves(test)
     row = evaluate(train, test, made, suites=["privacy"], quick=True).row("unique_pair_gap")
-    expected = metric_of("unique_pair_gap").compute(Comparison.of(train, reference, ceiling, quick=True))[ALL]
+    expected = METRICS["unique_pair_gap"].compute(Comparison.of(train, reference, ceiling, quick=True))[ALL]
     assert row.real_test == expected.value
 
 

@@ -8,14 +8,14 @@ from scipy.stats import wasserstein_distance
 from sklearn.metrics import r2_score
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison, Score
-from adapcla.evaluation.table import metric_of, metrics_of
+from adapcla.evaluation.comparison import Comparison, Score
+from adapcla.evaluation.metric import METRICS, metrics_of
 
 metrics_of(["fidelity"])
 
 
 def scores(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None) -> dict[str, Score]:
-    return metric_of(key).compute(Comparison.of(train, test or train, synthetic))
+    return METRICS[key].compute(Comparison.of(train, test or train, synthetic))
 
 
 def value(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None) -> float | None:
@@ -86,7 +86,7 @@ def test_sequence_order_matters_to_sequential_bigrams_only():
 @pytest.mark.parametrize("key", [one.key for one in metrics_of(["fidelity"]) if not one.heldout])
 def test_an_exact_copy_is_perfect(key: str):
     train = Cohort.of([[["A", "B"], ["A", "C"]], [["A", "B", "D"]], [["A"], ["B"], ["A", "B"]], [["E", "A"]]])
-    one = metric_of(key)
+    one = METRICS[key]
     score = one.compute(Comparison.of(train, train, train))["all"]
     if one.goal == "up":
         assert score.value == pytest.approx(1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.giveaways import KINDS, Columns, Giveaways
+from adapcla.evaluation.discriminator import KINDS, Columns, Giveaways
 
 DAYS = np.array([0, 10, 40, 0], dtype=np.int32)
 COHORT = Cohort.of([[["A", "B"], ["B"], ["B", "C"]], [["C"]]], days=DAYS)

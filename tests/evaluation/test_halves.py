@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison, Metric, Score
-from adapcla.evaluation.halves import N_HALVES, mean_of_halves, over_halves
-from adapcla.evaluation.intervals import spread
+from adapcla.evaluation.comparison import Comparison, Score
+from adapcla.evaluation.metric import Metric
+from adapcla.evaluation.runner import N_HALVES, mean_of_halves, over_halves
+from adapcla.evaluation.bootstrap import spread
 from adapcla.evaluation.references import halves
 
 

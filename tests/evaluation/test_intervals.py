@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binomtest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.intervals import (
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.bootstrap import (
     KEPT_DRAWS,
     bootstrap_sums,
     both_errors,

@@ -7,10 +7,10 @@ import pytest
 
 from adapcla.data import Cohort, LabelRule
 from adapcla.evaluation import masking, utility
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.masking import masked, masked_trial
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.utility import masked, masked_trial
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.metric import METRICS
 
 RULE = LabelRule.of({"a": ["A1", "A2"], "b": ["B1"]})
 VOCABULARY = ["A1", "A2", "B1", "X"]
@@ -58,7 +58,7 @@ def test_what_stands_with_a_label_is_learned_and_independent_codes_teach_nothing
     monkeypatch.setattr(masking, "EXAMPLES", 2000)
     train, test = company(1000, 1), company(300, 2)
     real, chance = (
-        metric_of("tstr_masked_auroc").compute(Comparison.of(train, test, made, quick=True))
+        METRICS["tstr_masked_auroc"].compute(Comparison.of(train, test, made, quick=True))
         for made in (train, marginal(train, 1000, seed=1))
     )
     assert real["all"].low > 0.7 and real["all"].low > chance["all"].high

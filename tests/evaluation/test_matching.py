@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.matching import Profile, tail_per_visit, with_fewer_tail_codes
-from adapcla.evaluation.table import metric_of, metrics_of
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.references import Profile, tail_per_visit, with_fewer_tail_codes
+from adapcla.evaluation.metric import METRICS, metrics_of
 
 metrics_of(["tail"])
 VOCABULARY = [f"C{i:02d}" for i in range(12)]
@@ -67,7 +67,7 @@ def test_writing_less_no_longer_wins():
     shy = Cohort.of([[["C00", "C01"]]] * 30, VOCABULARY)
 
     def seen(cohort: Cohort) -> float | None:
-        return metric_of("pair_seen").compute(Comparison.of(train, real, cohort, intervals=False))["all"].value
+        return METRICS["pair_seen"].compute(Comparison.of(train, real, cohort, intervals=False))["all"].value
 
     profile = Profile.of(shy, real, TAIL, seed=1)
     assert seen(shy) == 1.0

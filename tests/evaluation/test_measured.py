@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 from tests.evaluation.conftest import GLUCOSE, World
 
-from adapcla.evaluation.measured import Scales, by_number, quantile_distance, usual_range, values_of
+from adapcla.evaluation.numeric import Scales, by_number, quantile_distance, usual_range, values_of
 
 floats = st.lists(st.integers(-50, 50), min_size=1, max_size=8).map(lambda x: np.sort(np.array(x * 125, dtype=float)))
 

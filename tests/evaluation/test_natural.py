@@ -8,8 +8,8 @@ from tests.evaluation.conftest import World
 
 from adapcla.data import Code, Cohort
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.natural import Natural, has_values, units_of
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.comparison import Natural, has_values, units_of
 
 
 def glucose(unit: str = "mg/dL", value: float = 99) -> Cohort:
@@ -47,15 +47,15 @@ def test_two_units_of_one_number_are_refused_by_name():
 
 def test_another_synthetic_cohort_brings_its_values_or_the_comparison_is_one_of_codes():
     base = Comparison.of(glucose(), glucose(), glucose())
-    other = base.instead(glucose(value=7))
+    other = base.with_synthetic(glucose(value=7))
     assert other.natural is not None and other.whole.synthetic.values is not None
     assert other.whole.synthetic.values[1] == 7
-    assert base.instead(glucose().without_values()).natural is None
-    assert base.instead(base.whole.test).synthetic is base.test, "work on the test patients is shared"
+    assert base.with_synthetic(glucose().without_values()).natural is None
+    assert base.with_synthetic(base.whole.test).synthetic is base.test, "work on the test patients is shared"
 
 
 def test_values_change_what_a_score_is_kept_under():
-    from adapcla.evaluation.cache import content_key
+    from adapcla.evaluation.runner import content_key
 
     one, two = (Comparison.of(glucose(value=value), glucose(), glucose()) for value in (1, 2))
     assert content_key(one) != content_key(two)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.spatial.distance import jensenshannon
 
-from adapcla.evaluation.neighbours import Contexts, top_neighbours
+from adapcla.evaluation.statistics import Contexts, top_neighbours
 
 counts = arrays(np.int64, (4, 5), elements=st.integers(0, 9))
 

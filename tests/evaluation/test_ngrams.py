@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.metrics import r2_score
 
 from adapcla.data import Cohort
-from adapcla.evaluation.ngrams import KINDS, agreement, places, sequential_counts
+from adapcla.evaluation.statistics import KINDS, agreement, places, sequential_counts
 
 tables = arrays(np.int64, (4, 5), elements=st.integers(0, 6))
 

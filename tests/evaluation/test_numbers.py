@@ -9,9 +9,9 @@ import pytest
 from tests.evaluation.conftest import GLUCOSE, World
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison
-from adapcla.evaluation.measured import Scales
-from adapcla.evaluation.numbers import NO_VALUES, value_distance, value_in_range, values_left_out
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.numeric import Scales
+from adapcla.evaluation.numeric import NO_VALUES, value_distance, value_in_range, values_left_out
 from adapcla.evaluation.references import marginal
 
 

@@ -8,9 +8,9 @@ from tests.evaluation.conftest import GLUCOSE, World
 
 from adapcla.data import Cohort
 from adapcla.data.stay import READMITTED, ending
-from adapcla.evaluation.contract import ALL, Comparison
-from adapcla.evaluation.curves import roc_area
-from adapcla.evaluation.outcomes import (
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.utility import roc_area
+from adapcla.evaluation.utility import (
     MORTALITY,
     READMISSION,
     bands_of,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapcla import Cohort
-from adapcla.evaluation.packing import FlatVisits, pack
+from adapcla.evaluation.classifier import FlatVisits, pack
 
 
 @st.composite

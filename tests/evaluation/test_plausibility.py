@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.evaluation.contract import Comparison, Score
-from adapcla.evaluation.plausibility import domain_strata, tail_strata
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.comparison import Comparison, Score
+from adapcla.evaluation.cooccurrence import domain_strata, tail_strata
+from adapcla.evaluation.metric import METRICS
 
 LN2 = float(np.log(2.0))
 
 
 def scores(key: str, train: Cohort, test: Cohort, synthetic: Cohort) -> dict[str, Score]:
-    return metric_of(key).compute(Comparison.of(train, test, synthetic))
+    return METRICS[key].compute(Comparison.of(train, test, synthetic))
 
 
 def value(key: str, train: Cohort, test: Cohort, synthetic: Cohort) -> float | None:
@@ -110,7 +110,7 @@ def test_cuts_bands_and_domains_are_scored_apart():
     comparison = Comparison.of(train, train, made)
     assert sorted(domain_strata(comparison)) == ["domain:diagnosis", "domain:drug", "domain:procedure"]
     assert tail_strata(comparison)["domain:drug"].tolist() == [False] * 5 + [True]
-    found = {stratum: score.value for stratum, score in metric_of("tail_pair_seen").compute(comparison).items()}
+    found = {stratum: score.value for stratum, score in METRICS["tail_pair_seen"].compute(comparison).items()}
     assert found == {
         "all": 0.5,
         "rare20": 0.0,
@@ -126,9 +126,9 @@ def test_cuts_bands_and_domains_are_scored_apart():
         "domain:drug": 1.0,
         "domain:procedure": 0.0,
     }
-    reasons = metric_of("tail_pair_seen").compute(comparison)
+    reasons = METRICS["tail_pair_seen"].compute(comparison)
     assert reasons["2-5"].reason == "training has no such code"
-    assert metric_of("pair_seen").compute(comparison)["domain:procedure"].value == 0.0
+    assert METRICS["pair_seen"].compute(comparison)["domain:procedure"].value == 0.0
 
 
 def test_intervals_hold_the_value_and_stay_in_bounds(two_tails: Cohort):
@@ -136,6 +136,6 @@ def test_intervals_hold_the_value_and_stay_in_bounds(two_tails: Cohort):
     for key in ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac"):
         score = scores(key, two_tails, two_tails, made)["all"]
         assert score.value is not None and score.low is not None and score.high is not None
-        low, high = metric_of(key).bounds
+        low, high = METRICS[key].bounds
         assert low <= score.low <= score.value <= score.high <= high
         assert score.high > score.low

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort
-from adapcla.evaluation.contract import Comparison
+from adapcla.evaluation.comparison import Comparison
 from adapcla.evaluation.rules import FEWEST, Rules, rule_breaks
 
 CODES = ["C", "D", "P", "X"]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from adapcla.errors import ExistsError, InputError
-from adapcla.evaluation.contract import Missing, Score
+from adapcla.evaluation.comparison import Missing, Score
 from adapcla.evaluation.scores import Row, Scores, normalised
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.metric import METRICS
 
 
 def value(key: str, cohort: Cohort, seed: int = 1) -> float | None:
-    return metric_of(key).compute(Comparison.of(cohort, cohort, cohort, seed=seed))["all"].value
+    return METRICS[key].compute(Comparison.of(cohort, cohort, cohort, seed=seed))["all"].value
 
 
 def test_next_visit_overlap_by_hand():
@@ -33,7 +33,7 @@ def test_records_that_repeat_themselves_are_told_from_chance():
 
 
 def test_single_visits_have_no_next_and_say_so():
-    score = metric_of("next_visit_jaccard").compute(Comparison.of(*[Cohort.of([[["A"]]])] * 3))["all"]
+    score = METRICS["next_visit_jaccard"].compute(Comparison.of(*[Cohort.of([[["A"]]])] * 3))["all"]
     assert score.value is None
     assert "two visits" in score.reason
 

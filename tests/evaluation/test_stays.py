@@ -10,7 +10,7 @@ from tests.evaluation.conftest import World
 
 from adapcla.data import Attribute, Cohort
 from adapcla.data.stay import END, KIND, LENGTH, READMITTED, ending, kind_of_visit
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.references import marginal
 from adapcla.evaluation.stays import (
     Stays,

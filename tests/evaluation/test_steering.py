@@ -8,9 +8,9 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import spearmanr
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.evaluation.contract import ALL, Comparison, Score
-from adapcla.evaluation.steering import divergence, max_gap, mean_gap, rank_correlation
-from adapcla.evaluation.table import metric_of, metrics_of
+from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.fidelity import divergence, max_gap, mean_gap, rank_correlation
+from adapcla.evaluation.metric import METRICS, metrics_of
 
 MADE = Cohort.of([[["A"]], [["A", "B"]], [["A", "C"]], [["D"]]])  # A 3/4, B 1/4, C 1/4, D 1/4
 
@@ -44,7 +44,7 @@ def test_only_codes_that_can_be_told_from_noise_are_in_the_judged_stratum():
     """200 visits: A is asked for 100 times, B for 2."""
     made = Cohort.of([[["A"]]] * 200)
     comparison = Comparison.of(made, made, made, target=Prevalence.of({"A": 0.5, "B": 0.01}))
-    found = metric_of("control_mae").compute(comparison)
+    found = METRICS["control_mae"].compute(comparison)
     assert found["judged"].n == 1
     assert found["judged"].value == 0.5
     assert found["tail"].reason == "no such code has a requested prevalence"
@@ -65,6 +65,6 @@ def test_what_cannot_be_said_is_not_a_number():
 
 
 def test_no_request_no_score():
-    score = metric_of("control_mae").compute(Comparison.of(MADE, MADE, MADE))["all"]
+    score = METRICS["control_mae"].compute(Comparison.of(MADE, MADE, MADE))["all"]
     assert score.value is None
     assert score.reason == "no prevalence was asked for"

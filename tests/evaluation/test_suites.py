@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from adapcla.evaluation.references import Reference
-from adapcla.evaluation.suites import PLAIN_SUITES, SUITES, ceiling_of, references_of
-from adapcla.evaluation.table import METRICS
+from adapcla.evaluation.metric import PLAIN_SUITES, SUITES, ceiling_of, references_of
+from adapcla.evaluation.metric import METRICS
 
 
 def test_utility_is_never_measured_by_training_on_the_test_patients():

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.evaluation.suites import SUITES
-from adapcla.evaluation.table import METRICS, metric_of, metrics_of
+from adapcla.evaluation.metric import SUITES
+from adapcla.evaluation.metric import METRICS, METRICS, metrics_of
 
 
 def test_no_two_metrics_share_a_key_and_every_suite_has_metrics():
@@ -45,5 +45,5 @@ def test_an_unknown_suite_is_refused_with_the_known_ones():
 
 
 def test_the_table_loads_no_torch():
-    script = "import sys, adapcla.evaluation.table; assert not {'torch', 'sklearn', 'polars'} & set(sys.modules)"
+    script = "import sys, adapcla.evaluation.metric; assert not {'torch', 'sklearn', 'polars'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -9,7 +9,7 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.evaluation import tail_information as module
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.references import marginal
 from adapcla.evaluation.tail_information import information, tail_information, tail_information_share
 

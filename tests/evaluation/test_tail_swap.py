@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.tail_swap import NO_MODEL, swap_scores
 
 COHORT = Cohort.of([[["A", "B"]], [["A"]]])

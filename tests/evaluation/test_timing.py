@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.timing import FEWEST_GAPS, gap_by_code, gap_distance
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.course import FEWEST_GAPS, gap_by_code, gap_distance
 
 
 def pairs(n: int, gap: int, first: str = "A") -> Cohort:

@@ -7,8 +7,8 @@ import pytest
 
 from adapcla.data import Attribute, Code, Cohort
 from adapcla.data.stay import kind_of_visit
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.trajectories import (
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.course import (
     FEWEST,
     Histories,
     Watched,

@@ -6,11 +6,11 @@ import pytest
 from adapcla import Cohort
 from adapcla.data import LabelRule
 from adapcla.evaluation import utility
-from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.curves import accuracy, roc_area
+from adapcla.evaluation.comparison import Comparison
+from adapcla.evaluation.utility import accuracy, roc_area
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.table import metric_of, metrics_of
-from adapcla.evaluation.utility import Judgement, label_table
+from adapcla.evaluation.metric import METRICS, metrics_of
+from adapcla.evaluation.utility import Prediction, label_table
 
 KEYS = [metric.key for metric in metrics_of(["utility"])]
 GROUPS = 4
@@ -49,7 +49,7 @@ def learned():
             ("marginal", marginal(train, 800, seed=1), [key for key in KEYS if "next" in key]),
         ):
             comparison = Comparison.of(train, test, synthetic, quick=True)
-            out[name] = {key: metric_of(key).compute(comparison)["all"] for key in keys}
+            out[name] = {key: METRICS[key].compute(comparison)["all"] for key in keys}
     return out
 
 
@@ -75,7 +75,7 @@ def test_scores_are_in_bounds_with_their_intervals_and_numbers(learned):
 
 def test_the_same_comparison_gives_the_same_scores():
     train, test = loyal(120, 1), loyal(80, 2)
-    one, same = (metric_of("tstr_next_auprc").compute(Comparison.of(train, test, train, quick=True)) for _ in range(2))
+    one, same = (METRICS["tstr_next_auprc"].compute(Comparison.of(train, test, train, quick=True)) for _ in range(2))
     assert one == same
 
 
@@ -85,12 +85,12 @@ def test_a_label_that_was_never_generated_counts_as_chance_instead_of_vanishing(
     without = train.keep_codes(np.array([not token.startswith("G0") for token in train.vocabulary.tokens]))
     comparison = Comparison.of(train, test, without, quick=True)
     monkeypatch.setattr(utility, "QUICK_LABELS", 1)
-    judgements = comparison.once(utility.balanced_judgements)
+    judgements = comparison.once(utility.balanced_predictions)
     assert [each.label for each in judgements] == [0, 1, 2, 3]
     table = label_table(judgements, RULE.names)
     assert table[0]["accuracy"] is None and "synthetic patients" in table[0]["reason"]
     others = [row["accuracy"] for row in table[1:]]
-    assert metric_of("tstr_acc").compute(comparison)["all"].value == pytest.approx((sum(others) + 0.5) / 4)
+    assert METRICS["tstr_acc"].compute(comparison)["all"].value == pytest.approx((sum(others) + 0.5) / 4)
 
 
 def test_the_mean_over_labels_on_paper():
@@ -103,9 +103,9 @@ def test_the_mean_over_labels_on_paper():
     comparison = Comparison.of(train, train.subset([0, 1]), train, intervals=False)
     rows = np.arange(2)
     judgements = [
-        Judgement(0, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.1])),
-        Judgement(1, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.8])),
-        Judgement(2, rows, np.array([0, 0], np.uint8), np.array([0.9, 0.8])),
+        Prediction(0, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.1])),
+        Prediction(1, rows, np.array([1, 0], np.uint8), np.array([0.9, 0.8])),
+        Prediction(2, rows, np.array([0, 0], np.uint8), np.array([0.9, 0.8])),
     ]
     scores = utility.mean_over_labels(lambda _: judgements, accuracy, comparison)
     assert (scores["all"].value, scores["all"].n, scores["all"].low) == (0.75, 4, None)
@@ -115,7 +115,7 @@ def test_the_mean_over_labels_on_paper():
 @pytest.mark.parametrize("key", KEYS)
 def test_too_few_patients_is_null_with_a_reason(key):
     cohort = loyal(8, 1).subset(np.arange(8))
-    for score in metric_of(key).compute(Comparison.of(cohort, cohort, cohort)).values():
+    for score in METRICS[key].compute(Comparison.of(cohort, cohort, cohort)).values():
         assert score.value is None and score.reason
 
 
@@ -123,7 +123,7 @@ def test_patients_of_one_visit_have_no_next_visit_to_learn():
     train = loyal(100, 1)
     single = Cohort.of([[["G00", "X1"]], [["G10"]]] * 50, train.vocabulary)
     comparison = Comparison.of(train, train, single)
-    assert metric_of("tstr_next_auroc").compute(comparison)["all"].reason == (
+    assert METRICS["tstr_next_auroc"].compute(comparison)["all"].reason == (
         "fewer than 50 synthetic patients of two visits or more"
     )
 
@@ -134,7 +134,7 @@ def test_new_onsets_are_judged_apart_from_repeats(monkeypatch):
     had, fresh = [["A"]], [["B"]]
     test = rule.label(Cohort.of([[*past, last] for past in (had, fresh) for last in (["A"], ["B"], ["B"])]))
     said = np.array([0.9, 0.1, 0.2, 0.3, 0.8, 0.1])
-    judgement = Judgement(0, np.arange(6), np.array([1, 0, 0, 1, 0, 0], np.uint8), said)
+    judgement = Prediction(0, np.arange(6), np.array([1, 0, 0, 1, 0, 0], np.uint8), said)
     comparison = Comparison.of(test, test, test, intervals=False)
     scores = utility.mean_over_labels(lambda _: [judgement], roc_area, comparison, onsets=True)
     assert {name: score.value for name, score in scores.items()} == {

@@ -9,10 +9,10 @@ import pytest
 from tests.evaluation.conftest import GLUCOSE, World
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison
-from adapcla.evaluation.measured import Scales
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.numeric import Scales
 from adapcla.evaluation.references import marginal, train_copy
-from adapcla.evaluation.value_effects import (
+from adapcla.evaluation.numeric import (
     Sums,
     correlations,
     value_autocorr,

@@ -8,9 +8,9 @@ from tests.evaluation.conftest import World
 
 from adapcla.data import Cohort
 from adapcla.data.stay import DIED
-from adapcla.evaluation.evaluation import evaluate, metrics_asked
-from adapcla.evaluation.suites import PLAIN_SUITES, with_whole_record
-from adapcla.evaluation.table import METRICS
+from adapcla.evaluation.runner import evaluate, metrics_asked
+from adapcla.evaluation.metric import PLAIN_SUITES, with_whole_record
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.whole_table import WHOLE_RECORD
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.data.split import Split
-from adapcla.evaluation.contract import Comparison
+from adapcla.evaluation.comparison import Comparison
 from adapcla.evaluation.tail_swap import swap_scores
 from adapcla.generation import Generator, generator_for
 from adapcla.generation import tail_swap as module

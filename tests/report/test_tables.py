@@ -4,7 +4,7 @@ import csv
 import io
 
 from adapcla.evaluation import Reference
-from adapcla.evaluation.table import METRICS
+from adapcla.evaluation.metric import METRICS
 from adapcla.report.tables import LONG, Line, Table, ablation_table, cell_of, score_table, shown
 from adapcla.study.layouts import SCORE_TABLES
 from adapcla.study.results import Measured, Study

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapcla.evaluation.table import METRICS, metric_of
+from adapcla.evaluation.metric import METRICS, METRICS
 from adapcla.study.layouts import ABLATION, SCORE_TABLES
 
 
@@ -28,6 +28,6 @@ def test_scores_that_move_with_the_number_of_patients_are_shown_at_equal_numbers
         (key, column.metric)
         for key, columns in asked.items()
         for column in columns
-        if metric_of(column.metric).sized and not column.stratum.startswith("matched") and key != "tail-plausibility"
+        if METRICS[column.metric].sized and not column.stratum.startswith("matched") and key != "tail-plausibility"
     ]
     assert unmatched == []

@@ -77,8 +77,8 @@ def evaluate(
     With --having and the like, SYNTHETIC is of patients of that condition, and is compared with real ones of the same.
     """
     from adapcla.data import Cohort
-    from adapcla.evaluation.cache import default_folder
-    from adapcla.evaluation.evaluation import evaluate
+    from adapcla.evaluation.runner import cache_folder
+    from adapcla.evaluation.runner import evaluate
     from adapcla.files import refuse_populated
     from adapcla.io.prior import read_prevalence
 
@@ -106,7 +106,7 @@ def evaluate(
         method=method or synthetic.resolve().name,
         seed=seed,
         quick=quick,
-        cache=cache or default_folder(),
+        cache=cache or cache_folder(),
         evidence=evidence,
         observe=_giveaways_to(told) if "discriminator" in chosen else None,
     )
@@ -124,8 +124,8 @@ def evaluate(
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
     """The suites that are judged; an unknown one is refused before anything is read."""
-    from adapcla.evaluation.suites import default_suites
-    from adapcla.evaluation.table import metrics_of
+    from adapcla.evaluation.metric import default_suites
+    from adapcla.evaluation.metric import metrics_of
 
     chosen = [name.strip() for name in asked.split(",") if name.strip()] or default_suites(with_target)
     if gate and "privacy" not in chosen:
@@ -177,9 +177,9 @@ def _on_condition(
 
 def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
     """What fills a list with the columns that tell synthetic from real patients."""
-    from adapcla.evaluation.discriminator import gave_away
+    from adapcla.evaluation.discriminator import feature_importance
 
-    return lambda comparison: told.extend(gave_away(comparison))
+    return lambda comparison: told.extend(feature_importance(comparison))
 
 
 def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:

@@ -17,8 +17,6 @@ from adapcla.data import Cohort
 from adapcla.data.offsets import ranges
 from adapcla.data.origin import Group
 from adapcla.data.vocabulary import Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import ratio_scores
 
 Mask = NDArray[np.bool_]
 #: Attributes that rules are about, and the kind of rule that each makes.
@@ -177,16 +175,3 @@ def _history(cohort: Cohort) -> sparse.csr_matrix:
     return sparse.csr_matrix(
         (np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=(cohort.n_visits, cohort.n_codes)
     )
-
-
-def rule_breaks(comparison: Comparison) -> dict[str, Score]:
-    """Share of patients who break at least one rule, in all and by kind of rule."""
-    rules = comparison.of_cohort(Rules.of, comparison.train)
-    counts = rules.counts
-    if not sum(counts.values()):
-        return {ALL: Missing("training patients teach no rule").score}
-    broken = comparison.of_cohort(rules.broken, comparison.synthetic)
-    kinds = {ALL: np.any(list(broken.values()), axis=0), **{kind: broken[kind] for kind in KINDS if counts[kind]}}
-    tops = np.stack(list(kinds.values()), axis=1).astype(np.float64)
-    scores = ratio_scores(comparison, tops, np.ones_like(tops), ["there is no synthetic patient"] * len(kinds))
-    return dict(zip(kinds, scores, strict=True))

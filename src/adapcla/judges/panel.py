@@ -14,7 +14,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.data import Cohort
-from adapcla.evaluation.evaluation import evaluate
+from adapcla.evaluation.runner import evaluate
 from adapcla.evaluation.references import halves, some_patients
 from adapcla.evaluation.separation import behind, require_apart
 from adapcla.files import fresh_folder, write_bytes, write_json

@@ -16,8 +16,8 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.data.parts import divided, open_parts, save_parts
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Comparison, Scores
-from adapcla.evaluation.cache import name_of
-from adapcla.evaluation.evaluation import evaluate, metrics_asked
+from adapcla.evaluation.runner import name_of
+from adapcla.evaluation.runner import evaluate, metrics_asked
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator, load
 from adapcla.generation.membership import evidence as attacked

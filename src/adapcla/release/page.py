@@ -12,7 +12,7 @@ from typing import NamedTuple
 from adapcla.disclosure import told
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
-from adapcla.evaluation.suites import has_stays
+from adapcla.evaluation.metric import has_stays
 from adapcla.release import pictures
 from adapcla.release.bars import bar_sections
 from adapcla.release.dataset_card import UNSAFE, converged

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Scores
-from adapcla.evaluation.contract import ALL
+from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED, Row
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.metric import METRICS
 
 #: What is asked of likeness, each against real patients that nothing was learned from, in words.
 LIKENESS = {
@@ -160,9 +160,9 @@ def likeness(scores: Scores) -> list[Likeness]:
         row = _best_row(scores, metric)
         if row is not None:
             why = row.reason if row.value is None else row.normalised_reason
-            real = row.real_train if metric_of(metric).trained else row.real_test
+            real = row.real_train if METRICS[metric].trained else row.real_test
             way = row.normalised
-            if way is not None and not _told_apart(row, metric_of(metric).trained):
+            if way is not None and not _told_apart(row, METRICS[metric].trained):
                 way, why = None, NOT_APART
             out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, way, why))
     return out

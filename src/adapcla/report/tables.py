@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from adapcla import tables
-from adapcla.evaluation.contract import ARROWS
+from adapcla.evaluation.metric import ARROWS
 from adapcla.evaluation.references import Beside, Reference
 from adapcla.files import write_bytes
 from adapcla.study.layouts import ABLATED, ABLATION, Column, ScoreTable

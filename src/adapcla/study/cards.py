@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adapcla.evaluation.contract import Score
+from adapcla.evaluation.comparison import Score
 from adapcla.report.tables import Line, Table, cell_of, naming_silent, shown
 from adapcla.study.paper_numbers import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
 from adapcla.study.results import Measured, Study

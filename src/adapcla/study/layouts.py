@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adapcla.data.strata import COUNT_CUTS, INFORMATION_BANDS, RARE_BANDS
-from adapcla.evaluation.halves import N_HALVES
+from adapcla.evaluation.runner import N_HALVES
 
 
 class Column(NamedTuple):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.intervals import mean_half, spread
+from adapcla.evaluation.bootstrap import mean_half, spread
 from adapcla.evaluation.references import Beside, LawReference
 from adapcla.files import read_json
 

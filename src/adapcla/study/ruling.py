@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from adapcla.evaluation.intervals import both_errors, mean_half, normal_half
+from adapcla.evaluation.bootstrap import both_errors, mean_half, normal_half
 from adapcla.study.results import Measured
 
 HELD, NOT_HELD, EXCLUDED, CANNOT_TELL = "held", "did not hold", "the paper's gain is excluded", "cannot tell"

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adapcla.evaluation import Reference
-from adapcla.evaluation.intervals import mean_half, spread
+from adapcla.evaluation.bootstrap import mean_half, spread
 from adapcla.report.tables import Line, Table, shown
 from adapcla.study.claims import CLAIMS, Claim
 from adapcla.study.paper_numbers import paper_gains, told_gains

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison, Score
+from adapcla.evaluation.comparison import ALL, Comparison, Score
 from adapcla.evaluation.privacy.attacks import (
     DATA_ATTACKS,
     Attacked,
@@ -20,7 +20,7 @@ from adapcla.evaluation.privacy.attacks import (
 )
 from adapcla.evaluation.privacy.membership import auc
 from adapcla.evaluation.privacy.strata import Groups
-from adapcla.evaluation.table import METRICS, metric_of
+from adapcla.evaluation.metric import METRICS, METRICS
 from adapcla.io import simulator as planted
 from adapcla.seeds import random_stream
 
@@ -55,17 +55,17 @@ def test_features_by_hand() -> None:
 def test_copies_of_members_are_read_by_the_strongest_attack(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, _ = parts
     comparison = Comparison.of(train, control, train, control=control)
-    area = metric_of("membership_auc").compute(comparison)[ALL]
+    area = METRICS["membership_auc"].compute(comparison)[ALL]
     assert area.value is not None and area.value > 0.97
     assert area.reason.startswith("strongest attack: ")
-    assert (metric_of("membership_caught").compute(comparison)[ALL].value or 0) > 0.5
+    assert (METRICS["membership_caught"].compute(comparison)[ALL].value or 0) > 0.5
 
 
 def test_strongest_is_the_highest_of_the_registered_ones(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     comparison = Comparison.of(train, control, fresh, control=control)
     each = [metric_of(f"membership_{name}_auc").compute(comparison)[ALL].value for name in DATA_ATTACKS]
-    assert metric_of("membership_auc").compute(comparison)[ALL].value == max(value or 0 for value in each)
+    assert METRICS["membership_auc"].compute(comparison)[ALL].value == max(value or 0 for value in each)
     assert strongest({"a": Score(0.6, 1), "b": Score(0.5, 1)})[0] == "a"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.pairs import cooccurrence
 from adapcla.evaluation.privacy.owners import OwnedPairs
 from adapcla.evaluation.privacy.pairs_gap import (

@@ -10,9 +10,9 @@ import pytest
 from adapcla import evaluate
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import Comparison
+from adapcla.evaluation.comparison import Comparison
 from adapcla.evaluation.scores import Row
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.metric import metrics_of
 from adapcla.io import simulator as planted
 
 

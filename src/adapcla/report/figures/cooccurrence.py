@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from adapcla.data import Cohort
-from adapcla.evaluation.protocols import label_rule
+from adapcla.evaluation.utility import label_rule
 from adapcla.report.style import panels
 
 #: Codes shown at most, and labels shown at most.

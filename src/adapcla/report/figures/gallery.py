@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Reference
-from adapcla.evaluation.measured import Scales
+from adapcla.evaluation.numeric import Scales
 from adapcla.evaluation.references import Beside
 from adapcla.files import read_json
 from adapcla.report.figures import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.data.stay import DOMAIN
 from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.evaluation.measured import Scales, by_number, values_of
+from adapcla.evaluation.numeric import Scales, by_number, values_of
 from adapcla.evaluation.stays import choices
 from adapcla.report.style import FAINT, INK, PALETTE, panels
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.evaluation.neighbours import top_neighbours
+from adapcla.evaluation.statistics import top_neighbours
 from adapcla.evaluation.pairs import PairSet, cooccurrence
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records

@@ -1,4 +1,4 @@
-"""Classifiers of records: the network of HALO's evaluation, trained on synthetic patients and judged on real ones.
+"""Classifiers of records: the network of HALO's evaluation, trained on synthetic patients and evaluated on real ones.
 
 A visit is the sum of the embeddings of its codes. torch's LSTM, two bidirectional layers, reads the visits; its last
 forward and its last backward state go through one linear layer to the logits. A classifier shares nothing with others:
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.evaluation.packing import FlatVisits, pack
-from adapcla.evaluation.protocols import Tasks
+from adapcla.data import Cohort
+from adapcla.data.offsets import ranges, starts_of
 from adapcla.seeds import random_stream
 
 if TYPE_CHECKING:
@@ -27,8 +27,27 @@ if TYPE_CHECKING:
     from torch.nn import ModuleDict
 
 
+@dataclass(frozen=True, eq=False)
+class ExampleSet:
+    """Examples of several independent classifiers: for each the patients of `inputs`, and what is true of them."""
+
+    inputs: Cohort
+    #: Positions in `inputs`, one array per classifier.
+    rows: tuple[NDArray[np.int64], ...]
+    #: 0 or 1, patients × outputs, one array per classifier.
+    targets: tuple[NDArray[np.uint8], ...]
+
+    def part(self, classifiers: list[int]) -> ExampleSet:
+        """The examples of some of the classifiers."""
+        return replace(
+            self,
+            rows=tuple(self.rows[i] for i in classifiers),
+            targets=tuple(self.targets[i] for i in classifiers),
+        )
+
+
 @dataclass(frozen=True)
-class Settings:
+class ClassifierSettings:
     """Size and training of the classifiers; the network and the epochs are those of HALO's evaluation."""
 
     embedding: int = 64
@@ -63,8 +82,12 @@ class Classifiers:
     new_position: NDArray[np.int64]
 
 
-def fit(
-    train: Tasks, valid: Tasks, seed: int, settings: Settings = Settings(), numbers: Sequence[int] | None = None
+def fit_classifiers(
+    train: ExampleSet,
+    valid: ExampleSet,
+    seed: int,
+    settings: ClassifierSettings = ClassifierSettings(),
+    numbers: Sequence[int] | None = None,
 ) -> Classifiers:
     """Classifiers trained on `train`, each at the epoch with the best loss on `valid`.
 
@@ -78,30 +101,32 @@ def fit(
     flat = FlatVisits.of(train.inputs, new_position)
     n_steps = max(settings.fewest_steps, -(-max(len(rows) for rows in train.rows) // settings.batch))
 
-    def fitted(k: int) -> Classifier:
+    def fit_one(k: int) -> Classifier:
         number = k if numbers is None else numbers[k]
         network = _network(int(seen.sum()), train.targets[k], seed, number, settings)
         epochs = (
             _batches(train.part([k]), random_stream(seed, "tstr-order", number, epoch), n_steps, settings.batch)
             for epoch in range(settings.epochs)
         )
-        return _fitted(network, flat, epochs, valid.part([k]), settings)
+        return _train(network, flat, epochs, valid.part([k]), settings)
 
     # Small networks gain nothing from threads inside a step; side by side they do.
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        return Classifiers(tuple(pool.map(fitted, range(len(train.rows)))), new_position)
+        return Classifiers(tuple(pool.map(fit_one, range(len(train.rows)))), new_position)
 
 
-def predict(classifiers: Classifiers, tasks: Tasks, at_once: int = 2_000) -> list[NDArray[np.float64]]:
+def predict(classifiers: Classifiers, examples: ExampleSet, at_once: int = 2_000) -> list[NDArray[np.float64]]:
     """The probability of each output for the patients of each classifier's task, patients × outputs."""
-    flat = FlatVisits.of(tasks.inputs, classifiers.new_position)
+    flat = FlatVisits.of(examples.inputs, classifiers.new_position)
     return [
         _all_logits(one.network, flat, rows, at_once).sigmoid().numpy()
-        for one, rows in zip(classifiers.each, tasks.rows, strict=True)
+        for one, rows in zip(classifiers.each, examples.rows, strict=True)
     ]
 
 
-def _network(n_codes: int, target: NDArray[np.uint8], seed: int, number: int, settings: Settings) -> ModuleDict:
+def _network(
+    n_codes: int, target: NDArray[np.uint8], seed: int, number: int, settings: ClassifierSettings
+) -> ModuleDict:
     """The network before training, from the classifier's own stream; an output starts at its label's prevalence."""
     import torch
 
@@ -135,12 +160,12 @@ def _network(n_codes: int, target: NDArray[np.uint8], seed: int, number: int, se
     return network
 
 
-def _fitted(
+def _train(
     network: ModuleDict,
     flat: FlatVisits,
     epochs: Iterator[Iterator[tuple[NDArray[np.int64], Tensor]]],
-    valid: Tasks,
-    settings: Settings,
+    valid: ExampleSet,
+    settings: ClassifierSettings,
 ) -> Classifier:
     """The classifier trained on the batches of each epoch until its loss on `valid` has stopped falling."""
     import torch
@@ -170,17 +195,17 @@ def _copy(network: ModuleDict) -> dict[str, Tensor]:
 
 
 def _batches(
-    tasks: Tasks, random: np.random.Generator, n_steps: int, size: int
+    examples: ExampleSet, random: np.random.Generator, n_steps: int, size: int
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     """Patients and targets of each step of an epoch; a set that is used up starts over in a new order."""
     import torch
 
-    (rows,), (targets,) = tasks.rows, tasks.targets
+    (rows,), (targets,) = examples.rows, examples.targets
     rounds = -(-n_steps * size // len(rows))
     order = np.concatenate([random.permutation(len(rows)) for _ in range(rounds)])
     for start in range(0, n_steps * size, size):
-        taken = order[start : start + size]
-        yield rows[taken], torch.from_numpy(targets[taken].astype(np.float32))
+        batch = order[start : start + size]
+        yield rows[batch], torch.from_numpy(targets[batch].astype(np.float32))
 
 
 def _all_logits(network: ModuleDict, flat: FlatVisits, rows: NDArray[np.int64], at_once: int = 2_000) -> Tensor:
@@ -203,3 +228,59 @@ def _logits(network: ModuleDict, flat: FlatVisits, rows: NDArray[np.int64]) -> T
     records = PackedSequence(visits, torch.from_numpy(packed.widths), order, torch.argsort(order))
     _, (last, _) = network["visits"](records)  # (layers × directions, B, H)
     return network["output"](torch.cat([last[-2], last[-1]], dim=1))
+
+
+# ---- batches of records -------------------------------------------------------------------------------------
+# Records of a batch as torch packs them: time step by time step, longest record first, no padding.
+@dataclass(frozen=True, eq=False)
+class FlatVisits:
+    """The visits of a cohort with only the known codes, renumbered; a visit may have become empty.
+
+    >>> cohort = Cohort.of([[["A", "B"], ["C"]], [["B"]]])
+    >>> flat = FlatVisits.of(cohort, np.array([-1, 0, -1]))
+    >>> flat.codes.tolist(), flat.visit_starts.tolist(), flat.patient_starts.tolist()
+    ([0, 0], [0, 1, 1, 2], [0, 2, 3])
+    """
+
+    codes: NDArray[np.int64]
+    visit_starts: NDArray[np.int64]
+    patient_starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cohort: Cohort, new_position: NDArray[np.int64]) -> FlatVisits:
+        """The cohort's visits with code c as `new_position[c]`, left out where that is negative."""
+        codes = new_position[cohort.codes]
+        kept = starts_of((codes >= 0).astype(np.int64))
+        return cls(codes[codes >= 0], kept[cohort.visit_starts], np.asarray(cohort.patient_starts))
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The visits of a batch of patients: first all first visits, then all second visits, and so on."""
+
+    #: Codes of all visits, and where each visit's codes begin, with the end as last element.
+    codes: NDArray[np.int64]
+    visit_starts: NDArray[np.int64]
+    #: Visits at each time step.
+    widths: NDArray[np.int64]
+    #: The rows, longest record first: the order of the visits of a time step.
+    order: NDArray[np.int64]
+
+
+def pack(flat: FlatVisits, rows: NDArray[np.int64]) -> Packed:
+    """The batch of the patients in these rows.
+
+    >>> flat = FlatVisits.of(Cohort.of([[["A"]], [["B"], ["C"]]]), np.arange(3))
+    >>> packed = pack(flat, np.array([0, 1]))
+    >>> packed.widths.tolist(), packed.codes.tolist(), packed.order.tolist()
+    ([2, 1], [1, 0, 2], [1, 0])
+    """
+    first = flat.patient_starts[rows]
+    lengths = flat.patient_starts[rows + 1] - first
+    order = np.argsort(-lengths, kind="stable")
+    # How many records are longer than 0, 1, 2, … visits.
+    widths = len(rows) - np.cumsum(np.bincount(lengths))[:-1]
+    rank = ranges(np.zeros_like(widths), widths)
+    visits = first[order][rank] + np.repeat(np.arange(len(widths)), widths)
+    begin, end = flat.visit_starts[visits], flat.visit_starts[visits + 1]
+    return Packed(flat.codes[ranges(begin, end)], starts_of(end - begin), widths, order)

@@ -1,29 +1,25 @@
 """How sure a score is: bootstrap and jackknife over patients, Wilson's, normal and Student's intervals.
 
 Bootstrap and jackknife resample the synthetic patients where a score is a property of them, and the test patients where
-these are the judges. A score that test patients judge also keeps some of the draws, which are the same for every method
+these evaluate models. A score of test patients also keeps some of the draws, which are the same for every method
 (`Score.redrawn`), so that `both_errors` can put the luck of the test patients beside that of fits and samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import stats
 
-from adapcla.data import Cohort
-from adapcla.evaluation.contract import Comparison, Missing, Score
+from adapcla.evaluation.comparison import Comparison, Missing, Score
 from adapcla.seeds import random_stream
 
 #: Bootstrap draws of a result, and of a quick look.
 DRAWS, QUICK_DRAWS = 200, 100
-#: Patient groups that the jackknife leaves out one by one.
-GROUPS = 20
-#: The same for a reference: a wider interval by Student's law, for a fraction of the cost.
-COARSE_GROUPS = 6
 #: Draws of the test patients that a score keeps.
 KEPT_DRAWS = 64
 #: Two-sided coverage of every interval.
@@ -51,7 +47,7 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
 
 
 def normal_score(value: float, n: int, error: float, bounds: tuple[float, float]) -> Score:
-    """The value with the interval of a normal law of this standard error, kept inside the bounds.
+    """The value with the interval of a normal distribution of this standard error, kept inside the bounds.
 
     >>> score = normal_score(0.5, 100, 0.1, (0.0, 1.0))
     >>> round(score.low, 3), round(score.high, 3)
@@ -62,7 +58,7 @@ def normal_score(value: float, n: int, error: float, bounds: tuple[float, float]
 
 
 def normal_half(level: float = LEVEL) -> float:
-    """Standard errors from the middle of a normal law to either end of its interval.
+    """Standard errors from the middle of a normal distribution to either end of its interval.
 
     >>> round(normal_half(), 3)
     1.96
@@ -157,29 +153,46 @@ def bootstrap_sums(columns: NDArray[Any], seed: int, draws: int = DRAWS) -> NDAr
     return out
 
 
-def ratio_scores(
-    comparison: Comparison, tops: NDArray[Any], bottoms: NDArray[Any], reasons: Sequence[str], judges: bool = False
-) -> list[Score]:
-    """One score for each column: the pooled ratio of patient sums, its bootstrap interval, n = the denominator.
+class PatientSums(NamedTuple):
+    """A ratio of sums over patients, in parts: what each patient adds to the numerator and to the denominator."""
 
-    `reasons[k]` is why column k has no value when its denominator is 0. Of patients who are `judges`, the same for
-    every cohort, some draws are kept.
+    top: NDArray[Any]
+    bottom: NDArray[Any]
+    #: Why there is no value where the denominator is 0.
+    reason: str
+
+
+def ratio_scores(
+    comparison: Comparison, sums: Mapping[str, PatientSums | Missing], of_test: bool = False
+) -> dict[str, Score]:
+    """The pooled ratio of each stratum with its bootstrap interval; n is the denominator.
+
+    Patients are those of the synthetic cohort or (`of_test`) of the test cohort; of these, which are the same for every
+    synthetic cohort, some draws are kept.
 
     >>> cohort = __import__("adapcla").Cohort.of([[["A"]]])
     >>> pair = Comparison.of(cohort, cohort, cohort, intervals=False)
-    >>> ratio_scores(pair, np.array([[1.0], [2.0]]), np.array([[2.0], [4.0]]), ["nothing there"])
-    [Score(value=0.5, n=6, low=None, high=None, reason='')]
+    >>> ratio_scores(pair, {"all": PatientSums(np.array([1.0, 2.0]), np.array([2.0, 4.0]), "nothing there")})
+    {'all': Score(value=0.5, n=6, low=None, high=None, reason='')}
     """
-    top, bottom = tops.sum(axis=0), bottoms.sum(axis=0)
-    lows, highs, draws = _ratio_interval(comparison, tops, bottoms)
-    out = []
-    for k, reason in enumerate(reasons):
-        if bottom[k] == 0:
-            out.append(Missing(reason).score)
-            continue
-        kept = draws_kept(draws[:, k]) if judges else ()
-        out.append(Score(float(top[k] / bottom[k]), round(float(bottom[k])), lows[k], highs[k], redrawn=kept))
-    return out
+    known = {name: each for name, each in sums.items() if not isinstance(each, Missing)}
+    out = {name: each.score for name, each in sums.items() if isinstance(each, Missing)}
+    if known:
+        tops, bottoms = (np.stack(part, axis=1) for part in list(zip(*known.values(), strict=True))[:2])
+        lows, highs, draws = _ratio_interval(comparison, tops, bottoms)
+        for k, (name, (top, bottom, reason)) in enumerate(known.items()):
+            if bottom.sum() == 0:
+                out[name] = Missing(reason).score
+                continue
+            kept = draws_kept(draws[:, k]) if of_test else ()
+            value = float(top.sum() / bottom.sum())
+            out[name] = Score(value, round(float(bottom.sum())), lows[k], highs[k], redrawn=kept)
+    return {name: out[name] for name in sums}
+
+
+def n_draws(comparison: Comparison) -> int:
+    """Bootstrap draws of a result, or of a quick look."""
+    return QUICK_DRAWS if comparison.quick else DRAWS
 
 
 def draws_kept(draws: NDArray[np.float64]) -> tuple[float, ...]:
@@ -199,7 +212,7 @@ def _ratio_interval(
     width = tops.shape[1]
     if not comparison.intervals or len(tops) < 2:
         return [None] * width, [None] * width, np.zeros((0, width))
-    draws = QUICK_DRAWS if comparison.quick else DRAWS
+    draws = n_draws(comparison)
     sums = bootstrap_sums(np.hstack([tops, bottoms]), comparison.seed, draws)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = sums[:, :width] / sums[:, width:]
@@ -211,37 +224,6 @@ def _ratio_interval(
         lows.append(float(np.quantile(drawn, (1 - LEVEL) / 2)) if enough else None)
         highs.append(float(np.quantile(drawn, (1 + LEVEL) / 2)) if enough else None)
     return lows, highs, ratios
-
-
-def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArray[np.int64]:
-    """The jackknife group of each patient: equal sizes up to one, in seeded random order.
-
-    >>> np.bincount(patient_groups(10, seed=1, n_groups=5)).tolist()
-    [2, 2, 2, 2, 2]
-    """
-    n_groups = min(n_groups, n_patients)
-    groups = np.arange(n_patients, dtype=np.int64) % max(n_groups, 1)
-    return random_stream(seed, "jackknife groups").permutation(groups)
-
-
-def groups_of(comparison: Comparison) -> NDArray[np.int64] | None:
-    """The jackknife group of each synthetic patient, or None where no interval is wanted or possible."""
-    n, n_groups = comparison.synthetic.n_patients, COARSE_GROUPS if comparison.coarse else GROUPS
-    return patient_groups(n, comparison.seed, n_groups) if comparison.intervals and n > 1 else None
-
-
-def counts_without_groups(
-    comparison: Comparison, counts: sparse.csr_matrix, count: Callable[[Cohort], sparse.csr_matrix]
-) -> Iterator[sparse.csr_matrix]:
-    """Sparse counts of the synthetic cohort without each group of patients; nothing where no interval is wanted."""
-    groups = groups_of(comparison)
-    if groups is None:
-        return
-    for group in range(int(groups.max()) + 1):
-        rest = counts - count(comparison.synthetic.subset(np.flatnonzero(groups == group)))
-        rest.eliminate_zeros()
-        rest.sort_indices()
-        yield rest
 
 
 def jackknife_score(value: float, n: int, without: Sequence[float], bounds: tuple[float, float], reason: str) -> Score:
@@ -276,3 +258,31 @@ def jackknife_interval(
     error = float(np.sqrt((n_groups - 1) / n_groups * ((drawn - drawn.mean()) ** 2).sum()))
     half = student_half(error, n_groups)
     return float(max(bounds[0], value - half)), float(min(bounds[1], value + half))
+
+
+def mean_of_halves(
+    own: Score, values: Sequence[float | None], bounds: tuple[float, float] = (0.0, 1.0), real: bool = False
+) -> Score:
+    """The mean over halves of the test patients with both errors; where a half has no value, the score of the first.
+
+    One half decides little: how many pairs of rare codes it holds is luck. The first error is that of the scored
+    patients, the test patients held fixed; the second is the spread over the halves. With a score that is near to a
+    mean over patients, a half differs from the mean of all halves as much as that mean differs from its expectation:
+    (1 − ½)/½ = 1 (half-samples; McCarthy, 1969). So the standard deviation over halves is the standard error of the
+    mean of the halves. Of `real` patients both parts are in the spread, since both halves change.
+
+    >>> score = mean_of_halves(Score(0.5, 10, 0.4, 0.6), [0.5, 0.6, 0.7])
+    >>> round(score.value, 3), round(score.low, 3), round(score.high, 3), score.redrawn
+    (0.6, 0.158, 1.0, (0.5, 0.6, 0.7))
+    >>> mean_of_halves(Score(0.5, 10, 0.4, 0.6), [0.5, None])
+    Score(value=0.5, n=10, low=0.4, high=0.6, reason='')
+    """
+    known = [value for value in values if value is not None]
+    if own.value is None or len(known) < len(values) or len(known) < 2:
+        return own
+    value = float(np.mean(known))
+    half = student_half(spread(known), len(known))
+    if not real and own.low is not None and own.high is not None:
+        half = math.hypot(half, (own.high - own.low) / 2)
+    low, high = max(bounds[0], value - half), min(bounds[1], value + half)
+    return Score(value, own.n, low, high, own.reason, tuple(round(each, 9) for each in known))
