@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from adapcla.data import Cohort
-from adapcla.data.parts import divided
 from adapcla.data.split import SPLIT_SEED
+from adapcla.data.split_folder import split_cohort
 from adapcla.generation.methods import generator_for
 from adapcla.generation.recommended import recommended
 from adapcla.generation.trials import Cell as Trial
@@ -175,7 +175,7 @@ def main() -> None:
         cohort, patients, method, wanted = text.split(":")
         if cohort not in wholes:
             wholes[cohort] = read_data(COHORTS[cohort])
-        parts = divided(part_of(wholes[cohort], int(patients)), SPLIT_SEED)
+        parts = split_cohort(part_of(wholes[cohort], int(patients)), SPLIT_SEED)
         if wanted == "trials":
             kept.add(by_trials(cohort, int(patients), method, parts, kept))
         else:

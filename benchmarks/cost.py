@@ -29,7 +29,7 @@ from scipy import stats
 from speed import prepared
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.evaluation.intervals import mean_half
 from adapcla.machine import peak_memory_mb
 from adapcla.models.objective import Moment
@@ -53,7 +53,7 @@ def cohort_of(patients: int, n_codes: int, visits: int | None) -> Cohort:
     key = np.unique(np.repeat(np.arange(n_visits), CODES_A_VISIT) * n_codes + drawn)
     visit, codes = np.divmod(key, n_codes)
     vocabulary = Vocabulary.of(f"C{i:06d}" for i in range(n_codes))
-    return Cohort(vocabulary, codes.astype(np.int32), starts_of(np.bincount(visit)), starts_of(lengths))
+    return Cohort(vocabulary, codes.astype(np.int32), starts_from_sizes(np.bincount(visit)), starts_from_sizes(lengths))
 
 
 @dataclass

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.generator import load
 from adapcla.io import simulator as planted
@@ -33,7 +33,9 @@ def cut(cohort: Cohort, most: int) -> Cohort:
     """The first codes of each visit."""
     place = np.arange(cohort.n_entries) - np.repeat(cohort.visit_starts[:-1], cohort.codes_per_visit)
     sizes = np.minimum(cohort.codes_per_visit, most)
-    return Cohort(cohort.vocabulary, np.asarray(cohort.codes)[place < most], starts_of(sizes), cohort.patient_starts)
+    return Cohort(
+        cohort.vocabulary, np.asarray(cohort.codes)[place < most], starts_from_sizes(sizes), cohort.patient_starts
+    )
 
 
 def fitted(asked: argparse.Namespace) -> Generator:

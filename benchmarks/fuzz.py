@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from tests.io import fuzz as tables
 
+from adapcla.data.prevalence import read_prevalence, write_prevalence
 from adapcla.errors import AdapclaError
 from adapcla.files import write_manifest
 from adapcla.generation import Generator, generator_for, load
 from adapcla.io import simulator as planted
-from adapcla.io.prior import read_prevalence, write_prevalence
 from adapcla.pipeline.spec import read_spec
 
 SECONDS_A_FILE = 10

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
-from adapcla.data.parts import parts_at
+from adapcla.data.criteria import Criteria
+from adapcla.data.split_folder import open_or_split
 from adapcla.evaluation.conditioned import FEWEST, REAL, divergence, holdings
 from adapcla.evaluation.intervals import mean_half
 from adapcla.files import write_bytes
@@ -51,7 +51,7 @@ ON_DEMAND = "on demand"
 
 def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> tuple[dict[str, Any], Cohort]:
     """What patients with a code took, and the patients."""
-    condition = Condition.of(code)
+    condition = Criteria.of(code)
     began = time.process_time()
     written = sample_given(model, n, seed, condition)
     seconds = time.process_time() - began
@@ -62,7 +62,7 @@ def taken(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: in
 
 def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: int) -> dict[str, Any]:
     """Scores of every row and what the patients took, for one code."""
-    condition = Condition.of(code)
+    condition = Criteria.of(code)
     facts, written = taken(model, train, test, code, n, seed)
     real, held_out = condition.patients(train), condition.patients(test)
     rows = {REAL: real, ON_DEMAND: written, **comparators(model, condition, train, n, seed)}
@@ -73,7 +73,7 @@ def of_code(model: Model, train: Cohort, test: Cohort, code: str, n: int, seed: 
     return facts | {"rows": values}
 
 
-def in_groups(real: Cohort, judged: Cohort, condition: Condition, size: int) -> dict[str, float | None]:
+def in_groups(real: Cohort, judged: Cohort, condition: Criteria, size: int) -> dict[str, float | None]:
     """The mean divergence of disjoint groups of so many judged patients, by part; None where a part is empty."""
     groups = np.array_split(np.arange(judged.n_patients), max(judged.n_patients // size, 1))
     theirs, own = holdings(real, condition), holdings(judged, condition)
@@ -100,7 +100,7 @@ def lawful_company(codes: int, code: int) -> NDArray[np.float64]:
 
 def against_law(model: Model, train: Cohort, code: str, n: int, seed: int) -> dict[str, float]:
     """Divergence of the company in first visits from the law's, for patients on demand, steered and random ones."""
-    condition = Condition.of(code, at="first")
+    condition = Criteria.of(code, at="first")
     truth = lawful_company(len(model.vocabulary), model.vocabulary.index[code])
     cohorts = {ON_DEMAND: sample_given(model, n, seed, condition), **comparators(model, condition, train, n, seed)}
     cohorts["the law's own numbers"] = Cohort.of([[["A"]]])
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     model = load(options.run).model
-    parts = parts_at(options.cohort, None, 0.0)
+    parts = open_or_split(options.cohort, None, 0.0)
     train, test = parts["train"], parts["test"].on(parts["train"].vocabulary)
     found, lawful = [], []
     chosen = rarest(train, 1, options.codes) if options.effort else rarest(test, FEWEST, options.codes)

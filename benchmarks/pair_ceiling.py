@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Hierarchy, Strata
-from adapcla.data.split import parts
+from adapcla.data.split import split_positions
 from adapcla.models.pair_counts import pair_counts
 from adapcla.pipeline.spec import read_spec
 from adapcla.pipeline.stages import read_data
@@ -156,7 +156,7 @@ def division(experiment: Path) -> Division:
     """The training part of an experiment, divided again, and its validation part."""
     spec = read_spec(experiment)
     whole = read_data(spec.data)
-    rows = parts(whole.n_patients, spec.split.seed, spec.split.control)
+    rows = split_positions(whole.n_patients, spec.split.seed, spec.split.control)
     train = whole.subset(rows.train)
     order = np.random.default_rng(77).permutation(train.n_patients)
     cut = train.n_patients // 4

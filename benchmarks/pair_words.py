@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pair_ceiling import Floats, Pairs, counted, division, table_of
 
 from adapcla.data import Cohort, Hierarchy, Vocabulary
-from adapcla.io.codes import descriptions
+from adapcla.data.code_systems import describe_codes
 from adapcla.tables import Table
 
 Positions = NDArray[np.int64]
@@ -41,7 +41,7 @@ _SHUFFLES = 20
 
 def words_of(vocabulary: Vocabulary, most_codes: int = _MOST_CODES) -> Floats:
     """(codes, words) 1 where a word stands in the title of a code; words of one code, or of too many, are left out."""
-    known = descriptions(vocabulary)
+    known = describe_codes(vocabulary)
     titles = [
         {
             word.removesuffix("s")

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.io import simulator as planted
 
 LIMIT = 4 << 30
@@ -76,8 +76,8 @@ def with_a_long_history(patients: int, codes: int, visits: int) -> Cohort:
     return replace(
         cohort,
         codes=np.concatenate([cohort.codes, extra.ravel().astype(np.int32)]),
-        visit_starts=starts_of(np.concatenate([cohort.codes_per_visit, np.full(visits, 8)])),
-        patient_starts=starts_of(np.concatenate([cohort.visits_per_patient, [visits]])),
+        visit_starts=starts_from_sizes(np.concatenate([cohort.codes_per_visit, np.full(visits, 8)])),
+        patient_starts=starts_from_sizes(np.concatenate([cohort.visits_per_patient, [visits]])),
         days=None,
         attributes={},
     )

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.rollout import BLOCK
 from adapcla.models.batch import Records
@@ -54,7 +54,7 @@ def zipf_cohort(n_patients: int, n_codes: int = N_CODES, visits: float = VISITS_
     visit, codes = np.divmod(key, n_codes)
     width = len(str(n_codes))
     vocabulary = Vocabulary.of(f"C{i:0{width}d}" for i in range(n_codes))
-    return Cohort(vocabulary, codes.astype(np.int32), starts_of(np.bincount(visit)), starts_of(lengths))
+    return Cohort(vocabulary, codes.astype(np.int32), starts_from_sizes(np.bincount(visit)), starts_from_sizes(lengths))
 
 
 class DenseHalo(nn.Module):

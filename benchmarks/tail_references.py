@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from adapcla.data import Cohort
+from adapcla.data.prevalence import INFORMATION_BANDS
 from adapcla.data.split import SPLIT_SEED
-from adapcla.data.strata import INFORMATION_BANDS
 from adapcla.evaluation import Comparison
 from adapcla.evaluation.references import marginal, some_patients, train_copy
 from adapcla.evaluation.table import metric_of

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adapcla.data.bands import Bands
+from adapcla.data.quantization import Quantizer
 from adapcla.generation.fitting import untrained
 from adapcla.generation.methods import METHODS
 from adapcla.generation.model import Model
@@ -42,7 +42,7 @@ def step(network: Any, batch: Batch) -> float:
 def side(method: str, width: int, patients: int, codes: int, whole: bool) -> tuple[Model, Batch]:
     """An untrained model of planted patients, and a batch of them."""
     cohort = planted.simulate(patients, codes, seed=1, whole=whole)
-    cohort = Bands.of(cohort).banded(cohort)
+    cohort = Quantizer.of(cohort).banded(cohort)
     settings = settings_from(METHODS[method].settings, {"width": width, "layers": 2})
     model = untrained(settings, cohort)
     return model, model.records(cohort).batch(np.arange(_BATCH))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation import Scores
 from adapcla.evaluation.contract import ARROWS, Comparison, Score
 from adapcla.evaluation.evaluation import evaluate
@@ -53,7 +53,7 @@ def whole_cohort(arguments: argparse.Namespace) -> Cohort:
     """The patients of the file, at most as many as asked for, with codes of at least eleven of them."""
     cohort = read("diabetes130", data_folder() / "diabetes130", domains=DOMAINS)
     cohort = some_patients(cohort, arguments.patients, seed=1)
-    return cohort.keep_codes(cohort.patient_counts >= SMALLEST_COUNT)
+    return cohort.keep_codes(cohort.patient_counts >= MIN_COUNT)
 
 
 def drawn(arguments: argparse.Namespace, train: Cohort, valid: Cohort) -> Cohort:
@@ -108,7 +108,7 @@ def lines_of_attribute(comparison: Comparison, cohorts: list[Cohort], name: str)
             place = attribute.categories.index(word) if word in attribute.categories else -2
             here = (np.asarray(attribute.values) == place).astype(float)[:, None]
             cells.append((int(here.sum()), ratio_scores(comparison, here, np.ones_like(here), [""])[0]))
-        if min(n for n, _ in cells[:2]) >= SMALLEST_COUNT:
+        if min(n for n, _ in cells[:2]) >= MIN_COUNT:
             out.append([name.replace("_", " "), word, *(percent(score) for _, score in cells)])
     return out
 
@@ -117,7 +117,7 @@ def looks(comparison: Comparison, train: Cohort, test: Cohort, synthetic: Cohort
     """What records look like: shares of visits and patients, real and synthetic."""
     cohorts = [train, test, synthetic]
     codes, counts = train.vocabulary.codes, train.patient_counts
-    enough = (counts >= SMALLEST_COUNT) & (test.patient_counts >= SMALLEST_COUNT)
+    enough = (counts >= MIN_COUNT) & (test.patient_counts >= MIN_COUNT)
     rows: list[list[str]] = []
     for group, what in GROUPS.items():
         rows += lines_of_codes(

@@ -186,7 +186,7 @@ def test_no_file_of_data_is_tracked():
     """Made-up rows of ten or twenty lines are fixtures; a picture is a document; anything larger is somebody's data."""
     known = {".py", ".md", ".svg", ".png"}
     # Titles of codes, which are public; `scripts/icd_titles.py` makes the file.
-    titles = "src/adapcla/io/data/icd_titles.parquet"
+    titles = "src/adapcla/data/icd_titles.parquet"
     heavy = [
         path.relative_to(REPOSITORY).as_posix()
         for path in tracked()

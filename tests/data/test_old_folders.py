@@ -43,6 +43,10 @@ def test_splits_and_fingerprints_of_records_stay():
     parts = cohort.split(seed=4, control=0.1)
     assert [part.fingerprint[:12] for part in parts] == ["d20a8af4ff52", "426dbdaa9b15", "2d7d38077693", "4a43fb69194d"]
     prints = record_fingerprints(cohort, code_keys(cohort.vocabulary))[:3]
-    assert prints.tolist() == [[3387165147838350484, 11819159881501354191], [7594767150268163878, 343242882961034989], [7615345142161744145, 7419337791947756958]]
+    assert prints.tolist() == [
+        [3387165147838350484, 11819159881501354191],
+        [7594767150268163878, 343242882961034989],
+        [7615345142161744145, 7419337791947756958],
+    ]
     card = json.loads((FOLDERS / "eight_columns" / "card.json").read_text(encoding="utf-8"))
     assert card["origin"] == {"kind": "planted"}

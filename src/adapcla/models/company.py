@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
-from adapcla.data.offsets import ranges
+from adapcla.data.ragged import expand_ranges
 from adapcla.models.batch import Batch, Records
 from adapcla.models.counting import codes_before
 from adapcla.models.emphasis import Emphasis
@@ -308,7 +308,7 @@ class Listener:
         """Hear what newly drawn codes of patients say."""
         if not len(who):
             return
-        line = torch.from_numpy(ranges(self.starts[codes], self.starts[codes + 1]))
+        line = torch.from_numpy(expand_ranges(self.starts[codes], self.starts[codes + 1]))
         listens = torch.from_numpy(np.repeat(who, self.starts[codes + 1] - self.starts[codes]))
         self.sums.view(-1).scatter_add_(0, listens * self.sums.shape[1] + self.second[line], self.values[line])
         patients, drawn = torch.from_numpy(who), torch.from_numpy(codes)

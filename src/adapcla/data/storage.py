@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import difflib
+import gzip
+import io
 import tokenize
 import warnings
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.attribute import Attribute
+from adapcla.data.attributes import Attribute
 from adapcla.data.vocabulary import N_PLAIN, Code
 from adapcla.errors import InputError
 from adapcla.files import (
@@ -91,7 +96,7 @@ def write_vocabulary(path: Path, codes: Sequence[Code]) -> None:
 
 def read_vocabulary(path: Path) -> tuple[Code, ...]:
     """The codes of a vocabulary file."""
-    table = guarded_parquet(path)
+    table = read_parquet(path)
     plain = Code._fields[:N_PLAIN]
     missing = [name for name in plain if name not in table]
     if missing:
@@ -101,7 +106,7 @@ def read_vocabulary(path: Path) -> tuple[Code, ...]:
     return tuple(Code(**dict(zip(names, row, strict=True))) for row in columns)
 
 
-def guarded_parquet(path: Path) -> dict[str, list[str]]:
+def read_parquet(path: Path) -> dict[str, list[str]]:
     """Columns of a small Parquet file as lists of text; any failure of the reader is a named error."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -117,6 +122,70 @@ def guarded_parquet(path: Path) -> dict[str, list[str]]:
         raise InputError(
             f"not readable as Parquet ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
+
+
+def read_text_table(path: Path, *needed: str) -> dict[str, list[str]]:
+    """Columns of a small CSV, TSV or Parquet table by name in lower case; cells are text without blanks around them.
+
+    The row of a cell in the file is its place plus 2. `needed` are columns that must be there.
+    """
+    path = Path(path)
+    if path.name.lower().endswith((".parquet", ".pq")):
+        table = {name.strip().lower(): [cell.strip() for cell in cells] for name, cells in read_parquet(path).items()}
+    else:
+        header, rows = _read_delimited(path)
+        table = {name: [row[column] for row in rows] for column, name in enumerate(header)}
+    require_columns(table, path, *needed)
+    return table
+
+
+def require_columns(table: Mapping[str, Any], path: Path, *needed: str) -> None:
+    """Raise unless the table of a file has these columns."""
+    for name in needed:
+        if name not in table:
+            # Of a file without a header the "columns" are cells, so only a near name is shown, never the list.
+            near = difflib.get_close_matches(name, table, n=1, cutoff=0.7)
+            raise InputError(
+                f"no column {name!r} among {len(table)}",
+                path=path,
+                row=1,
+                expected=f"a header with {name!r}",
+                remedy=f"rename the column ({near[0]!r} is near)" if near else "rename the column",
+            )
+
+
+def _read_delimited(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Header in lower case and rows of a small text table, plain or gzip."""
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError("no such file", path=path, remedy="check the path") from None
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(
+            f"not readable as text ({type(error).__name__})",
+            path=path,
+            expected="CSV or TSV in UTF-8, plain or gzip, or Parquet",
+            remedy="export the table again",
+        ) from None
+    first = text.partition("\n")[0]
+    try:
+        # Strict: a quote that is never closed would otherwise swallow the rest of the file as one cell.
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",\t;|", key=first.count), strict=True)
+        rows = [[cell.strip() for cell in row] for row in lines if row]
+    except csv.Error:
+        raise InputError("a quote that is not closed", path=path, remedy="export the table again") from None
+    if not rows:
+        raise InputError("an empty file", path=path, expected="a header and rows", remedy="export the table again")
+    header = [name.lower() for name in rows[0]]
+    if len(set(header)) != len(header):
+        raise InputError("two columns of one name", path=path, row=1, remedy="rename one of them")
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(header):
+            raise InputError(
+                f"{len(row)} cells", path=path, row=number, expected=f"{len(header)} cells", remedy="repair the row"
+            )
+    return header, rows[1:]
 
 
 def open_folder(folder: Path) -> FolderContent:

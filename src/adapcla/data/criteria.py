@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.cohort import Cohort
-from adapcla.data.offsets import run_sums
+from adapcla.data.ragged import segment_sums
 from adapcla.data.vocabulary import Vocabulary
 from adapcla.errors import UsageError, nearest
 
@@ -28,11 +28,11 @@ Texts = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Condition:
+class Criteria:
     """A condition on patients; every part of it must hold.
 
     >>> cohort = Cohort.of([[["A", "B"]], [["A"], ["C"]], [["B"]]])
-    >>> Condition.of(having="A", without="B").fulfilled(cohort).tolist()
+    >>> Criteria.of(having="A", without="B").fulfilled(cohort).tolist()
     [False, True, False]
     """
 
@@ -58,10 +58,10 @@ class Condition:
         visits: str | None = None,
         at: str = "any",
         within: int | None = None,
-    ) -> Condition:
+    ) -> Criteria:
         """The condition that texts ask for: `A|B` is any of them, `E84*` a family, `3..` and `2..5` numbers of visits.
 
-        >>> asked = Condition.of(["A|B", "C*"], visits="2..5")
+        >>> asked = Criteria.of(["A|B", "C*"], visits="2..5")
         >>> asked.having, asked.fewest_visits, asked.most_visits
         ((('A', 'B'), ('C*',)), 2, 5)
         """
@@ -79,7 +79,7 @@ class Condition:
     def text(self) -> str:
         """The condition as a person would ask for it.
 
-        >>> Condition.of("A|B", without="C", visits="3..").text
+        >>> Criteria.of("A|B", without="C", visits="3..").text
         'with A or B; without C; 3 visits or more'
         """
         place = {"any": "", "first": " in the first visit", "last": " in the last visit"}[self.at]
@@ -107,7 +107,7 @@ class Condition:
     def clauses(self, vocabulary: Vocabulary, known: bool = True) -> tuple[NDArray[np.int64], ...]:
         """The positions of the codes of each clause; with `known`, a code that the vocabulary lacks is an error.
 
-        >>> [c.tolist() for c in Condition.of("E1*|A", without="B").clauses(Vocabulary.of(["A", "E10", "E11", "B"]))]
+        >>> [c.tolist() for c in Criteria.of("E1*|A", without="B").clauses(Vocabulary.of(["A", "E10", "E11", "B"]))]
         [[0, 2, 3]]
         """
         return tuple(_positions(clause, vocabulary, known) for clause in self.having)
@@ -120,7 +120,7 @@ class Condition:
         """Which patients fulfil the condition; with `known`, codes and attributes must be ones that the cohort has."""
         met = self.clauses_met(cohort, known).all(axis=1)
         lacking = np.isin(np.asarray(cohort.codes), self.lacking(cohort.vocabulary, known))
-        met &= run_sums(lacking.astype(np.int64), cohort.entry_starts) == 0
+        met &= segment_sums(lacking.astype(np.int64), cohort.entry_starts) == 0
         n_visits = cohort.visits_per_patient
         met &= (n_visits >= self.fewest_visits) & (n_visits <= (self.most_visits or n_visits.max(initial=1)))
         for name, value in self.where:
@@ -130,7 +130,7 @@ class Condition:
     def clauses_met(self, cohort: Cohort, known: bool = True) -> NDArray[np.bool_]:
         """(patients, clauses): whether one of its codes stands where the condition asks for it.
 
-        >>> Condition.of(["A", "B"], at="last").clauses_met(Cohort.of([[["A"], ["B"]]])).tolist()
+        >>> Criteria.of(["A", "B"], at="last").clauses_met(Cohort.of([[["A"], ["B"]]])).tolist()
         [[False, True]]
         """
         number = cohort.visit_number
@@ -141,7 +141,8 @@ class Condition:
             there &= where
         entry_there = there[cohort.visit_of_entry]
         columns = [
-            run_sums((np.isin(np.asarray(cohort.codes), codes) & entry_there).astype(np.int64), cohort.entry_starts) > 0
+            segment_sums((np.isin(np.asarray(cohort.codes), codes) & entry_there).astype(np.int64), cohort.entry_starts)
+            > 0
             for codes in self.clauses(cohort.vocabulary, known)
         ]
         return np.stack(columns, axis=1) if columns else np.ones((cohort.n_patients, 0), dtype=bool)
@@ -149,10 +150,20 @@ class Condition:
     def patients(self, cohort: Cohort, known: bool = True) -> Cohort:
         """The patients of a cohort who fulfil the condition.
 
-        >>> Condition.of("B").patients(Cohort.of([[["A"]], [["B"]]])).n_patients
+        >>> Criteria.of("B").patients(Cohort.of([[["A"]], [["B"]]])).n_patients
         1
         """
         return cohort.subset(np.flatnonzero(self.fulfilled(cohort, known)))
+
+
+def clause_codes(cohort: Cohort, criteria: Criteria) -> NDArray[np.int64]:
+    """The positions of all codes of all clauses.
+
+    >>> clause_codes(Cohort.of([[["A", "B", "C"]]]), Criteria.of(["A", "C"])).tolist()
+    [0, 2]
+    """
+    clauses = criteria.clauses(cohort.vocabulary, known=False)
+    return np.unique(np.concatenate(clauses)) if clauses else np.zeros(0, dtype=np.int64)
 
 
 def nearest_codes(text: str, vocabulary: Vocabulary) -> str:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 PIECE = 1 << 23
 
 
-def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def starts_from_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each run begins, from the runs' sizes, with the end as last element.
 
-    >>> starts_of(np.array([2, 3])).tolist()
+    >>> starts_from_sizes(np.array([2, 3])).tolist()
     [0, 2, 5]
     """
     out = np.zeros(len(sizes) + 1, dtype=np.int64)
@@ -23,55 +23,55 @@ def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
-def pieces(n: int) -> Iterator[slice]:
+def chunks(n: int) -> Iterator[slice]:
     """Slices that make the whole of n elements: what is computed from one of them is forgotten before the next.
 
-    >>> [(part.start, part.stop) for part in pieces(3)]
+    >>> [(part.start, part.stop) for part in chunks(3)]
     [(0, 3)]
     """
     return (slice(low, min(low + PIECE, n)) for low in range(0, n, PIECE))
 
 
-def counted(values: NDArray[Any], n: int) -> NDArray[np.int64]:
+def count_values(values: NDArray[Any], n: int) -> NDArray[np.int64]:
     """How often each of 0 … n − 1 occurs, in pieces: counting makes a copy of twice the size of what it counts.
 
-    >>> counted(np.array([2, 0, 2], dtype=np.int32), 4).tolist()
+    >>> count_values(np.array([2, 0, 2], dtype=np.int32), 4).tolist()
     [1, 0, 2, 0]
     """
     out = np.zeros(n, dtype=np.int64)
-    for part in pieces(len(values)):
+    for part in chunks(len(values)):
         out += np.bincount(values[part], minlength=n)
     return out
 
 
-def ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
+def expand_ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
     """All integers of several ranges, one after another.
 
-    >>> ranges(np.array([5, 0]), np.array([7, 3])).tolist()
+    >>> expand_ranges(np.array([5, 0]), np.array([7, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     sizes = np.asarray(stops) - np.asarray(starts)
     total = int(sizes.sum())
     if total == 0:
         return np.zeros(0, dtype=np.int64)
-    begin = np.repeat(np.asarray(starts) - starts_of(sizes)[:-1], sizes)
+    begin = np.repeat(np.asarray(starts) - starts_from_sizes(sizes)[:-1], sizes)
     return begin + np.arange(total, dtype=np.int64)
 
 
-def run_sums(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+def segment_sums(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
     """The sum of each run of rows; no run is empty.
 
-    >>> run_sums(np.array([1, 2, 3]), np.array([0, 2, 3])).tolist()
+    >>> segment_sums(np.array([1, 2, 3]), np.array([0, 2, 3])).tolist()
     [3, 3]
     """
     # `reduceat` refuses to add up nothing at all.
     return np.add.reduceat(values, starts[:-1], axis=0) if len(starts) > 1 else values[:0]
 
 
-def since_first(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+def since_segment_start(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
     """Each value less the first of its run; no run is empty.
 
-    >>> since_first(np.array([5, 7, 30]), np.array([0, 2, 3])).tolist()
+    >>> since_segment_start(np.array([5, 7, 30]), np.array([0, 2, 3])).tolist()
     [0, 2, 0]
     """
     return np.asarray(values) - np.repeat(values[starts[:-1]], np.diff(starts))
@@ -90,14 +90,14 @@ def jaccard(
     starts, pair, width = np.asarray(starts), np.arange(len(first)), int(values.max(initial=0)) + 1
     sizes = [starts[runs + 1] - starts[runs] for runs in (first, second)]
     one, other = (
-        np.repeat(pair, size) * width + values[ranges(starts[runs], starts[runs + 1])]
+        np.repeat(pair, size) * width + values[expand_ranges(starts[runs], starts[runs + 1])]
         for runs, size in zip((first, second), sizes, strict=True)
     )
     shared = np.bincount(np.intersect1d(one, other, assume_unique=True) // width, minlength=len(first))
     return shared / (sizes[0] + sizes[1] - shared)
 
 
-class KeptRuns(NamedTuple):
+class KeptSegments(NamedTuple):
     """Which visits and patients are left when some entries go, and where those begin that are left."""
 
     visits: NDArray[np.bool_]
@@ -106,13 +106,17 @@ class KeptRuns(NamedTuple):
     patient_starts: NDArray[np.int64]
 
 
-def kept_runs(keep: NDArray[np.bool_], visit_starts: NDArray[np.int64], patient_starts: NDArray[np.int64]) -> KeptRuns:
+def kept_segments(
+    keep: NDArray[np.bool_], visit_starts: NDArray[np.int64], patient_starts: NDArray[np.int64]
+) -> KeptSegments:
     """The runs of entries (visits) and of visits (patients) that are not empty once only the entries `keep` are left.
 
-    >>> kept = kept_runs(np.array([True, False, False]), np.array([0, 2, 3]), np.array([0, 1, 2]))
+    >>> kept = kept_segments(np.array([True, False, False]), np.array([0, 2, 3]), np.array([0, 1, 2]))
     >>> kept.visits.tolist(), kept.patient_starts.tolist()
     ([True, False], [0, 1])
     """
-    sizes = run_sums(keep.astype(np.int64), visit_starts)
-    visits = run_sums((sizes > 0).astype(np.int64), patient_starts)
-    return KeptRuns(sizes > 0, visits > 0, starts_of(sizes[sizes > 0]), starts_of(visits[visits > 0]))
+    sizes = segment_sums(keep.astype(np.int64), visit_starts)
+    visits = segment_sums((sizes > 0).astype(np.int64), patient_starts)
+    return KeptSegments(
+        sizes > 0, visits > 0, starts_from_sizes(sizes[sizes > 0]), starts_from_sizes(visits[visits > 0])
+    )

@@ -1,16 +1,18 @@
-"""Where patients came from: real or made up, which part of which whole, and what a generator had learned from."""
+"""Where patients came from: real or simulated, which part of which whole, and what a generator had learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.split import PARTS, parts
+from adapcla.data.attributes import Attribute
+from adapcla.data.split import PARTS, split_positions
 from adapcla.errors import InputError
 
 #: Where a cohort's card keeps its origin.
@@ -59,7 +61,7 @@ class Part:
         >>> len(Part("ab12", 100, 4, 0.1, "control").positions())
         10
         """
-        chosen: NDArray[np.int64] = getattr(parts(self.n_patients, self.seed, self.control), self.name)
+        chosen: NDArray[np.int64] = getattr(split_positions(self.n_patients, self.seed, self.control), self.name)
         return chosen
 
 
@@ -158,14 +160,14 @@ class Group:
         return own | {part.whole: part.positions() for part in self.origin.parts}
 
 
-def shared(one: Group, other: Group) -> bool | None:
+def overlap(one: Group, other: Group) -> bool | None:
     """Whether two groups have patients in common; None where their origins do not tell.
 
     Parts of one whole are compared by position, whatever their seeds and shares; one whole in which they do not meet
     is enough to know them apart. A choice from a part counts as the part.
 
     >>> train, test = (Group("", name, Origin(Kind.REAL, (Part("w", 10, 4, 0.0, name),))) for name in ("train", "test"))
-    >>> shared(train, test), shared(train, train), shared(train, Group("", "elsewhere", Origin()))
+    >>> overlap(train, test), overlap(train, train), overlap(train, Group("", "elsewhere", Origin()))
     (False, True, None)
     """
     if one.fingerprint == other.fingerprint:
@@ -181,3 +183,85 @@ def _meet(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> boo
         rest = other if one is None else one
         return rest is None or len(rest) > 0
     return len(np.intersect1d(one, other, assume_unique=True)) > 0
+
+
+#: What scores call the answer.
+SEPARATED = "training patients apart from test and control"
+
+
+class Patients(Protocol):
+    """What is asked of a cohort here: who they are, and where they came from."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything but the card."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where the patients came from."""
+
+
+def training_sources(train: Patients, synthetic: Patients) -> list[Group]:
+    """Everybody a synthetic cohort was learned from: the given training patients, and those that its card names."""
+    given = Group("training", train.fingerprint, train.origin)
+    return [given, *train.origin.ancestors(), *synthetic.origin.ancestors()]
+
+
+def require_apart(learned_from: Iterable[Group], unseen: Mapping[str, Patients | None]) -> bool:
+    """Whether nobody of `unseen` is known to be among the patients that were learned from; False where it is not known.
+
+    Where somebody is, that is an `InputError`: no score of such cohorts means what it says.
+
+    >>> from adapcla.data import Cohort
+    >>> train, valid, test = Cohort.of([[["A"]]] * 50).split()
+    >>> require_apart([Group("training", train.fingerprint, train.origin)], {"test": test})
+    True
+    >>> require_apart([], {"test": test})
+    False
+    """
+    groups = list(learned_from)
+    apart = bool(groups)
+    for name, cohort in unseen.items():
+        if cohort is None:
+            continue
+        here = Group(name, cohort.fingerprint, cohort.origin)
+        for group in groups:
+            met = overlap(group, here)
+            if met:
+                raise InputError(
+                    f"{name} patients took part in training: they are among the {group.role} patients of the generator",
+                    expected="test and control patients that no training has seen",
+                    remedy="divide the cohort once (`adapcla split`), train on that folder, and judge with its parts",
+                )
+            # Patients that a generator wrote are nobody; the people behind them are groups of their own.
+            apart &= met is False or bool(group.origin.learned_from)
+    return apart
+
+
+def cohort_fingerprint(
+    vocabulary: str,
+    arrays: Sequence[NDArray[Any] | None],
+    label_names: Sequence[str],
+    attributes: Mapping[str, Attribute],
+    values: NDArray[np.float32] | None = None,
+) -> str:
+    """SHA-256 of a vocabulary's fingerprint, arrays, names of labels and attributes.
+
+    Values take part only where there are any, so that records without numbers keep the fingerprint that they have
+    always had.
+
+    >>> plain = cohort_fingerprint("", [np.array([1])], (), {})
+    >>> plain == cohort_fingerprint("", [np.array([1])], (), {}, np.array([1], dtype=np.float32))
+    False
+    """
+    out = hashlib.sha256(vocabulary.encode())
+    for array in arrays if values is None else (*arrays, values):
+        # The length keeps a number from moving over the border between two arrays unseen.
+        out.update(b"-" if array is None else str(array.shape).encode())
+        if array is not None:
+            out.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    out.update("\n".join(label_names).encode())
+    for name, attribute in sorted(attributes.items()):
+        out.update("\n".join((name, *attribute.categories)).encode())
+        out.update(np.ascontiguousarray(attribute.values).tobytes())
+    return out.hexdigest()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import ranges
+from adapcla.data.ragged import expand_ranges
 
 #: Pairs listed at a time, so that memory does not grow with the cohort.
 _BLOCK = 4_000_000
@@ -52,15 +52,15 @@ def _pairs_of(cohort: Cohort, begin: int, end: int) -> PairBlock:
     patient = np.repeat(cohort.patient_of_visit[begin:end], np.diff(starts))
     return PairBlock(
         np.repeat(codes, later),
-        codes[ranges(entries + 1, visit_end) - starts[0]],
+        codes[expand_ranges(entries + 1, visit_end) - starts[0]],
         np.repeat(patient, later),
     )
 
 
-def cooccurrence(cohort: Cohort) -> sparse.csr_matrix:
+def cooccurrence_counts(cohort: Cohort) -> sparse.csr_matrix:
     """Codes × codes, the number of visits that hold both; symmetric, with an empty diagonal.
 
-    >>> cooccurrence(Cohort.of([[["A", "B"], ["A", "B", "C"]]])).toarray().tolist()
+    >>> cooccurrence_counts(Cohort.of([[["A", "B"], ["A", "B", "C"]]])).toarray().tolist()
     [[0, 2, 1], [2, 0, 1], [1, 1, 0]]
     """
     visits = cohort.matrix().astype(np.int64)
@@ -85,7 +85,7 @@ def visits_with_neighbours(cohort: Cohort) -> NDArray[np.int64]:
 class PairSet:
     """The pairs that occur in a cohort, one bit for each possible pair, so that a look-up is one memory access.
 
-    >>> seen = PairSet.of(cooccurrence(Cohort.of([[["A", "B"], ["C"]]])))
+    >>> seen = PairSet.of(cooccurrence_counts(Cohort.of([[["A", "B"], ["C"]]])))
     >>> seen.holds(np.array([0, 0]), np.array([1, 2])).tolist()
     [True, False]
     """

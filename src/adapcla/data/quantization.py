@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.cohort import Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.data.prevalence import Prevalence
 from adapcla.data.vocabulary import Code, Vocabulary
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError
 from adapcla.seeds import keyed_uniform, stream_key
 
@@ -38,7 +38,7 @@ LEFT_OUT = "entries of numbers of too few training patients"
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberBins:
     """The bands of one number and the shape of its values."""
 
     code: Code
@@ -71,7 +71,7 @@ class Number:
     def band(self, values: NDArray[np.float32]) -> NDArray[np.int64]:
         """The band of each value.
 
-        >>> glucose = Number(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
+        >>> glucose = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
         >>> glucose.band(np.array([3, 99, 100, 900], dtype=np.float32)).tolist()
         [0, 0, 1, 1]
         """
@@ -107,7 +107,7 @@ class Number:
     def drawn(self, bands: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.float32]:
         """Values (n,) inside bands, from two uniform numbers (n, 2) each: a piece, then a value on its grid.
 
-        >>> glucose = Number(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
+        >>> glucose = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
         >>> glucose.drawn(np.array([0, 1]), np.array([[0.5, 0.0], [0.5, 0.999]])).tolist()
         [50.0, 199.0]
         """
@@ -134,13 +134,13 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class Quantizer:
     """How the numbers of a vocabulary become bands, and bands numbers.
 
     >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
     >>> values = np.arange(80, 124, dtype=np.float32)
     >>> cohort = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=values)
-    >>> bands = Bands.of(cohort, n_bands=2)
+    >>> bands = Quantizer.of(cohort, n_bands=2)
     >>> [(code.token, code.description) for code in bands.banded(cohort).vocabulary.codes]
     [('LAB/glucose/b00', 'glucose below 102 mg/dL'), ('LAB/glucose/b01', 'glucose from 102 mg/dL')]
     """
@@ -148,10 +148,10 @@ class Bands:
     #: The vocabulary of the patients as they are read and written.
     natural: Vocabulary
     #: The numbers that are learned, in the order of that vocabulary.
-    numbers: tuple[Number, ...]
+    numbers: tuple[NumberBins, ...]
 
     @classmethod
-    def of(cls, train: Cohort, smallest: int = SMALLEST_COUNT, n_bands: int = N_BANDS) -> Bands:
+    def of(cls, train: Cohort, smallest: int = MIN_COUNT, n_bands: int = N_BANDS) -> Quantizer:
         """The bands of these patients; `smallest` patients stand behind everything that is told of values."""
         codes, values, patients = np.asarray(train.codes), train.values, train.patient_of_entry
         is_number = train.vocabulary.numbers
@@ -248,11 +248,11 @@ class Bands:
         )
         return Prevalence(vocabulary, np.array([shares[token] for token in vocabulary.tokens]), target.n_visits)
 
-    def asked(self, condition: Condition) -> Condition:
+    def asked(self, condition: Criteria) -> Criteria:
         """The condition in the words of the banded form: a number is any of its bands.
 
-        >>> lab = Number(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0), (20,), (0,))
-        >>> Bands(Vocabulary.of([lab.code, "A"]), (lab,)).asked(Condition.of("LAB/glucose|A")).having
+        >>> lab = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0), (20,), (0,))
+        >>> Quantizer(Vocabulary.of([lab.code, "A"]), (lab,)).asked(Criteria.of("LAB/glucose|A")).having
         (('LAB/glucose/b*', 'A'),)
         """
         names = {number.code.token: f"{number.code.token}/b*" for number in self.numbers}
@@ -267,11 +267,11 @@ class Bands:
         return {"numbers": [number.as_json() for number in self.numbers], "not learned": left}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Bands:
+    def from_json(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Quantizer:
         """The bands of a configuration, whose model has this vocabulary."""
         try:
             numbers = tuple(
-                Number(
+                NumberBins(
                     Code(*map(str, number["code"])),
                     int(number["decimals"]),
                     tuple(float(edge) for edge in number["edges"]),
@@ -298,7 +298,7 @@ class Bands:
 
 def _number(
     code: Code, values: NDArray[np.float64], patients: NDArray[np.int64], smallest: int, n_bands: int
-) -> Number | None:
+) -> NumberBins | None:
     """The bands of one number; None where too few patients have it."""
     n_patients = len(np.unique(patients))
     if n_patients < smallest:
@@ -315,7 +315,7 @@ def _number(
     wanted = np.arange(n_bands) * len(values) / n_bands
     firsts = tuple(np.unique(np.abs(starts[:-1, None] - wanted).argmin(axis=0)).tolist())
     low, high = _ends(values, cuts, starts, decimals)
-    return Number(code, decimals, (low, *cuts.tolist(), high), tuple(mass.tolist()), firsts)
+    return NumberBins(code, decimals, (low, *cuts.tolist(), high), tuple(mass.tolist()), firsts)
 
 
 def _decimals(values: NDArray[np.float64]) -> int:
