@@ -29,8 +29,9 @@ FEWEST = 20
 class Stays:
     """What is known of each visit as a whole.
 
-    >>> from adapcla.data.vocabulary import ending
-    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", ending("died")], days=np.array([0, 9], dtype=np.int32))
+    >>> from adapcla.data.vocabulary import discharge_code
+    >>> days = np.array([0, 9], dtype=np.int32)
+    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", discharge_code("died")], days=days)
     >>> stays = Stays.of(cohort)
     >>> stays.choice("end").tolist(), stays.died.tolist(), stays.readmitted.tolist()
     ([-1, 0], [False, True], [1, -1])

@@ -23,8 +23,8 @@ def has_numbers(vocabulary: Vocabulary) -> bool:
 def has_stays(vocabulary: Vocabulary) -> bool:
     """Whether some code speaks of a visit as a whole.
 
-    >>> from adapcla.data.vocabulary import DIED
-    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DIED]))
+    >>> from adapcla.data.vocabulary import DEATH
+    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DEATH]))
     (False, True)
     """
     return bool(vocabulary.domain_mask(STAY).any())

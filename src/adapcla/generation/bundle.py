@@ -228,13 +228,42 @@ def _fill(network: Network, path: Path) -> None:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
+    limits = _index_limits(network)
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
-        # Orders of codes and their families: the same positions as the vocabulary gives, in any order.
-        if value.dtype == torch.int64 and not _same_members(weights[name], value):
-            raise InputError(f"{name!r} does not order the codes", path=path, remedy="make the model again")
+        if not _good_integers(weights[name], value, limits.get(name)):
+            raise InputError(f"{name!r} does not fit the vocabulary", path=path, remedy="make the model again")
     network.load_state_dict(weights)
+
+
+def _index_limits(network: Network) -> dict[str, int]:
+    """What modules declare as `index_limits`, by the name of the weight: every entry is at least 0 and below it."""
+    return {
+        f"{prefix}.{name}" if prefix else name: limit
+        for prefix, module in network.named_modules()
+        for name, limit in getattr(module, "index_limits", {}).items()
+    }
+
+
+def _good_integers(read: torch.Tensor, built: torch.Tensor, limit: int | None) -> bool:
+    """Whether integer weights are ones that this network may hold; all others are good.
+
+    Without a limit they are the numbers that the network builds from vocabulary and prior, in any order: the prior of a
+    model for others lacks small counts, so that ties fall elsewhere.
+
+    >>> _good_integers(torch.tensor([0, 2]), torch.tensor([0, 0]), limit=3)
+    True
+    >>> _good_integers(torch.tensor([0, -1], dtype=torch.int32), torch.tensor([0, 0], dtype=torch.int32), limit=3)
+    False
+    >>> _good_integers(torch.tensor([1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32), limit=None)
+    False
+    """
+    if built.is_floating_point() or not built.numel():
+        return True
+    if limit is not None:
+        return int(read.min()) >= 0 and int(read.max()) < limit
+    return _same_members(read, built)
 
 
 def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:

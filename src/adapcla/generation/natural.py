@@ -18,9 +18,9 @@ from adapcla.generation.settings import Settings
 def has_choices(vocabulary: Vocabulary) -> bool:
     """Whether a network must draw one code of several: of a choice group, or of the bands of a number.
 
-    >>> from adapcla.data.vocabulary import DIED, LENGTH
-    >>> has_choices(Vocabulary.of([DIED])), has_choices(Vocabulary.of([LENGTH])), has_choices(Vocabulary.of(["A"]))
-    (True, True, False)
+    >>> from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY
+    >>> [has_choices(Vocabulary.of([code])) for code in (DEATH, LENGTH_OF_STAY, "A")]
+    [True, True, False]
     """
     return bool(vocabulary.groups) or bool(vocabulary.numbers.any())
 

@@ -79,6 +79,11 @@ class Emphasis(nn.Module):
         self.register_buffer("by_nearness", torch.zeros(N_RARE + 1, N_NEAR))
         self.register_buffer("by_partner", torch.zeros(N_RARE + 1, n_bands))
 
+    @property
+    def index_limits(self) -> dict[str, int]:
+        """What the entries of saved indices must stay below, by name."""
+        return {"rareness": N_RARE + 1, "nearness": N_NEAR}
+
     def observe(self, first: Tensor, second: Tensor, visits: Tensor, of_rank: Tensor, n_visits: int) -> None:
         """Take how rare codes are, and how near families, from pairs that are kept with their visits."""
         self.rareness = rareness(of_rank).int()

@@ -209,8 +209,8 @@ def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int
     Kind and length of the visit come first and its ending last; what was measured comes before the ending, groups of
     equal size side by side. Inside a group codes stand as in the vocabulary.
 
-    >>> from adapcla.data.vocabulary import ending, kind_of_visit
-    >>> vocabulary = Vocabulary.of([ending("died"), kind_of_visit("other"), "A", "B"])
+    >>> from adapcla.data.vocabulary import discharge_code, visit_kind_code
+    >>> vocabulary = Vocabulary.of([discharge_code("died"), visit_kind_code("other"), "A", "B"])
     >>> [vocabulary.tokens[code] for code in arranged(vocabulary, np.array([1, 0]))]
     ['KIND/other', 'B', 'A', 'END/died']
     """

@@ -25,8 +25,8 @@ class StayCodes(NamedTuple):
     def of(cls, vocabulary: Vocabulary) -> StayCodes:
         """The codes of stays in a vocabulary.
 
-        >>> from adapcla.data.vocabulary import ending
-        >>> StayCodes.of(Vocabulary.of(["A", ending("home"), LENGTH_OF_STAY])).ends.tolist()
+        >>> from adapcla.data.vocabulary import discharge_code
+        >>> StayCodes.of(Vocabulary.of(["A", discharge_code("home"), LENGTH_OF_STAY])).ends.tolist()
         [False, True, False]
         """
         kinds, ends = (
