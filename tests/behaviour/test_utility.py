@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adapcla.evaluation import Comparison
-from adapcla.evaluation.references import marginal
 from adapcla.evaluation.metric import METRICS
+from adapcla.evaluation.references import marginal
 from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour

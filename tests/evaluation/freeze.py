@@ -44,7 +44,9 @@ def frozen(scores: Scores) -> Frozen:
     out: Frozen = {}
     for row in scores.rows:
         cells = (getattr(row, name) for name in COLUMNS)
-        out.setdefault(row.metric, {})[row.stratum] = [None if cell is None else float(f"{cell:.12g}") for cell in cells]
+        out.setdefault(row.metric, {})[row.stratum] = [
+            None if cell is None else float(f"{cell:.12g}") for cell in cells
+        ]
     return out
 
 

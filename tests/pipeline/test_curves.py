@@ -40,7 +40,7 @@ def test_a_scored_sample_has_its_curves_beside_it(finished_run):
 def test_curves_of_scores_that_are_left_out_train_no_classifier(monkeypatch):
     cohort = simulate(patients=60, codes=60, seed=1)
     trained = []
-    monkeypatch.setattr("adapcla.evaluation.classifiers.fit", lambda *words, **options: trained.append(words))
+    monkeypatch.setattr("adapcla.evaluation.utility.fit_classifiers", lambda *words, **options: trained.append(words))
     comparison = Comparison.of(cohort, cohort, cohort, quick=True)
     assert curves_of(comparison, ["utility", "reliability"], ["tstr_acc", "ece", "ece_balanced"]) == {}
     assert not trained

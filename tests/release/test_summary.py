@@ -77,7 +77,7 @@ def test_useful_is_what_models_reach_beside_those_of_real_patients():
 
 
 def test_real_models_that_only_guess_say_nothing_and_the_next_task_speaks():
-    rows = (useful(0.6, 0.51), useful(0.8, 0.9, "tstr_natural_auroc"))
+    rows = (useful(0.6, 0.51), useful(0.8, 0.9, "tstr_masked_auroc"))
     assert lamps(release(attempt(*rows)))[1].value == "0.80"
 
 

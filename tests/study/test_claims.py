@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from adapcla.evaluation.metric import SUITES
-from adapcla.evaluation.metric import metrics_of
+from adapcla.evaluation.metric import SUITES, metrics_of
 from adapcla.generation import generator_for
 from adapcla.generation.methods import METHODS
 from adapcla.pipeline.spec import read_spec

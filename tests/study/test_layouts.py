@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from adapcla.evaluation.metric import METRICS, METRICS
+from adapcla.evaluation.metric import METRICS
 from adapcla.study.layouts import ABLATION, SCORE_TABLES
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():
-    known = {metric.key for metric in METRICS}
-    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= known
+    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= set(METRICS)
     keys = [table.key for table in SCORE_TABLES]
     assert len(set(keys)) == len(keys)
     assert keys[:2] == ["tail-glance", "tail-knowledge"]
@@ -16,7 +15,14 @@ def test_every_column_names_a_metric_and_every_table_is_there_once():
 
 def test_the_headline_has_knowledge_and_memory_side_by_side():
     asked = {column.metric for table in SCORE_TABLES[:2] for column in table.columns}
-    assert {"tail_swap", "tail_swap_training", "tail_information_share", "copy_excess"} <= asked
+    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= asked
+
+
+def test_shares_of_heldout_pairs_are_those_of_all_synthetic_patients_against_halves():
+    asked = {
+        column for table in SCORE_TABLES for column in table.columns if column.metric.endswith("pair_seen_heldout")
+    }
+    assert asked and {column.stratum.partition(":")[0] for column in asked} == {"halves"}
 
 
 def test_scores_that_move_with_the_number_of_patients_are_shown_at_equal_numbers():

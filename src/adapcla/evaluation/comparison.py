@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Prevalence, Strata, Vocabulary
-from adapcla.data.strata import COUNT_CUTS
+from adapcla.data.prevalence import COUNT_CUTS
 from adapcla.errors import InputError
 from adapcla.seeds import random_stream
 
@@ -345,7 +345,8 @@ class Comparison:
                 who = "training" if name == "train" else name
                 return Missing(f"no {who} patient has a code of the domain {domain}")
             parts[name] = self._known(("domain", domain), cohort, lambda one: one.keep_codes(mask))
-        return replace(self, **parts, target=None, evidence={}, with_values=None, _work={})
+        kept: dict[str, Any] = dict(parts)
+        return replace(self, **kept, target=None, evidence={}, with_values=None, _work={})
 
     def _plain(self, cohort: Cohort) -> Cohort:
         """The cohort with numbers as plain codes: the one that is known already, where there is one."""

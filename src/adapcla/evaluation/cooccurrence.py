@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from adapcla.data.cooccurrence import PairSet, visit_pairs
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, Real
 from adapcla.evaluation.metric import NATS, R2, CountMetric, RatioMetric, Value
-from adapcla.evaluation.pairs import PairSet, visit_pairs
 from adapcla.evaluation.statistics import Floats, PairCounts, SequentialCounts, r_squared
 
 BOTH: tuple[Real, ...] = ("train", "test")

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 
 from adapcla.data import Cohort
+from adapcla.data.rules import RULE_KINDS, Rules
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
 from adapcla.evaluation.metric import POSITIVE, SIGNED, CountMetric, RatioMetric, Value
-from adapcla.evaluation.rules import KINDS, Rules
 from adapcla.evaluation.statistics import Floats, Sums
 
 #: Index codes, and outcomes.
@@ -242,7 +242,7 @@ class IncidenceCounts(Sums):
         if not name or name not in cohort.attributes:
             return cls(onsets, risks, 0)
         own = cohort.attributes[name]
-        # Bands go by name; one that training lacks is as unknown.
+        # Quantizer go by name; one that training lacks is as unknown.
         place = [bands.index(word) if word in bands else len(bands) for word in own.categories]
         band = np.array([*place, len(bands)])[np.asarray(own.values)][cohort.patient_of_visit]
         histories = Histories.of(cohort, watched)
@@ -376,7 +376,10 @@ class RuleBreaks(RatioMetric):
         if not sum(counts.values()):
             return {ALL: Missing("training patients teach no rule")}
         broken = rules.broken(comparison.synthetic)
-        kinds = {ALL: np.any(list(broken.values()), axis=0), **{kind: broken[kind] for kind in KINDS if counts[kind]}}
+        kinds = {
+            ALL: np.any(list(broken.values()), axis=0),
+            **{kind: broken[kind] for kind in RULE_KINDS if counts[kind]},
+        }
         ones = np.ones(comparison.synthetic.n_patients)
         return {
             kind: PatientSums(mask.astype(np.float64), ones, "there is no synthetic patient")

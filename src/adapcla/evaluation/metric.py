@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from adapcla.data import Vocabulary
-from adapcla.data.stay import DOMAIN
+from adapcla.data.vocabulary import STAY
 from adapcla.errors import UsageError
 from adapcla.evaluation.bootstrap import PatientSums, jackknife_score, ratio_scores
 from adapcla.evaluation.comparison import Comparison, Missing, Real, Score, Statistic
@@ -202,11 +202,11 @@ def has_numbers(vocabulary: Vocabulary) -> bool:
 def has_stays(vocabulary: Vocabulary) -> bool:
     """Whether some code speaks of a visit as a whole.
 
-    >>> from adapcla.data.stay import DIED
-    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DIED]))
+    >>> from adapcla.data.vocabulary import DEATH
+    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DEATH]))
     (False, True)
     """
-    return bool(vocabulary.domain_mask(DOMAIN).any())
+    return bool(vocabulary.domain_mask(STAY).any())
 
 
 #: A classifier trained on the test patients and evaluated on them says nothing: there the ceiling is the training

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
 from adapcla.evaluation.course import weighted_correlation
@@ -75,7 +75,7 @@ class ValueScales:
     """What training says of each number, by position in the vocabulary; numbers of few patients are not evaluated."""
 
     evaluated: Mask
-    #: The usual range: all but one value in a thousand at either end, and at least `SMALLEST_COUNT` patients beyond.
+    #: The usual range: all but one value in a thousand at either end, and at least `MIN_COUNT` patients beyond.
     low: Floats
     high: Floats
     #: Interquartile range; where that is 0, the standard deviation; where that is 0 too, 1.
@@ -90,7 +90,7 @@ class ValueScales:
     def of(cls, train: Cohort) -> ValueScales:
         """The scales of a training cohort."""
         values, n = values_of(train), train.n_codes
-        evaluated = train.vocabulary.numbers & (train.patient_counts >= SMALLEST_COUNT)
+        evaluated = train.vocabulary.numbers & (train.patient_counts >= MIN_COUNT)
         low, high, spread, mean, deviation = (np.full(n, fill) for fill in (-np.inf, np.inf, 1.0, 0.0, 1.0))
         for number, own in by_number(values):
             if not evaluated[number]:
@@ -139,7 +139,7 @@ def usual_range(value: Floats, patient: NDArray[np.int64]) -> tuple[float, float
         _, who = np.unique(patient, return_inverse=True)
         least = np.full(int(who.max()) + 1, np.inf)
         np.minimum.at(least, who, sign * value)
-        enough = np.sort(least)[min(SMALLEST_COUNT, len(least)) - 1]
+        enough = np.sort(least)[min(MIN_COUNT, len(least)) - 1]
         ends.append(sign * max(enough, sign * float(np.quantile(value, share))))
     return float(ends[0]), float(ends[1])
 

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from adapcla import files
 from adapcla.console import Meter, meter
 from adapcla.data import Cohort, Prevalence
+from adapcla.data.provenance import SEPARATED, require_apart, training_sources
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.bootstrap import mean_of_halves
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
@@ -39,7 +40,6 @@ from adapcla.evaluation.metric import (
 )
 from adapcla.evaluation.references import Halves, Profile, Reference, halves, some_patients
 from adapcla.evaluation.scores import HALVES, MATCHED, Row, Scores, normalise
-from adapcla.evaluation.separation import APART, behind, require_apart
 from adapcla.version import __version__
 
 Subject = Reference | Literal["synthetic"]
@@ -147,7 +147,7 @@ class _Subjects:
     @cached_property
     def profile(self) -> Profile:
         """Codes and tail codes per visit that both the synthetic and the real cohort have."""
-        synthetic, real = (self._cohort(subject, MATCHED) for subject in (SYNTHETIC, Reference.REAL_TEST))
+        synthetic, real = (self._cohort(subject, "matched") for subject in (SYNTHETIC, Reference.REAL_TEST))
         return Profile.of(synthetic, real, self.base.strata.tail, self.base.seed)
 
     def _n_patients(self, subject: Subject, view: View) -> int:
@@ -232,7 +232,7 @@ class _Runner:
             averaged = [metric for metric in metrics if metric.heldout and metric.cost == "cheap"]
             known |= self._over_halves(subject, comparison, averaged, known)
         if view != "matched_codes":
-            for metric, scores in _domain_scores(metrics, comparison, subject != SYNTHETIC):
+            for metric, scores in domain_scores(metrics, comparison, subject != SYNTHETIC):
                 known[metric.name] = known[metric.name] | scores
         return known
 
@@ -263,7 +263,7 @@ def _scores_of(metric: Metric, comparison: Comparison) -> dict[str, Score]:
     return metric.compute(comparison)
 
 
-def _domain_scores(
+def domain_scores(
     metrics: Sequence[Metric], comparison: Comparison, reference: bool
 ) -> Iterator[tuple[Metric, dict[str, Score]]]:
     """The headline of each metric on the codes of one domain alone, as `only:NAME`; nothing for one domain.
@@ -400,7 +400,7 @@ def evaluate(
     for name, cohort in (("train", train), ("test", test)):
         if cohort.n_patients == 0:
             raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
-    known_apart = require_apart(behind(train, synthetic), {"test": test, "control": control})
+    known_apart = require_apart(training_sources(train, synthetic), {"test": test, "control": control})
     apart = "yes" if known_apart and synthetic.origin.learned_from else "not known"
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
@@ -421,7 +421,7 @@ def evaluate(
     if observe is not None:
         observe(base)
     return Scores(
-        method, seed, tuple(_all_rows(base, metrics, scores)), {**_card(base, subjects, metrics), APART: apart}
+        method, seed, tuple(_all_rows(base, metrics, scores)), {**_card(base, subjects, metrics), SEPARATED: apart}
     )
 
 

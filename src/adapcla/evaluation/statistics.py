@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import PairSet, cooccurrence_counts, visits_with_neighbours
 from adapcla.evaluation.comparison import TrainingSummary
-from adapcla.evaluation.pairs import PairSet, cooccurrence, visits_with_neighbours
 
 Floats = NDArray[np.float64]
 #: Neighbours of a code that are compared.
@@ -48,7 +48,7 @@ class Sums:
         return type(self)(*(_tidy(one + two if sign > 0 else one - two) for one, two in pairs))
 
 
-def _tidy(value: object) -> object:
+def _tidy(value: Any) -> Any:
     """The value; of a sparse matrix without stored zeros and in order, as everything that reads it expects."""
     if sparse.issparse(value):
         value.eliminate_zeros()
@@ -102,7 +102,7 @@ class PairCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary | None = None) -> PairCounts:
         """The counts of a cohort."""
-        return cls(cooccurrence(cohort), visits_with_neighbours(cohort), cohort.n_visits)
+        return cls(cooccurrence_counts(cohort), visits_with_neighbours(cohort), cohort.n_visits)
 
     @property
     def places(self) -> int:

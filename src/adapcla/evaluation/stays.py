@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.stay import ADMISSIONS, DIED, END, KIND, LENGTH, READMITTED, died, kind_of_visit
+from adapcla.data.vocabulary import (
+    ADMISSION_KINDS,
+    DEATH,
+    DISCHARGE,
+    LENGTH_OF_STAY,
+    READMITTED,
+    VISIT_KIND,
+    visit_kind_code,
+)
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
 from adapcla.evaluation.course import age_of
@@ -31,8 +39,9 @@ FEWEST = 20
 class Stays:
     """What is known of each visit as a whole.
 
-    >>> from adapcla.data.stay import ending
-    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", ending("died")], days=np.array([0, 9], dtype=np.int32))
+    >>> from adapcla.data.vocabulary import discharge_code
+    >>> days = np.array([0, 9], dtype=np.int32)
+    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", discharge_code("died")], days=days)
     >>> stays = Stays.of(cohort)
     >>> stays.choice("end").tolist(), stays.died.tolist(), stays.readmitted.tolist()
     ([-1, 0], [False, True], [1, -1])
@@ -48,7 +57,7 @@ class Stays:
     @classmethod
     def of(cls, cohort: Cohort) -> Stays:
         """The stays of a cohort."""
-        length, died = _length(cohort), holds(cohort, DIED.token)
+        length, died = _length(cohort), holds(cohort, DEATH.token)
         return cls(cohort, length, died, _readmitted(cohort, length, died))
 
     def choice(self, group: str) -> NDArray[np.int64]:
@@ -87,7 +96,7 @@ def holds(cohort: Cohort, token: str) -> Mask:
 def _length(cohort: Cohort) -> Floats:
     """The length of each visit in days, NaN where it is not known."""
     out = np.full(cohort.n_visits, np.nan)
-    position = cohort.vocabulary.index.get(LENGTH.token)
+    position = cohort.vocabulary.index.get(LENGTH_OF_STAY.token)
     if position is not None and cohort.values is not None:
         here = np.asarray(cohort.codes) == position
         out[cohort.visit_of_entry[here]] = np.asarray(cohort.values)[here]
@@ -96,7 +105,11 @@ def _length(cohort: Cohort) -> Floats:
 
 def _readmitted(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
     """Whether another stay begins soon after each stay; −1 where it cannot be told."""
-    known = [kind_of_visit(name).token for name in ADMISSIONS if kind_of_visit(name).token in cohort.vocabulary.index]
+    known = [
+        visit_kind_code(name).token
+        for name in ADMISSION_KINDS
+        if visit_kind_code(name).token in cohort.vocabulary.index
+    ]
     admitted = np.any([holds(cohort, token) for token in known], axis=0) if known else np.ones(cohort.n_visits, bool)
     out = np.full(cohort.n_visits, -1, dtype=np.int8)
     at_risk = np.flatnonzero(admitted & ~died)
@@ -166,7 +179,9 @@ class ChoiceCounts(Sums):
     def count(cls, cohort: Cohort, training: TrainingSummary) -> ChoiceCounts:
         """The counts of a cohort."""
         stays = Stays.of(cohort)
-        return cls(*(np.bincount(stays.choice(g) + 1, minlength=len(choices(cohort, g)) + 1) for g in (KIND, END)))
+        return cls(
+            *(np.bincount(stays.choice(g) + 1, minlength=len(choices(cohort, g)) + 1) for g in (VISIT_KIND, DISCHARGE))
+        )
 
 
 class ChoiceDistance(CountMetric[ChoiceCounts]):
@@ -178,7 +193,7 @@ class ChoiceDistance(CountMetric[ChoiceCounts]):
     def values(self, made: ChoiceCounts, comparison: Comparison) -> dict[str, Value]:
         """The total variation."""
         real = comparison.counts(ChoiceCounts, "train")
-        truth, counts = (one.kind if self.group == KIND else one.end for one in (real, made))
+        truth, counts = (one.kind if self.group == VISIT_KIND else one.end for one in (real, made))
         if not truth[1:].any():
             return {ALL: Value.missing(f"no training visit tells its {self.group}")}
         n = int(counts.sum())
@@ -188,13 +203,13 @@ class ChoiceDistance(CountMetric[ChoiceCounts]):
 class StayKindDistance(ChoiceDistance):
     """Total variation between the kinds of visits and those of training."""
 
-    key, group = "stay_kind_tv", KIND
+    key, group = "stay_kind_tv", VISIT_KIND
 
 
 class StayEndDistance(ChoiceDistance):
     """Total variation between the endings of visits and those of training."""
 
-    key, group = "stay_end_tv", END
+    key, group = "stay_end_tv", DISCHARGE
 
 
 # ---- death and return ---------------------------------------------------------------------------------------
@@ -208,7 +223,7 @@ class DeathRate(RatioMetric):
         train, synthetic = comparison.whole.train, comparison.whole.synthetic
         if not training_stays(comparison).died.any():
             return {ALL: Missing("no training patient dies")}
-        gone = died(synthetic)
+        gone = synthetic.died()
         masks = {ALL: np.ones(len(gone), dtype=bool)}
         masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
         reason = "no synthetic patient of this age"
@@ -228,7 +243,7 @@ class DeathCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> DeathCounts:
         """The counts of a cohort."""
-        ages, gone = _ages(training.whole, cohort), died(cohort)
+        ages, gone = _ages(training.whole, cohort), cohort.died()
         dead, everybody = ([int((mask & who).sum()) for mask in ages.values()] for who in (gone, np.ones_like(gone)))
         return cls(np.array(dead), np.array(everybody), cohort.n_patients if ages else 0)
 
@@ -258,7 +273,7 @@ def _ages(train: Cohort, of: Cohort) -> dict[str, Mask]:
         return {}
     real, own = train.attributes[name], of.attributes[name]
     counts = np.bincount(np.asarray(real.values) + 1, minlength=len(real.categories) + 1)[1:]
-    # Bands go by name.
+    # Quantizer go by name.
     words = [band for band, n in zip(real.categories, counts, strict=True) if n >= FEWEST]
     places = {word: own.categories.index(word) if word in own.categories else -2 for word in words}
     return {word: np.asarray(own.values) == place for word, place in places.items()}

@@ -22,8 +22,8 @@ from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, visit_fingerprints
-from adapcla.data.offsets import run_sums
-from adapcla.data.strata import INFORMATION_BANDS
+from adapcla.data.prevalence import INFORMATION_BANDS
+from adapcla.data.ragged import segment_sums
 from adapcla.evaluation.bootstrap import LEVEL, PatientSums, bootstrap_sums, draws_kept, n_draws
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import INFINITE, Metric, RatioMetric
@@ -39,7 +39,7 @@ Ints = NDArray[np.int64]
 
 
 class _Places(NamedTuple):
-    """Where rare codes and the codes beside them stand in a cohort: two matrices of places × codes, and the patients."""
+    """Where rare codes and the codes beside them stand: two matrices of places × codes, and the patients."""
 
     #: Places × rare codes.
     holders: sparse.csr_matrix
@@ -171,7 +171,7 @@ def _folds(cohort: Cohort) -> Ints:
     A generator may repeat itself; were a repeat in another fold, knowing it by heart would look like knowledge.
     """
     visits = visit_fingerprints(cohort, code_keys(cohort.vocabulary))[:, 0]
-    return (run_sums(visits, np.asarray(cohort.patient_starts)) % np.uint64(FOLDS)).astype(np.int64)
+    return (segment_sums(visits, np.asarray(cohort.patient_starts)) % np.uint64(FOLDS)).astype(np.int64)
 
 
 def _strengths(cohort: Cohort, places: _Places, knowledge: _Knowledge, band: Ints) -> Floats:

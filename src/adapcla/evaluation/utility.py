@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, LabelRule, Vocabulary
-from adapcla.data.bands import Bands
 from adapcla.data.fingerprints import code_keys, record_fingerprints
-from adapcla.data.offsets import starts_of
-from adapcla.data.stay import DIED, LENGTH, READMITTED
+from adapcla.data.quantization import Quantizer
+from adapcla.data.ragged import starts_from_sizes
+from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY, READMITTED
 from adapcla.evaluation.bootstrap import LEVEL, draws_kept, n_draws
 from adapcla.evaluation.classifier import ClassifierSettings, ExampleSet, fit_classifiers, predict
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
@@ -340,11 +340,11 @@ def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray
     visit = np.concatenate([examples.visit_of_entry[~hidden], examples.last_visits])
     order = np.lexsort((codes, visit))
     sizes = np.bincount(visit, minlength=examples.n_visits)
-    return replace(examples, codes=codes[order], visit_starts=starts_of(sizes), labels=None, label_names=())
+    return replace(examples, codes=codes[order], visit_starts=starts_from_sizes(sizes), labels=None, label_names=())
 
 
 # ---- outcomes: who dies and who comes back -------------------------------------------------------------------
-#: Bands of a number that classifiers read.
+#: Quantizer of a number that classifiers read.
 N_BANDS = 5
 #: For each visit 1 or 0 where the outcome is asked about, −1 where it is not.
 Truth = NDArray[np.int8]
@@ -370,22 +370,22 @@ def came_back(stays: Stays) -> Truth:
     return stays.readmitted
 
 
-MORTALITY = Outcome("death", died_at_last, (DIED.system, LENGTH.system, READMITTED.system))
+MORTALITY = Outcome("death", died_at_last, (DEATH.system, LENGTH_OF_STAY.system, READMITTED.system))
 READMISSION = Outcome("readmission", came_back, (READMITTED.system,))
 
 
-def bands_of(train: Cohort) -> Bands:
+def bands_of(train: Cohort) -> Quantizer:
     """The bands that classifiers read numbers in."""
-    return Bands.of(train, n_bands=N_BANDS)
+    return Quantizer.of(train, n_bands=N_BANDS)
 
 
-def readable(cohort: Cohort, bands: Bands) -> Cohort:
+def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
     """The cohort with a band in the place of each number that has bands; other numbers stay as plain codes.
 
     >>> from adapcla.data.vocabulary import Code
     >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
     >>> train = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=np.arange(80, 124, dtype=np.float32))
-    >>> list(readable(train.subset([0]), Bands.of(train, n_bands=2)).patients())
+    >>> list(readable(train.subset([0]), Quantizer.of(train, n_bands=2)).patients())
     [[['LAB/glucose/b00']]]
     """
     if cohort.values is None:
@@ -526,7 +526,7 @@ def balanced_predictions(comparison: Comparison) -> list[Prediction] | Missing:
 def _outcome_prediction(comparison: Comparison, outcome: Outcome) -> Prediction | Missing:
     """What the classifier predicts for the test patients; or why there is nothing to predict.
 
-    Where synthetic patients cannot teach an outcome that test patients can evaluate, it is predicted "no" for everybody.
+    An outcome that test patients can evaluate and synthetic ones cannot teach is predicted "no" for everybody.
     """
     whole = comparison.whole
     bands = comparison.of_cohort(bands_of, whole.train)

@@ -13,18 +13,16 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.parts import divided, open_parts, save_parts
+from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation import Comparison, Scores
-from adapcla.evaluation.runner import name_of
-from adapcla.evaluation.runner import evaluate, metrics_asked
+from adapcla.evaluation import Comparison, Scores, evaluate
+from adapcla.evaluation.metric import metrics_asked
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator, load
 from adapcla.generation.membership import evidence as attacked
 from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generation.shards import stream_sample
-from adapcla.generation.tail_swap import tail_swap
 from adapcla.machine import forget_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.folder import is_done, making
@@ -74,15 +72,15 @@ def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str) -> dict[s
         with making(folder, key) as facts:
             whole = read_data(data)
             if split.within is not None:
-                whole = divided(whole, split.within)["train"]
-            parts = divided(whole, split.seed, split.control)
+                whole = split_cohort(whole, split.within)["train"]
+            parts = split_cohort(whole, split.seed, split.control)
             from adapcla.data.description import describe
 
-            save_parts(parts, folder, overwrite=True)
+            save_splits(parts, folder, overwrite=True)
             facts["description"] = describe(whole)
             facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
             say(f"prepared {folder}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
-    return open_parts(folder)
+    return open_splits(folder)
 
 
 def read_data(data: DataSpec) -> Cohort:
@@ -221,7 +219,7 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 # ---- evaluate -----------------------------------------------------------------------------------------------
 def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
     """What scores depend on, the definition of every metric among it."""
-    metrics = [name_of(metric) for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
+    metrics = [metric.name for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
     return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
 
 
@@ -296,8 +294,6 @@ def _evidence(
     if generator is None or not generator.model.traits.likelihood:
         return {}
     evidence: dict[str, Any] = {}
-    if "tail" in spec.suites:
-        evidence |= tail_swap(generator.model, parts["train"], parts["test"], spec.seed)
     if "privacy" in spec.suites:
         evidence |= _likelihoods(generator, parts)
         if attack_models:

@@ -198,12 +198,8 @@ def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) 
 
 
 def _reference_cell(study: Study, reference: Beside, column: Column) -> Cell:
-    """The number of a reference; where a likelihood is needed, independent codes have that of their counts."""
-    metric = column.metric
-    if reference is Reference.MARGINAL and metric == "tail_swap" and study.rows:
-        return cell_of(study.measured(study.rows[0], "tail_swap_chance", column.stratum))
-    reason = "no likelihood" if metric.startswith("tail_swap") else ""
-    return cell_of(study.measured(reference, metric, column.stratum), reason)
+    """The number of a reference."""
+    return cell_of(study.measured(reference, column.metric, column.stratum))
 
 
 def _real_value(study: Study, column: Column) -> float | None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.attacks import (
     DATA_ATTACKS,
     Attacked,
@@ -20,7 +21,6 @@ from adapcla.evaluation.privacy.attacks import (
 )
 from adapcla.evaluation.privacy.membership import auc
 from adapcla.evaluation.privacy.strata import Groups
-from adapcla.evaluation.metric import METRICS, METRICS
 from adapcla.io import simulator as planted
 from adapcla.seeds import random_stream
 
@@ -64,7 +64,7 @@ def test_copies_of_members_are_read_by_the_strongest_attack(parts: tuple[Cohort,
 def test_strongest_is_the_highest_of_the_registered_ones(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     comparison = Comparison.of(train, control, fresh, control=control)
-    each = [metric_of(f"membership_{name}_auc").compute(comparison)[ALL].value for name in DATA_ATTACKS]
+    each = [METRICS[f"membership_{name}_auc"].compute(comparison)[ALL].value for name in DATA_ATTACKS]
     assert METRICS["membership_auc"].compute(comparison)[ALL].value == max(value or 0 for value in each)
     assert strongest({"a": Score(0.6, 1), "b": Score(0.5, 1)})[0] == "a"
 

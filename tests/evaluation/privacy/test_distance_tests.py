@@ -8,9 +8,9 @@ from scipy import sparse
 
 from adapcla.data import Cohort, Vocabulary
 from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.distance_tests import adversarial_accuracy, median_accuracy
 from adapcla.evaluation.privacy.gate import LIMITS
-from adapcla.evaluation.metric import METRICS
 
 VOCABULARY = Vocabulary.of([f"C{number:03d}" for number in range(300)])
 

@@ -6,8 +6,8 @@ import pytest
 
 from adapcla.errors import GateError
 from adapcla.evaluation.comparison import Missing, Score
-from adapcla.evaluation.privacy.gate import LIMITS, GateLine, Limit, gate, judge, require
 from adapcla.evaluation.metric import METRICS
+from adapcla.evaluation.privacy.gate import LIMITS, GateLine, Limit, gate, judge, require
 
 COPIES = Limit("copy_excess", "all", 0.0, 1e-4, True)
 AREA = next(limit for limit in LIMITS if (limit.key, limit.stratum) == ("membership_auc", "all"))

@@ -8,8 +8,8 @@ import pytest
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.evaluation.comparison import ALL, Comparison
-from adapcla.evaluation.privacy.likelihoods import NO_ATTACK_MODELS, NO_MODEL, model_scores
 from adapcla.evaluation.metric import METRICS
+from adapcla.evaluation.privacy.likelihoods import NO_ATTACK_MODELS, NO_MODEL, model_scores
 from adapcla.seeds import random_stream
 
 N = 60
@@ -35,8 +35,8 @@ def _memorised() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("attack", ["likelihood", "reference", "lira"])
 def test_a_model_that_knows_its_members_is_caught(attack: str) -> None:
     comparison = _comparison(_memorised())
-    assert metric_of(f"membership_{attack}_auc").compute(comparison)[ALL].value == 1.0
-    assert metric_of(f"membership_{attack}_caught").compute(comparison)[ALL].value == 1.0
+    assert METRICS[f"membership_{attack}_auc"].compute(comparison)[ALL].value == 1.0
+    assert METRICS[f"membership_{attack}_caught"].compute(comparison)[ALL].value == 1.0
 
 
 def test_likelihoods_are_per_code() -> None:

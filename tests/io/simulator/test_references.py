@@ -11,8 +11,8 @@ from adapcla import evaluate
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.evaluation.comparison import Comparison
-from adapcla.evaluation.scores import Row
 from adapcla.evaluation.metric import metrics_of
+from adapcla.evaluation.scores import Row
 from adapcla.io import simulator as planted
 
 

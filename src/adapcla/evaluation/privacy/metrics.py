@@ -52,14 +52,18 @@ class MembershipNearestAUC(PrivacyMetric):
 
 
 class MembershipCalibratedAUC(PrivacyMetric):
-    """Area under the curve of the membership attack by the distance to the nearest synthetic patient less that to the nearest other real patient."""
+    """Area under the curve of the membership attack by the distance to the nearest synthetic patient less that to the
+    nearest other real patient.
+    """
 
     key, unit, cost = "membership_calibrated_auc", "AUC", "slow"
     function = assessed(partial(attack_auc, "calibrated"))
 
 
 class MembershipDensityAUC(PrivacyMetric):
-    """Area under the curve of the membership attack by synthetic against real patients within the distance to the nearest other real patient."""
+    """Area under the curve of the membership attack by synthetic against real patients within the distance to the
+    nearest other real patient.
+    """
 
     key, unit, cost = "membership_density_auc", "AUC", "slow"
     function = assessed(partial(attack_auc, "density"))
@@ -80,14 +84,16 @@ class MembershipRareCodesAUC(PrivacyMetric):
 
 
 class MembershipPairsAUC(PrivacyMetric):
-    """Area under the curve of the membership attack by how many of the pairs that the patient holds alone are emitted."""
+    """Area under the curve of the membership attack by how many pairs that the patient holds alone are emitted."""
 
     key, unit, cost = "membership_pairs_auc", "AUC", "slow"
     function = assessed(partial(attack_auc, "pairs"))
 
 
 class MembershipShadowAUC(PrivacyMetric):
-    """Area under the curve of the membership attack by logistic regression on the other attacks, trained on one half of the patients and used on the other."""
+    """Area under the curve of the membership attack by logistic regression on the other attacks, trained on one half
+    of the patients and used on the other.
+    """
 
     key, unit, cost = "membership_shadow_auc", "AUC", "slow"
     function = assessed(partial(attack_auc, "shadow"))
@@ -164,7 +170,9 @@ class MembershipReferenceAUC(PrivacyMetric):
 
 
 class MembershipReferenceCaught(PrivacyMetric):
-    """Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per code less that of attack models."""
+    """Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per code less
+    that of attack models.
+    """
 
     key, origin = "membership_reference_caught", "Watson et al., 2022"
     function = assessed(partial(model_attack, "reference", caught))
@@ -178,7 +186,7 @@ class MembershipLiraAUC(PrivacyMetric):
 
 
 class MembershipLiraCaught(PrivacyMetric):
-    """Share of members caught at 1 % false alarms by the membership attack by the likelihood ratio over attack models."""
+    """Share of members caught at 1 % false alarms by the membership attack by the likelihood ratio of attack models."""
 
     key, origin = "membership_lira_caught", "Carlini et al., 2022"
     function = assessed(partial(model_attack, "lira", caught))

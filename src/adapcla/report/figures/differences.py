@@ -14,7 +14,7 @@ METRICS = (
     ("tail_pair_seen", "rare20"),
     ("tail_ctx_jsd", "rare20"),
     ("tail_topk_jac", "rare20"),
-    ("tail_pair_seen_heldout", "matched"),
+    ("tail_pair_seen_heldout", "halves"),
 )
 
 

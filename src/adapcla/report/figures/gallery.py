@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Reference
-from adapcla.evaluation.numeric import Scales
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.numeric import ValueScales
 from adapcla.evaluation.references import Beside
 from adapcla.files import read_json
 from adapcla.report.figures import (
@@ -26,7 +27,7 @@ from adapcla.report.figures import (
     utility,
     whole_record,
 )
-from adapcla.report.figures.knowledge import Known, tail_knowledge
+from adapcla.report.figures.knowledge import tail_knowledge
 from adapcla.report.figures.longtail import longtail
 from adapcla.report.figures.privacy import Point
 from adapcla.report.figures.steering import requested_against_achieved
@@ -57,8 +58,6 @@ _BARS = (
     ("tstr_acc", "Acc"),
     ("tstr_f1", "F1"),
     ("tstr_auprc", "AUPRC"),
-    ("tstr_natural_auprc", "natural AUPRC"),
-    ("tstr_natural_auroc", "natural AUROC"),
     ("tstr_masked_auroc", "masked AUROC"),
     ("tstr_next_auprc", "next-visit AUPRC"),
     ("tstr_next_auroc", "next-visit AUROC"),
@@ -75,7 +74,7 @@ _MEMORY = "unique_pair_gap"
 #: What is known of the tail of other patients, the first that was judged.
 _KNOWLEDGE = (
     ("tail_information_share", "all", "tail information (0: chance, 1: as many real patients)"),
-    ("tail_pair_seen_heldout", "matched", "tail pairs that held-out patients hold"),
+    ("tail_pair_seen_heldout", "halves", "tail pairs that held-out patients hold"),
 )
 
 
@@ -126,21 +125,15 @@ def pictures(study: Study) -> Iterator[Picture]:
 
 
 def _knowledge_pictures(study: Study) -> Iterator[Picture]:
-    """Tail swap and tail information of every row and of the references that have one."""
+    """The tail information of every row and of the references that have one."""
     rows, beside = (
-        {name: _known(study, row) for name, row in some_rows.items()}
+        {name: study.measured(row, "tail_information_share", ALL) for name, row in some_rows.items()}
         for some_rows in ({row: row for row in study.rows}, {one.label: one for one in study.references})
     )
-    beside = {name: known for name, known in beside.items() if known.share is not None}
-    if any(known != Known(None, None, None) for known in rows.values()):
+    beside = {name: share for name, share in beside.items() if share is not None}
+    if any(share is not None for share in rows.values()):
         drawn, caption = tail_knowledge(rows, beside)
-        yield Picture("tail-knowledge", "knowledge", "Knowledge and memory of the tail", caption, drawn)
-
-
-def _known(study: Study, row: str | Beside) -> Known:
-    """What a row or reference knows of rare codes."""
-    asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
-    return Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
+        yield Picture("tail-knowledge", "knowledge", "Knowledge of the tail", caption, drawn)
 
 
 def _difference_pictures(study: Study) -> Iterator[Picture]:
@@ -176,7 +169,7 @@ def _cohort_pictures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[Pi
 
 def _whole_record_pictures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[Picture]:
     """Pictures of numbers and stays, where the records have them."""
-    if Scales.of(train).judged.any():
+    if ValueScales.of(train).evaluated.any():
         drawn, caption = whole_record.quantile_panels(train, generated)
         yield Picture("quantiles", "numbers", "Values against values", caption, drawn)
     if whole_record.stay_groups(train):
@@ -288,7 +281,7 @@ def scorecard_values(study: Study) -> dict[str, list[float | None]]:
                 else table.filter((pl.col("row") == row) & (pl.col("metric") == metric))
             )
             mean = None
-            for stratum in ("all", "matched"):
+            for stratum in ("all", "matched", "halves"):
                 if mean is None and not mine.is_empty():
                     known = mine.filter(pl.col("stratum") == stratum)["normalised"].drop_nulls()
                     mean = float(np.mean(known.to_numpy())) if len(known) else None
