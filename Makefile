@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 PYTHONS ?= python3.11 python3.12 python3.13
 SITE := site
 #: Scripts that fit models for tables of results, most of which must be told of what; all others measure by themselves.
-TABLES := budgets company_tried company_variants on_demand run_tables tail_references
+TABLES := budgets company_tried company_variants on_demand tail_references
 
 .PHONY: help demo test lint bench wheel floors lock docs clean
 

@@ -42,7 +42,7 @@ from adapcla.generation.generator import load
 from adapcla.generation.model import Model
 from adapcla.io.simulator import law
 from adapcla.io.simulator.structure import GROUP_SHARE
-from adapcla.report.figures.disease import rarest
+from adapcla.report.figures.cohorts import rarest
 from adapcla.tables import Table
 
 PARTS = ("company", "before", "after", "length")

@@ -45,10 +45,10 @@ KNOWN_UPWARD = {
     ("adapcla.report.figures.gallery", "adapcla.study.analysis_folder"),
     ("adapcla.report.figures.gallery", "adapcla.study.results"),
     ("adapcla.report.figures.gallery", "adapcla.study.verdicts"),
-    ("adapcla.report.figures.knowledge", "adapcla.study.results"),
-    ("adapcla.report.figures.privacy", "adapcla.study.results"),
-    ("adapcla.report.tables", "adapcla.study.layouts"),
-    ("adapcla.report.tables", "adapcla.study.paper_numbers"),
+    ("adapcla.report.figures.scores", "adapcla.study.results"),
+    ("adapcla.report.figures.scores", "adapcla.study.results"),
+    ("adapcla.report.tables", "adapcla.study.tables"),
+    ("adapcla.report.tables", "adapcla.study.paper"),
     ("adapcla.report.tables", "adapcla.study.results"),
 }
 #: Files outside `report` that load matplotlib. The list may only become shorter.

@@ -10,8 +10,8 @@ from adapcla.io import simulator as planted
 from adapcla.pipeline.references import judged_references, reference_cohort
 from adapcla.pipeline.spec import spec_from
 from adapcla.report.tables import score_table
-from adapcla.study.layouts import SCORE_TABLES
 from adapcla.study.results import Study
+from adapcla.study.tables import SCORE_TABLES
 
 LAW = tuple(LawReference)
 
