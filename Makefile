@@ -12,9 +12,6 @@ export OMP_NUM_THREADS := 1
 #: The Pythons in which `make wheel` tries the package.
 PYTHONS ?= python3.11 python3.12 python3.13
 SITE := site
-#: Scripts that fit models for tables of results, most of which must be told of what; all others measure by themselves.
-TABLES := budgets company_tried company_variants on_demand tail_references
-
 .PHONY: help demo test lint bench wheel floors lock docs clean
 
 help:
@@ -54,7 +51,7 @@ test: lint
 
 bench: $(STAMP)
 	@failed=""; \
-	for script in $(filter-out $(TABLES:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
+	for script in $(wildcard benchmarks/*.py); do \
 		echo "== $$script" >&2; \
 		$(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \

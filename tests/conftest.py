@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from adapcla.data import Attribute, Code, Cohort, Vocabulary
-from adapcla.data.stay import LENGTH, ending, kind_of_visit
+from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.io.readers.open_data import data_folder
 
 # Torch reads this when it is first loaded, in this process or in one that a test starts.
@@ -186,9 +186,9 @@ def whole() -> Cohort:
             *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("down", "up")),
             Code.of("50931", "LAB", description="Glucose", domain="lab", unit="mg/dL"),
             Code.of("x", "ODD", unit="°F"),
-            LENGTH,
-            *(kind_of_visit(name) for name in ("elective", "home", "inpatient")),
-            *(ending(name) for name in ("died", "facility", "home")),
+            LENGTH_OF_STAY,
+            *(visit_kind_code(name) for name in ("elective", "home", "inpatient")),
+            *(discharge_code(name) for name in ("died", "facility", "home")),
         ]
     )
     first = [["ICD9CM/4019", "LAB/50931", "STAY/days", "KIND/elective", "END/home"], ["KIND/home"]]

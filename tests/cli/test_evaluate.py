@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from adapcla.cli import evaluate
 from adapcla.cli.main import main
 from adapcla.data import Cohort
+from adapcla.data.provenance import SEPARATED
 from adapcla.errors import ExistsError, GateError, InputError, UsageError
 from adapcla.evaluation import Scores
-from adapcla.evaluation.separation import APART
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 
@@ -142,7 +142,7 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     # The sample is innocent, the model behind the attacks is not.
     assert exit_code(*judge_right, "--generator", at["wrong"]) == 3
     assert exit_code(*judge_right) == 0
-    assert Scores.open(tmp_path / "s2").card[APART] == "yes"
+    assert Scores.open(tmp_path / "s2").card[SEPARATED] == "yes"
     assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
     assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute
-from adapcla.data.bands import Bands
+from adapcla.data.quantization import Quantizer
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
 from adapcla.io import read
@@ -110,10 +110,10 @@ def test_no_code_of_few_patients_is_in_the_vocabulary(finished_release):
 
 def test_control_patients_stay_out_of_the_vocabulary(finished_release, tmp_path):
     """A code that all control patients hold and no training patient does is not in the vocabulary."""
-    from adapcla.data.parts import open_parts
+    from adapcla.data.split_folder import open_splits
 
-    parts = open_parts(finished_release.folder.data)
-    rolled = open_parts(finished_release.place(finished_release.tries[0], "patients"))
+    parts = open_splits(finished_release.folder.data)
+    rolled = open_splits(finished_release.place(finished_release.tries[0], "patients"))
     seen = set(np.array(parts["train"].vocabulary.tokens)[parts["train"].patient_counts >= 11])
     kept = {token for token in rolled["control"].vocabulary.tokens if token in set(parts["train"].vocabulary.tokens)}
     assert kept <= seen | {code.token for code in rolled["train"].vocabulary.codes}
@@ -260,7 +260,7 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     banded = bands.banded(train)
     held = [banded.patient_counts[banded.vocabulary.index[code.token]] for n in bands.numbers for code in n.codes()]
     assert len(held) >= 4 and min(held) >= 60
-    assert len(Bands.of(train).vocabulary) > len(bands.vocabulary)
+    assert len(Quantizer.of(train).vocabulary) > len(bands.vocabulary)
 
 
 def test_repairs_of_whole_records_end_before_differential_privacy(monkeypatch, whole_cohort, tmp_path):

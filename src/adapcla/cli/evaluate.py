@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adapcla.data import Cohort
-    from adapcla.data.condition import Condition
+    from adapcla.data.criteria import Criteria
     from adapcla.evaluation import Comparison, Scores
 
 
@@ -77,16 +77,16 @@ def evaluate(
     With --having and the like, SYNTHETIC is of patients of that condition, and is compared with real ones of the same.
     """
     from adapcla.data import Cohort
+    from adapcla.data.prevalence import read_prevalence
     from adapcla.evaluation.cache import default_folder
     from adapcla.evaluation.evaluation import evaluate
     from adapcla.files import refuse_populated
-    from adapcla.io.prior import read_prevalence
 
     refuse_populated(out, overwrite)
     if having or without or where or visits or at != "any" or within is not None:
-        from adapcla.data.condition import Condition
+        from adapcla.data.criteria import Criteria
 
-        condition = Condition.of(having or (), without or (), attributes_of(where), visits, at, within)
+        condition = Criteria.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
     chosen = _suites(suites, target is not None, gate)
@@ -135,7 +135,7 @@ def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
 
 
 def _on_condition(
-    condition: Condition,
+    condition: Criteria,
     train: Path,
     test: Path,
     synthetic: Path,
@@ -147,14 +147,14 @@ def _on_condition(
 ) -> None:
     """Judge patients of a condition against held-out ones of the same condition, and draw what both look like."""
     from adapcla.data import Cohort
+    from adapcla.data.provenance import require_apart, training_sources
     from adapcla.evaluation.conditioned import judge
-    from adapcla.evaluation.separation import behind, require_apart
     from adapcla.files import fresh_folder, write_json
     from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
 
     learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
-    require_apart(behind(learned_from, written), {"test": unseen})
+    require_apart(training_sources(learned_from, written), {"test": unseen})
     others = {"on demand": written}
     if generator is not None:
         from adapcla.generation.comparators import comparators
@@ -205,14 +205,14 @@ def _asked_of_model(
     seed: int,
 ) -> dict[str, Any]:
     """What only the model can say of real patients, as far as the suites ask."""
-    from adapcla.evaluation.separation import behind, require_apart
+    from adapcla.data.provenance import require_apart, training_sources
     from adapcla.generation.generator import load
     from adapcla.generation.membership import evidence
     from adapcla.generation.tail_swap import tail_swap
 
     model = load(generator).model
     # Before attack models are trained for nothing.
-    require_apart([*behind(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
+    require_apart([*training_sources(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
     of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
     of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
     return of_tail | of_members

@@ -10,7 +10,7 @@ import typer
 from adapcla.cli import reading
 from adapcla.cli.options import AsJson, Out, Overwrite, Seed, assignments, emit, listed
 from adapcla.console import say
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import GateError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def synthesize(
     formats: Annotated[str, typer.Option("--format", help="csv, meds, omop, fhir, halo, with commas.")] = "csv",
     min_patients: Annotated[
         int, typer.Option("--min-patients", min=2, help="Fewest patients of a code; rarer ones are rolled up.")
-    ] = SMALLEST_COUNT,
+    ] = MIN_COUNT,
     rollup: Annotated[Literal["icd", "ccs"], typer.Option("--rollup", help="The way up for rarer codes.")] = "icd",
     repair: Annotated[
         bool, typer.Option("--repair", help="Where the gate is not met, try more carefully, three times at most.")

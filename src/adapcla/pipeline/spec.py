@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
 from adapcla.data.split import SPLIT_SEED
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.suites import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
@@ -211,7 +211,7 @@ class ReleaseSpec(_Part):
     """A data set that may be shared: what it must keep, and the forms that it is written in."""
 
     minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
-    min_patients: int = Field(SMALLEST_COUNT, ge=2, description="Fewest training patients of a code.")
+    min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code.")
     rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
     formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
     birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")

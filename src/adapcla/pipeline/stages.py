@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.parts import divided, open_parts, save_parts
+from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Comparison, Scores
 from adapcla.evaluation.cache import name_of
@@ -74,15 +74,15 @@ def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str) -> dict[s
         with making(folder, key) as facts:
             whole = read_data(data)
             if split.within is not None:
-                whole = divided(whole, split.within)["train"]
-            parts = divided(whole, split.seed, split.control)
+                whole = split_cohort(whole, split.within)["train"]
+            parts = split_cohort(whole, split.seed, split.control)
             from adapcla.data.description import describe
 
-            save_parts(parts, folder, overwrite=True)
+            save_splits(parts, folder, overwrite=True)
             facts["description"] = describe(whole)
             facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
             say(f"prepared {folder}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
-    return open_parts(folder)
+    return open_splits(folder)
 
 
 def read_data(data: DataSpec) -> Cohort:

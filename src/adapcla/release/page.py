@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import NamedTuple
 
-from adapcla.disclosure import told
+from adapcla.disclosure import format_count
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
 from adapcla.evaluation.suites import has_stays
@@ -87,7 +87,7 @@ def _facts(release: Release) -> list[tuple[str, str]]:
         (f"{synthetic.n_patients:,}", "synthetic patients"),
         (f"{synthetic.n_visits:,}", "visits"),
         (f"{synthetic.n_codes:,}", "codes"),
-        (told(release.train.n_patients, release.min_patients), "real patients learned from"),
+        (format_count(release.train.n_patients, release.min_patients), "real patients learned from"),
     ]
 
 
@@ -257,9 +257,13 @@ def _codes_table(release: Release) -> Table:
     kinds = ("kept in full", "rolled up", "not placed")
     rows = (
         row("Codes", f"{codes['before']:,}", *(f"{codes[kind]:,}" for kind in kinds)),
-        row("Occurrences in visits", told(entries["all"], k), *(told(entries[kind], k) for kind in kinds)),
+        row(
+            "Occurrences in visits",
+            format_count(entries["all"], k),
+            *(format_count(entries[kind], k) for kind in kinds),
+        ),
         row("Codes of the rarest third", f"{tail['codes']:,}", f"{tail['kept in full']:,}", "", ""),
-        row("Occurrences of the rarest third", told(tail["entries"], k), f"{share:.0%}", "", ""),
+        row("Occurrences of the rarest third", format_count(tail["entries"], k), f"{share:.0%}", "", ""),
     )
     caption = (
         f"Every code is held by at least {k} of the patients learned from; a rarer one stands as the nearest of its "

@@ -11,8 +11,8 @@ from typing import Any
 from adapcla import files
 from adapcla.console import one_bar, say
 from adapcla.data import Cohort
-from adapcla.data.parts import open_parts, save_parts
 from adapcla.data.rollup import CommonAttributes, roll_up
+from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
@@ -135,7 +135,7 @@ class ReleasePlan(Driver):
     # ---- things, opened when they are needed ----------------------------------------------------------------
     def parts(self, attempt: Try) -> dict[str, Cohort]:
         """The patients of a try on its vocabulary."""
-        return open_parts(self.place(attempt, "patients"))
+        return open_splits(self.place(attempt, "patients"))
 
     def effort(self, attempt: Try) -> Effort:
         """What fits into the time; known when the vocabulary is."""
@@ -218,16 +218,16 @@ class ReleasePlan(Driver):
         if "privacy" not in attempt.settings or not stamp(first):
             return True
         # Bands of numbers and chances of choices are counted without noise, which ε would not cover.
-        return not has_choices(open_parts(first)["train"].vocabulary)
+        return not has_choices(open_splits(first)["train"].vocabulary)
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""
-        parts, ladder = open_parts(self.folder.data), {}
+        parts, ladder = open_splits(self.folder.data), {}
         _demand_patients(sum(part.n_patients for part in parts.values()))
         if self.release.rollup == "ccs":
-            from adapcla.io.codes import ccs_ladder
+            from adapcla.data.code_systems import ccs_ancestors
 
-            ladder = {"ladder": ccs_ladder}
+            ladder = {"ladder": ccs_ancestors}
         place = self.place(attempt, "patients")
         with making(place, self.vocabulary_key(attempt)) as facts:
             found = roll_up(parts["train"], attempt.min_patients, **ladder)
@@ -242,7 +242,7 @@ class ReleasePlan(Driver):
                 )
             if "omop" in self.release.formats:
                 writable(train, "omop", self.export_options)
-            save_parts(rolled, place, overwrite=True)
+            save_splits(rolled, place, overwrite=True)
             facts["roll-up"] = found.facts(parts["train"])
             facts["attributes hidden"] = common.n_hidden(parts["train"])
             facts["sizes"] = [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits]

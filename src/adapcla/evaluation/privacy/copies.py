@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from adapcla.data import Cohort
-from adapcla.data.fingerprints import identities, record_fingerprints, run_fingerprints
+from adapcla.data.cooccurrence import visit_pairs
+from adapcla.data.fingerprints import identities, record_fingerprints, transition_fingerprints
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.intervals import normal_half
-from adapcla.evaluation.pairs import visit_pairs
 from adapcla.evaluation.privacy.distances import aligned_sets, code_sets, nearest
 from adapcla.evaluation.privacy.owners import OwnedPairs, pair_set
 from adapcla.evaluation.privacy.strata import FEWEST, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
@@ -149,12 +149,12 @@ def rare_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]
 @assessed
 def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of two consecutive synthetic visits that also follow each other in a member, less in a control."""
-    prints, patient = run_fingerprints(groups.synthetic, groups.keys)
+    prints, patient = transition_fingerprints(groups.synthetic, groups.keys)
     prints = prints[long_enough(groups.synthetic)[patient]]
     n = len(prints)
     if n < FEWEST:
         return {ALL: Missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n).score}
-    others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
+    others = (transition_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
     contributions, times = match_excess(*identities(prints, *others))
     return {ALL: excess_score(contributions, n, times)}
 

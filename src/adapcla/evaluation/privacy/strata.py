@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import PairSet
 from adapcla.data.fingerprints import code_keys, drawing_order, record_fingerprints
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.neighbours import Neighbours
-from adapcla.evaluation.pairs import PairSet
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs
 
 Values = NDArray[np.float64]
@@ -104,7 +104,7 @@ class Groups:
     @property
     def rare_codes(self) -> NDArray[np.bool_]:
         """Codes that at least one and fewer than `SMALLEST_COUNT` real patients hold."""
-        return (self.holders > 0) & (self.holders < SMALLEST_COUNT)
+        return (self.holders > 0) & (self.holders < MIN_COUNT)
 
     def matched(self, limit: int | None = None) -> tuple[Cohort, Cohort]:
         """Members and controls, cut to the same number (and to `limit`)."""
