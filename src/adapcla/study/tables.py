@@ -524,7 +524,7 @@ def privacy_table(study: Study) -> Table | None:
                 score = Score(one["value"], one["n"], one["low"], one["high"], one["reason"])
                 scores.setdefault(one["metric"], {})[one["stratum"]] = score
             checked, n = gate(scores), n + 1
-            unknown.update(words_of(line).title for line in checked if line.value is None)
+            unknown.update(words_of(line).title for line in checked if line.value is None and not line.passed)
             failed.update(words_of(line).title for line in checked if not line.passed and line.value is not None)
             met += all(line.passed for line in checked)
         if n:
