@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla.cli.options import (
+    Accept,
     AsJson,
     At,
     Having,
     Out,
     Overwrite,
+    Reason,
     Seed,
     Visits,
     Where,
@@ -22,6 +24,7 @@ from adapcla.cli.options import (
     emit,
 )
 from adapcla.console import say
+from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +57,8 @@ def evaluate(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    accept: Accept = None,
+    reason: Reason = "",
     generator: Annotated[
         Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
     ] = None,
@@ -80,15 +85,20 @@ def evaluate(
     from adapcla.data.prevalence import read_prevalence
     from adapcla.evaluation.cache import default_folder
     from adapcla.evaluation.evaluation import evaluate
+    from adapcla.evaluation.privacy import require_known
     from adapcla.files import refuse_populated
 
     refuse_populated(out, overwrite)
     if having or without or where or visits or at != "any" or within is not None:
         from adapcla.data.criteria import Criteria
 
+        unused: dict[str, Any] = {"--gate": gate, "--control": control, "--target": target, "--suites": suites}
+        unused |= {"--quick": quick, "--cache": cache, "--method": method, "--references": references != 4}
+        _refuse_on_condition({**unused, "--accept": accept})
         condition = Criteria.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
+    require_known(accept or [], reason)
     chosen = _suites(suites, target is not None, gate)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
@@ -119,7 +129,18 @@ def evaluate(
         typer.echo(scores.markdown())
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
-        _require_privacy(scores)
+        _require_privacy(scores, accept or [], reason)
+
+
+def _refuse_on_condition(options: dict[str, Any]) -> None:
+    """Raise where an option was given that patients of a condition are not evaluated by: none is left out unsaid."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} with --having, --without, --where, --visits, --at or --within\n"
+            "expected: one of the two; the privacy gate and the suites are about all patients\n"
+            "to do: evaluate the whole sample with the gate, and its patients of a condition in a second call"
+        )
 
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
@@ -215,11 +236,11 @@ def _asked_of_model(
     return of_tail | of_members
 
 
-def _require_privacy(scores: Scores) -> None:
+def _require_privacy(scores: Scores, accepted: list[str], reason: str) -> None:
     """Raise, naming the failed lines, unless the privacy gate is met."""
-    from adapcla.evaluation.privacy import gate, require
+    from adapcla.evaluation.privacy import accept, gate, require
 
-    lines = gate(scores.by_stratum("privacy"))
+    lines = accept(gate(scores.by_stratum("privacy")), accepted, reason)
     # The failed lines are in the error that `require` raises.
     for line in lines:
         if line.passed:

@@ -19,6 +19,7 @@ from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.suites import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.readers.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
@@ -231,6 +232,11 @@ class ReleaseSpec(_Part):
     repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
     anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
     model: bool = Field(False, description="Write the model too, where attacks on it fail.")
+    accept: tuple[str, ...] = Field((), description="Lines of the gate that need not be shown to be kept.")
+    reason: str = Field("", description="Why these lines are accepted; it stands on page and card.")
+    allow_dropped: float = Field(
+        MOST_DROPPED, ge=0, le=1, description="Share of visits, codes or patients that may be dropped while reading."
+    )
 
 
 class Spec(_Part):

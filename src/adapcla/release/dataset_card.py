@@ -106,6 +106,11 @@ def _judged(release: Release) -> list[str]:
         "The privacy gate, line by line:",
         "",
         gate_table(attempt.lines).markdown(),
+        *(
+            f"`{line.name}` was not shown to be kept and was accepted: {line.accepted}"
+            for line in attempt.lines
+            if line.accepted
+        ),
         *(of_model if attempt.model_lines else []),
     ]
 

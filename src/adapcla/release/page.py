@@ -71,6 +71,10 @@ def rendered(release: Release) -> str:
 
 def status(release: Release) -> Status:
     """What became of the data."""
+    accepted = [line for line in release.chosen.lines if line.accepted]
+    if release.passed and accepted:
+        named = ", ".join(words_of(line).title for line in accepted)
+        return Status("amber", "Released", f"Not shown to be kept, and accepted: {named}. {accepted[0].accepted}")
     if release.passed:
         return Status("green", "Released", "The privacy gate let these synthetic patients pass.")
     failed = [line for line in release.chosen.lines if not line.passed]
@@ -234,7 +238,7 @@ def _useful_table(attempt: Attempt) -> Table:
 def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
     rows = []
     for line in lines:
-        kind = "off" if line.value is None else "held" if line.passed else "did-not-hold"
+        kind = "did-not-hold" if not line.passed else "off" if line.value is None else "held"
         note = line.note if line.value is None else ""
         found = Cell(shown(line.value), line.value, _short(note))
         said = Cell(line.verdict)
