@@ -8,6 +8,7 @@ codes, of which nothing is known; they have no level above them but one that the
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import re
 from bisect import bisect_right
@@ -610,8 +611,9 @@ def describe_codes(vocabulary: Vocabulary) -> dict[str, str]:
     """
     out = {code.token: code.description for code in vocabulary.codes if code.description}
     for code, where in zip(vocabulary.codes, identify_codes(vocabulary), strict=True):
-        titled = where is not None and (where.system in FORMS or where.system in PROCEDURES_OF.values())
-        if titled and code.token not in out and (title := _titles(where.system).get(where.code)):
+        if where is None or code.token in out or where.system not in (*FORMS, *PROCEDURES_OF.values()):
+            continue
+        if title := _titles(where.system).get(where.code):
             out[code.token] = title
     return out
 
@@ -727,3 +729,13 @@ def choose_ladder(rollup: str) -> Ladder:
             f"roll-up by {rollup!r}\nexpected: icd, ccs, or a CSV file with the columns code, parent[, description]"
         )
     return read_hierarchy(rollup)
+
+
+def ladder_fingerprint(rollup: str) -> str:
+    """What results of a roll-up depend on: its name, or a hash of the table.
+
+    >>> ladder_fingerprint("icd")
+    'icd'
+    """
+    choose_ladder(rollup)
+    return rollup if rollup in ("icd", "ccs") else hashlib.sha256(Path(rollup).read_bytes()).hexdigest()
