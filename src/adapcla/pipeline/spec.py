@@ -213,7 +213,7 @@ class ReleaseSpec(_Part):
 
     minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
     min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code.")
-    rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
+    rollup: str = Field("icd", description="The way up for rarer codes: icd, ccs, or a CSV file code, parent.")
     formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
     birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
     repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")

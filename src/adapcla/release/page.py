@@ -255,7 +255,7 @@ def _codes_table(release: Release) -> Table:
     def row(name: str, *cells: str) -> Line:
         return Line(tuple(Cell(text) for text in (name, *cells)))
 
-    steps = ("category", "section", "chapter", "above")
+    steps = ("category", "block", "chapter", "above")
     up = ", ".join(f"{n:,} to their {name}" for n, name in zip(facts["steps"], steps, strict=False) if n)
     share = tail["entries kept in full"] / tail["entries"] if tail["entries"] else 0.0
     kinds = ("kept in full", "rolled up", "not placed")
