@@ -15,7 +15,7 @@ SITE := site
 .PHONY: help demo test lint bench wheel floors lock docs clean
 
 help:
-	@echo "make demo   from a small made-up world to a data set that may be shared, with its page, in $(DEMO)/"
+	@echo "make demo   a release of simulated patients, with its page, in $(DEMO)/"
 	@echo "make test   ruff, mypy, and all tests with the examples in README, docs and docstrings"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks, one JSON object each"
@@ -60,7 +60,7 @@ bench: $(STAMP)
 wheel:
 	scripts/wheel.sh $(PYTHONS)
 
-# Rooms that meet every dependency; the whole suite would also try that results are equal to the last digit.
+# Packages that meet every dependency; the whole suite would also hold results to the last digit.
 floors:
 	rm -rf build/floors
 	$(PYTHON) -m venv build/floors
@@ -77,7 +77,7 @@ lock:
 
 docs:
 	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
-	build/docs/bin/python scripts/site.py needs > build/docs/needs.txt
+	build/docs/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > build/docs/needs.txt
 	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r build/docs/needs.txt
 	build/docs/bin/python scripts/site.py gather build/site-source
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/python -m mkdocs build --strict --quiet --config-file build/mkdocs.yml --site-dir $(CURDIR)/$(SITE)

@@ -60,29 +60,29 @@ def resolve(dotted: str) -> object:
     raise ModuleNotFoundError(dotted)
 
 
-def glossary() -> list[tuple[str, str]]:
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+def symbols() -> list[tuple[str, str]]:
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     return [(match[1], match[2] or "") for match in NAME.finditer(text)]
 
 
-# ---- the glossary -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("dotted", "arguments"), glossary(), ids=[name for name, _ in glossary()])
-def test_every_name_of_the_glossary_resolves(dotted, arguments):
+# ---- symbols and words -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("dotted", "arguments"), symbols(), ids=[name for name, _ in symbols()])
+def test_every_name_of_the_page_on_architecture_resolves(dotted, arguments):
     found = resolve(dotted)
     for argument in filter(None, (part.strip() for part in arguments.split(","))):
         assert argument in inspect.signature(found).parameters  # type: ignore[arg-type]
 
 
-def test_every_row_of_the_glossary_gives_a_name():
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "| name |" not in line]
-    assert len(rows) == len(glossary()) >= 12
-    assert all(NAME.search(row) for row in rows)
+def test_every_symbol_has_a_name():
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = text[text.index("## Symbols of the paper") :]
+    rows = [line for line in tables.splitlines() if line.startswith("| ") and "| name |" not in line]
+    assert len(rows) >= 12 and all(NAME.search(row) for row in rows)
 
 
 @pytest.mark.parametrize("symbol", ["π̂", "b_stat", "τ", "α(·)", "z", "Δb", "λ"])
 def test_the_symbols_of_the_paper_are_there(symbol):
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert f"| {symbol} |" in text
 
 
@@ -129,6 +129,26 @@ def test_commands_in_the_documents_exist():
             f"{path.name}: make {t}" for t in re.findall(r"(?:^ +|`)make ([a-z]+)", text, re.M) if t not in targets
         ]
     assert not unknown, "\n".join(unknown)
+
+
+# ---- keys and methods -------------------------------------------------------------------------------------
+def test_the_page_on_metrics_names_every_key_and_no_other():
+    from adapcla.evaluation.metric import METRICS
+
+    text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
+    keys = {metric.key for metric in METRICS}
+    assert sorted(key for key in keys if f"`{key}`" not in text) == []
+    # What stands in the first column of a table of metrics is a key.
+    tables = [line for line in text.splitlines() if line.count("|") == 4 and line.startswith("| `")]
+    named = {key for line in tables for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert sorted(named - keys - {"real_test", "real_train", "train_copy", "marginal", "normalised"}) == []
+
+
+def test_the_page_on_methods_names_every_method():
+    from adapcla.generation.methods import METHODS
+
+    text = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert sorted(name for name in METHODS if f"`{name}`" not in text) == []
 
 
 # ---- nothing left lying about -----------------------------------------------------------------------------

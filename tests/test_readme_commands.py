@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import write_hospital_table
+from tests.conftest import ACCEPTING, write_hospital_table
 from tests.io.fixtures import mimic4, write_csv
 
 from adapcla import load
@@ -31,7 +31,8 @@ SMALLER = {
     "simulate": "--patients 400 --codes 60",
     "train": _TINY,
     "sample": "--patients 150",
-    "synthesize": '--method marginal --set evaluate.quick=true --set \'evaluate.suites=["tail","privacy"]\'',
+    "synthesize": '--method marginal --set evaluate.quick=true --set \'evaluate.suites=["tail","privacy"]\' '
+    + shlex.join(ACCEPTING),
     "evaluate": "--quick",
     "run": """
         --set data.source=cohort --set data.path={here}/cohort --set split.control=0.1 --set targets={{}}

@@ -105,7 +105,13 @@ def test_a_target_adds_the_control_suite(folders: Path, tmp_path: Path):
 
 def test_the_gate_refuses_copies_by_name_and_lets_fresh_patients_pass(folders: Path, tmp_path: Path):
     control = ("--control", str(folders / "control"), "--suites", "privacy", "--quick", "--gate")
-    run(folders, tmp_path / "fresh", *control)
+    few = ("rare_copy_excess", "unique_pair_gap [beyond_prevalence]", "membership_auc [unique_pair]")
+    with pytest.raises(GateError, match="not assessed  rare_copy_excess"):
+        run(folders, tmp_path / "unclear", *control)
+    with pytest.raises(UsageError, match="--reason"):
+        run(folders, tmp_path / "accepted", *control, f"--accept={few[0]}")
+    accepted = [f"--accept={name}" for name in few]
+    run(folders, tmp_path / "fresh", *control, *accepted, "--reason=only the house sees it")
     with pytest.raises(GateError, match="copy_excess") as refusal:
         run(folders, tmp_path / "copied", *control, synthetic="copied")
     assert refusal.value.exit_code == 5

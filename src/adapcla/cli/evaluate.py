@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla.cli.options import (
+    Accept,
     AsJson,
     At,
     Having,
     Out,
     Overwrite,
+    Reason,
     Seed,
     Visits,
     Where,
@@ -22,6 +24,7 @@ from adapcla.cli.options import (
     emit,
 )
 from adapcla.console import say
+from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +57,8 @@ def evaluate(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    accept: Accept = None,
+    reason: Reason = "",
     generator: Annotated[
         Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
     ] = None,
@@ -78,6 +83,7 @@ def evaluate(
     """
     from adapcla.data import Cohort
     from adapcla.data.prevalence import read_prevalence
+    from adapcla.evaluation.privacy import require_known
     from adapcla.evaluation.runner import cache_folder, evaluate
     from adapcla.files import refuse_populated
 
@@ -85,9 +91,13 @@ def evaluate(
     if having or without or where or visits or at != "any" or within is not None:
         from adapcla.data.criteria import Criteria
 
+        unused: dict[str, Any] = {"--gate": gate, "--control": control, "--target": target, "--suites": suites}
+        unused |= {"--quick": quick, "--cache": cache, "--method": method, "--references": references != 4}
+        _refuse_on_condition({**unused, "--accept": accept})
         condition = Criteria.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
+    require_known(accept or [], reason)
     chosen = _suites(suites, target is not None, gate)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
@@ -118,7 +128,18 @@ def evaluate(
         typer.echo(scores.markdown())
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
-        _require_privacy(scores)
+        _require_privacy(scores, accept or [], reason)
+
+
+def _refuse_on_condition(options: dict[str, Any]) -> None:
+    """Raise where an option was given that patients of a condition are not evaluated by: none is left out unsaid."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} with --having, --without, --where, --visits, --at or --within\n"
+            "expected: one of the two; the privacy gate and the suites are about all patients\n"
+            "to do: evaluate the whole sample with the gate, and its patients of a condition in a second call"
+        )
 
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
@@ -148,7 +169,7 @@ def _on_condition(
     from adapcla.data.provenance import require_apart, training_sources
     from adapcla.evaluation.conditioned import judge
     from adapcla.files import fresh_folder, write_json
-    from adapcla.report.figures.disease import disease
+    from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
 
     learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
@@ -183,9 +204,12 @@ def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
 def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
     """Write what gave synthetic patients away beside the scores."""
     from adapcla.files import write_bytes
-    from adapcla.tables import Table, number
+    from adapcla.tables import Table
 
-    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    rows = [
+        [cell if isinstance(cell, str) else "–" if cell is None else f"{cell:.4g}" for cell in row.values()]
+        for row in told
+    ]
     write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
 
 
@@ -210,11 +234,11 @@ def _asked_of_model(
     return evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
 
 
-def _require_privacy(scores: Scores) -> None:
+def _require_privacy(scores: Scores, accepted: list[str], reason: str) -> None:
     """Raise, naming the failed lines, unless the privacy gate is met."""
-    from adapcla.evaluation.privacy import gate, require
+    from adapcla.evaluation.privacy import accept, gate, require
 
-    lines = gate(scores.by_stratum("privacy"))
+    lines = accept(gate(scores.by_stratum("privacy")), accepted, reason)
     # The failed lines are in the error that `require` raises.
     for line in lines:
         if line.passed:

@@ -14,7 +14,8 @@ from adapcla.errors import InputError
 from adapcla.evaluation.comparison import ALL, Score
 from adapcla.evaluation.metric import ARROWS, Goal
 from adapcla.evaluation.references import Reference
-from adapcla.tables import Table, number
+from adapcla.tables import Table
+from adapcla.tables import format_number as number
 
 if TYPE_CHECKING:
     import polars

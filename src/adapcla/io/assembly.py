@@ -121,6 +121,7 @@ def assemble(
             "options": options.for_card(),
             **card,
             "dropped": dict(bench.dropped),
+            "in source": dict(bench.in_source),
         },
     )
     return _finished(cohort, options)
@@ -193,6 +194,8 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
            min(sequence) AS sequence, bool_or(date <> '') AS has_date, bool_or(day <> '') AS has_day
            FROM visits WHERE patient <> '' AND visit <> '' GROUP BY 1, 2"""
     )
+    n_patients, n_visits = bench.query("SELECT count(DISTINCT patient), count(*) FROM known")[0]
+    bench.in_source |= {"patients": n_patients, "visits": n_visits + no_patient + no_visit}
     bench.run("DELETE FROM known WHERE isnan(day) OR isinf(day)")
     for column in ("date", "day"):
         readable, given = bench.query(f"SELECT count({column}), count(*) FILTER (has_{column}) FROM known")[0]
@@ -207,6 +210,9 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
             unreadable = bench.number(f"SELECT count(*) FROM known WHERE {column} IS NULL")
             bench.drop(f"visits without a readable {column}", unreadable)
             bench.run(f"DELETE FROM known WHERE {column} IS NULL")
+            left = bench.number("SELECT count(DISTINCT patient) FROM known")
+            bench.drop(f"patients without a readable {column}", n_patients - left)
+            n_patients = left
     bench.run(
         """CREATE TABLE ordered AS SELECT patient, visit, dense_rank() OVER (ORDER BY patient) - 1 AS person,
            row_number() OVER (ORDER BY patient, date, day, rank NULLS LAST, sequence,
@@ -246,6 +252,7 @@ def _vocabulary(
             n_usable += n
         else:
             empty, bad = (empty, bad + n) if code else (empty + n, bad)
+    bench.in_source["codes"] = sum(row[3] + row[4] for row in rows) - empty
     bench.drop("codes without a patient or visit id", sum(row[4] for row in rows))
     bench.drop("empty code cells", empty)
     bench.drop("codes of a form that is not allowed", bad)

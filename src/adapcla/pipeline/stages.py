@@ -15,14 +15,16 @@ from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
 from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation import Comparison, Scores, evaluate
+from adapcla.evaluation import Comparison, Scores
 from adapcla.evaluation.metric import metrics_asked
 from adapcla.evaluation.references import some_patients
+from adapcla.evaluation.runner import evaluate
 from adapcla.generation.generator import Generator, load
 from adapcla.generation.membership import evidence as attacked
 from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generation.shards import stream_sample
+from adapcla.io.losses import require_kept
 from adapcla.machine import forget_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.folder import is_done, making
@@ -66,11 +68,15 @@ def _mark(path: Path) -> str | int:
     return path.stat().st_mtime_ns if large else files.sha256_of(path)
 
 
-def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str) -> dict[str, Cohort]:
-    """The parts of the cohort by name, read, cut and divided unless that is done already."""
+def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str, allow_dropped: float = 1.0) -> dict[str, Cohort]:
+    """The parts of the cohort by name, read, cut and divided unless that is done already.
+
+    Where more than `allow_dropped` of the visits, codes or patients of the source were dropped, nothing is prepared.
+    """
     if not is_done(folder, key):
         with making(folder, key) as facts:
             whole = read_data(data)
+            require_kept(whole, allow_dropped, data.path or None)
             if split.within is not None:
                 whole = split_cohort(whole, split.within)["train"]
             parts = split_cohort(whole, split.seed, split.control)

@@ -11,15 +11,17 @@ from typing import Any
 from adapcla import files
 from adapcla.console import one_bar, say
 from adapcla.data import Cohort
+from adapcla.data.code_systems import choose_ladder, ladder_fingerprint
 from adapcla.data.rollup import CommonAttributes, roll_up
 from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
+from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
 from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.natural import has_choices
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import ExportOptions, check_format, writable
 from adapcla.pipeline import stages
 from adapcla.pipeline.driver import Driver
@@ -60,6 +62,7 @@ class ReleasePlan(Driver):
         self.seed, self.draw = spec.fit.seeds[0], spec.sample.seeds[0]
         for name in self.release.formats:
             check_format(name)
+        require_known(self.release.accept, self.release.reason)
         self.export_options = ExportOptions(birth_year=self.release.birth_year)
         self.tries = tries(self.release, self.method, self.given)
         self.steps = tuple(self._steps())
@@ -93,18 +96,23 @@ class ReleasePlan(Driver):
     @cached_property
     def data_key(self) -> str:
         """What the divided patients depend on."""
-        return stages.data_key(self.spec.data, self.spec.split)
+        key = stages.data_key(self.spec.data, self.spec.split)
+        allowed = self.release.allow_dropped
+        # What was read while more might be dropped is checked again.
+        return key if allowed == MOST_DROPPED else key_of(key, allowed)
 
     def vocabulary_key(self, attempt: Try) -> str:
         """What the patients of a try depend on."""
-        return key_of(self.data_key, attempt.min_patients, self.release.rollup, "roll-up 1")
+        return key_of(self.data_key, attempt.min_patients, ladder_fingerprint(self.release.rollup), "roll-up 2")
 
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
         asked: list[Any] = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
         # Attack models take from the time for training.
         asked += [self._attack_models] if self._attack_models else []
-        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 2")
+        # Evaluation takes from it too: the size of the network follows from what is left.
+        asked.append(self.spec.evaluate.model_dump(mode="json", exclude={"seed"}))
+        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 3")
 
     def sample_key(self, attempt: Try) -> str:
         """What a sample depends on."""
@@ -123,7 +131,8 @@ class ReleasePlan(Driver):
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on: its scores, and those of the tries before it."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        return key_of([self.scores_key(each) for each in self.tries[: attempt.number]], limits, CHANCE, DOUBTED_CHANCE)
+        scores = [self.scores_key(each) for each in self.tries[: attempt.number]]
+        return key_of(scores, limits, CHANCE, DOUBTED_CHANCE, self.release.accept, self.release.reason)
 
     @cached_property
     def write_key(self) -> str:
@@ -189,7 +198,8 @@ class ReleasePlan(Driver):
     # ---- the steps ------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
         rough = around(self._sizes(self.tries[0]), self.spec.sample.patients, self.release.formats)
-        read = partial(stages.prepared, self.spec.data, self.spec.split, self.folder.data, self.data_key)
+        data, split, allowed = self.spec.data, self.spec.split, self.release.allow_dropped
+        read = partial(stages.prepared, data, split, self.folder.data, self.data_key, allowed)
         yield Step("read", self.spec.data.source, self.folder.data, self.data_key, rough.reading, read)
         for attempt in self.tries:
             effort = self.effort(attempt)
@@ -222,15 +232,11 @@ class ReleasePlan(Driver):
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""
-        parts, ladder = open_splits(self.folder.data), {}
+        parts = open_splits(self.folder.data)
         _demand_patients(sum(part.n_patients for part in parts.values()))
-        if self.release.rollup == "ccs":
-            from adapcla.data.code_systems import ccs_ancestors
-
-            ladder = {"ladder": ccs_ancestors}
         place = self.place(attempt, "patients")
         with making(place, self.vocabulary_key(attempt)) as facts:
-            found = roll_up(parts["train"], attempt.min_patients, **ladder)
+            found = roll_up(parts["train"], attempt.min_patients, choose_ladder(self.release.rollup))
             common = CommonAttributes.of(parts["train"], attempt.min_patients)
             rolled = {name: common.applied(found.applied(part)) for name, part in parts.items()}
             train = rolled["train"]
@@ -297,7 +303,9 @@ class ReleasePlan(Driver):
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
             lines = gate(scores, doubted=self._exceeded_before(attempt))
+            lines = accept(lines, self.release.accept, self.release.reason)
             of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
+            of_model = accept(of_model, self.release.accept, self.release.reason)
             content = {
                 "passed": all(line.passed for line in lines),
                 "lines": [asdict(line) for line in lines],

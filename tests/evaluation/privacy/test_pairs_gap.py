@@ -48,7 +48,7 @@ def test_gap_moves_with_memorising() -> None:
 
 def test_pairs_of_rare_codes_do_not_count_as_pairs_of_common_codes() -> None:
     """Every code is held once, so the stratum of common codes is empty."""
-    assert "insufficient data: 0 members" in unique_pair_gap(_comparison(_visits(0, 9)))["common_codes"].reason
+    assert "concerns nobody" in unique_pair_gap(_comparison(_visits(0, 9)))["common_codes"].reason
 
 
 def test_what_prevalences_bring_is_expected_of_common_codes_alone() -> None:

@@ -30,6 +30,8 @@ RARE, UNIQUE_PAIR = "rare", "unique_pair"
 STRATA = (ALL, RARE, UNIQUE_PAIR)
 #: Not a stratum of patients: everybody, less what a table of prevalences alone would bring.
 BEYOND_PREVALENCE = "beyond_prevalence"
+#: How the reason begins why a score of nobody has no value: there is nobody in its stratum who could be told.
+NOBODY = "concerns nobody"
 TEST_AS_CONTROL = "no control patients were given: the test patients serve as controls"
 
 
@@ -165,6 +167,8 @@ def too_few(n_members: int, n_controls: int, n: int = 0) -> Missing | None:
     """
     if min(n_members, n_controls) >= FEWEST:
         return None
+    if n_members + n_controls == 0:
+        return Missing(f"{NOBODY}: no member and no control is of this kind", n)
     return Missing(f"insufficient data: {n_members} members and {n_controls} controls, {FEWEST} of each needed", n)
 
 
