@@ -122,8 +122,8 @@ SCORE_TABLES = (
         "utility",
         "Downstream utility: train on synthetic, test on real",
         "Table 2 of the paper: the label's codes are in the input. Then labels without their codes: of the last visit "
-        "with the label's codes masked, and of the next visit from those before it; new: patients who never had the label before. The real train row is the "
-        "ceiling: classifiers trained on the training patients themselves.",
+        "with the label's codes masked, and of the next visit from those before it; new: patients who never had the "
+        "label before. The real train row is the ceiling: classifiers trained on the training patients themselves.",
         _columns(
             ("tstr_acc", "all", "Acc"),
             ("tstr_f1", "all", "F1"),

@@ -86,7 +86,7 @@ def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Co
     rng = random_stream(seed, "permute")
     turned = [cohort.subset(rng.permutation(cohort.n_patients)) for cohort in parts]
     plain, other = (Comparison.of(a, b, c, control=b) for a, b, c in (parts, tuple(turned)))
-    for metric in METRICS:
+    for metric in METRICS.values():
         if metric.suite == "privacy":
             assert metric.compute(plain) == metric.compute(other), metric.key
 
@@ -94,7 +94,7 @@ def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Co
 def test_a_train_copy_is_worst_on_every_score_with_a_value(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     copied, honest = (Comparison.of(train, control, made, control=control) for made in (train, fresh))
-    for metric in METRICS:
+    for metric in METRICS.values():
         if metric.suite != "privacy" or metric.key == "halo_membership_accuracy":
             continue
         worst, fine = metric.compute(copied)[ALL].value, metric.compute(honest)[ALL].value
