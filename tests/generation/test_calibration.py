@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from adapcla.data.expectation import expected_prevalence
 from adapcla.data.split import Split
 from adapcla.generation import generator_for
 from adapcla.generation.calibration import bands, fold_prevalence, settle_record_length
@@ -23,7 +22,7 @@ def test_a_bias_that_is_off_is_brought_back(parts: Split) -> None:
     head = generator.network_.head  # type: ignore[attr-defined]
     with torch.no_grad():
         head.bias += 1.2
-    band, share = bands(parts.train.visit_counts), expected_prevalence(parts.train).share
+    band, share = bands(parts.train.visit_counts), parts.train.expected_prevalence().share
     present = band >= 0
 
     def by_band(values: NDArray[np.float64]) -> NDArray[np.float64]:

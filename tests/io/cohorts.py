@@ -6,8 +6,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from adapcla.data import Attribute, Code, Cohort, Vocabulary
-from adapcla.data.stay import ENDS, KINDS, LENGTH, ending, kind_of_visit
-from adapcla.data.vocabulary import CODE_PATTERN
+from adapcla.data.vocabulary import (
+    CODE_PATTERN,
+    DISCHARGES,
+    LENGTH_OF_STAY,
+    VISIT_KINDS,
+    discharge_code,
+    visit_kind_code,
+)
 
 #: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8)
@@ -38,11 +44,11 @@ def whole_cohorts(draw: st.DrawFn) -> Cohort:
         [
             *(Code.of(name, "ICD9CM") for name in ("4019", "25000")),
             *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("up", "down")),
-            *(kind_of_visit(name) for name in KINDS),
-            *(ending(name) for name in ENDS if name != "died"),
+            *(visit_kind_code(name) for name in VISIT_KINDS),
+            *(discharge_code(name) for name in DISCHARGES if name != "died"),
             Code.of("2345-7", "LOINC", domain="lab", unit=draw(st.sampled_from(["1", "mg/dL", "°F", "10*9/L", "=x"]))),
             Code.of("odd", "LOCAL", domain=draw(st.sampled_from(["diagnosis", "drug", "other", "stay"])), unit="g"),
-            LENGTH,
+            LENGTH_OF_STAY,
         ]
     )
     choices: dict[str, list[str | None]] = {}
@@ -71,10 +77,10 @@ def plain_cohorts(draw: st.DrawFn) -> Cohort:
             Code.of("I10", "ICD10CM"),
             Code.of("9671", "ICD9PROC", domain="procedure"),
             Code.of("1191", "RXNORM", domain="drug"),
-            *(kind_of_visit(name) for name in KINDS if name != "other"),
-            *(ending(name) for name in ENDS if name not in ("died", "other")),
+            *(visit_kind_code(name) for name in VISIT_KINDS if name != "other"),
+            *(discharge_code(name) for name in DISCHARGES if name not in ("died", "other")),
             *labs,
-            LENGTH,
+            LENGTH_OF_STAY,
         ]
     )
     stay = st.tuples(
@@ -83,8 +89,10 @@ def plain_cohorts(draw: st.DrawFn) -> Cohort:
             for group in ("kind", "end")
         )
     )
-    several = st.lists(st.sampled_from([c.token for c in vocabulary.codes if not c.group and c != LENGTH]), max_size=4)
-    visit = st.tuples(stay, several).map(lambda held: ["ICD9CM/4019", LENGTH.token, *held[0], *held[1]])
+    several = st.lists(
+        st.sampled_from([c.token for c in vocabulary.codes if not c.group and c != LENGTH_OF_STAY]), max_size=4
+    )
+    visit = st.tuples(stay, several).map(lambda held: ["ICD9CM/4019", LENGTH_OF_STAY.token, *held[0], *held[1]])
     patients = draw(st.lists(st.lists(visit, min_size=1, max_size=3), min_size=1, max_size=4))
     steps = [[0, *draw(st.lists(st.integers(60, 400), min_size=len(p) - 1, max_size=len(p) - 1))] for p in patients]
     flat = [vocabulary.index[token] for patient in patients for held in patient for token in sorted(set(held))]
@@ -92,7 +100,7 @@ def plain_cohorts(draw: st.DrawFn) -> Cohort:
     # Readers round lengths to hundredths of a day.
     days = st.integers(50, 5_000).map(lambda hundredths: hundredths / 100)
     numbers = [
-        draw(days if code == vocabulary.index[LENGTH.token] else number) if vocabulary.numbers[code] else np.nan
+        draw(days if code == vocabulary.index[LENGTH_OF_STAY.token] else number) if vocabulary.numbers[code] else np.nan
         for code in flat
     ]
     bands = tuple(f"{low}-{low + 9}" for low in range(0, 90, 10))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.io import simulator as planted
 from adapcla.models.batch import Records
 from adapcla.models.company import Company
@@ -232,7 +232,7 @@ def test_a_model_for_others_tells_no_small_count(world: Cohort) -> None:
     """Counts of 2 to 10 are one band; larger ones keep theirs."""
     _, _, company = built(world)
     rows = [(cells // company.belief.shape[1]).tolist() for cells in (company.cell, company.settled()["cell"])]
-    few = int(count_band(torch.tensor([SMALLEST_COUNT])))
+    few = int(count_band(torch.tensor([MIN_COUNT])))
     assert len({row for row in rows[0] if row < few}) > 1
     assert len({row for row in rows[1] if row < few}) == 1
     assert [row for row in rows[0] if row >= few] == [row for row in rows[1] if row >= few]
@@ -258,7 +258,7 @@ def test_the_band_of_chance_tells_no_small_count(world: Cohort) -> None:
     """Codes of one to ten visits have the same band with any partner, so that their pairs do not tell them apart."""
     network, _, company = built(world)
     counts = torch.from_numpy(world.visit_counts)[network.code_of_rank]
-    small = (counts > 0) & (counts < SMALLEST_COUNT)
+    small = (counts > 0) & (counts < MIN_COUNT)
     columns: dict[int, set[int]] = {}
     for a, t, cell in zip(company.first.tolist(), company.second.tolist(), company.cell.tolist(), strict=True):
         for one, other in ((a, t), (t, a)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.io import simulator as planted
 from adapcla.models.batch import Records
 from adapcla.models.company import Company, Listener
@@ -130,10 +130,10 @@ def test_a_pair_of_one_patient_brings_no_families_nearer_to_the_bit() -> None:
 
 def test_no_small_count_is_told() -> None:
     """Codes of up to ten visits are equally rare, and pairs of up to ten visits make families equally near."""
-    counts = torch.tensor([1, 3, SMALLEST_COUNT - 1, 40, 2000])
+    counts = torch.tensor([1, 3, MIN_COUNT - 1, 40, 2000])
     assert len(torch.unique(rareness(counts)[:3])) == 1
     degrees = []
-    for visits in (2, SMALLEST_COUNT - 1):
+    for visits in (2, MIN_COUNT - 1):
         emphasis = Emphasis(4, 14, FAMILY)
         emphasis.observe(
             torch.tensor([0]), torch.tensor([2]), torch.tensor([visits]), torch.tensor([50, 50, 50, 50]), 300

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.models.kept_pairs import KeptPairs
 from adapcla.models.pair_counts import N_COLUMNS, count_band
 
 
 def test_small_counts_are_one_band_for_others_and_columns_stay() -> None:
-    counts = torch.tensor([3, SMALLEST_COUNT - 1, SMALLEST_COUNT, 400])
+    counts = torch.tensor([3, MIN_COUNT - 1, MIN_COUNT, 400])
     pairs = KeptPairs(4, least_patients=3)
     pairs.cell = (count_band(counts) * N_COLUMNS + torch.tensor([5, 6, 7, 8])).int()
     settled = pairs.settled()["cell"]

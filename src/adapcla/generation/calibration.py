@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.data import Cohort
-from adapcla.data.expectation import expected_prevalence
 from adapcla.generation.model import Model
 from adapcla.generation.pair_matching import PairMatching
 from adapcla.generation.sampling import sample
@@ -175,7 +174,7 @@ class Prevalences:
     def __init__(self, model: Model, train: Cohort) -> None:
         assert isinstance(model.network, VisitNetwork)
         self.network, self.band, self.n_bands = model.network, bands(train.visit_counts), len(BAND_EDGES) + 1
-        self.inside, self.target = self.band >= 0, expected_prevalence(train).share
+        self.inside, self.target = self.band >= 0, train.expected_prevalence().share
         self.goal = np.bincount(self.band[self.inside], self.target[self.inside], minlength=self.n_bands)
         self.forget()
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 
 #: Slots of a line that several records share.
 SHARED = 16
@@ -45,7 +45,7 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
     >>> found.slot_of_row.tolist()
     [3, 1, 2, 4]
     """
-    first = n_starts + starts_of(lengths)[:-1]
+    first = n_starts + starts_from_sizes(lengths)[:-1]
     slot_of_row = np.zeros(n_starts + int(lengths.sum()), dtype=np.int64)
     lines, begin = [], 0
     tier = np.ceil(np.log(np.maximum(lengths + 1, SHARED) / SHARED) / np.log(_RATIO) - 1e-9).astype(np.int64)
@@ -55,10 +55,10 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
         slots = SHARED if number == 0 else int(sizes.max())
         line, at = _shared(sizes, slots) if number == 0 else (np.arange(len(sizes)), np.zeros(len(sizes), np.int64))
         n_lines = int(line.max()) + 1
-        here = ranges(line * slots + at, line * slots + at + sizes)
+        here = expand_ranges(line * slots + at, line * slots + at + sizes)
         rows, owner = np.zeros(n_lines * slots, dtype=np.int64), np.full(n_lines * slots, -1, dtype=np.int64)
-        own = ranges(first[members] - 1, first[members] - 1 + sizes)
-        own[starts_of(sizes)[:-1]] = start_of_patient[members]
+        own = expand_ranges(first[members] - 1, first[members] - 1 + sizes)
+        own[starts_from_sizes(sizes)[:-1]] = start_of_patient[members]
         rows[here], owner[here] = own, np.repeat(members, sizes)
         slot_of_row[own] = begin + here
         mask = _mask(owner.reshape(n_lines, slots)) if number == 0 else None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
-from adapcla.data.offsets import ranges
+from adapcla.data.ragged import expand_ranges
 from adapcla.models.batch import Batch, Records
 from adapcla.models.counting import codes_before
 from adapcla.models.emphasis import Emphasis
@@ -84,7 +84,7 @@ class Company(KeptPairs):
     def __init__(
         self, n_pairs: int, least_patients: int, band_of_rank: Tensor, n_visits: int, kinship: Kinship | None = None
     ) -> None:
-        super().__init__(n_pairs, least_patients)
+        super().__init__(n_pairs, least_patients, len(band_of_rank))
         self.kinship = kinship
         low = torch.tensor(COUNT_EDGES, dtype=torch.float32)
         count = torch.cat([(low[:-1] + low[1:] - 1) / 2, low[-1:] * 2])
@@ -113,6 +113,11 @@ class Company(KeptPairs):
         self.kinds: Tensor
         for name in ("known_key", "known_first", "known_second", "known_visits", "known_kind", "kinds"):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), persistent=False)
+
+    @property
+    def index_limits(self) -> dict[str, int]:
+        """What the entries of saved indices must stay below, by name."""
+        return {**super().index_limits, "band": N_BANDS}
 
     def observe(self, records: Records, rank_of_code: Tensor, block_of_rank: Tensor) -> None:
         """Count the pairs of all training patients; those of too few patients are known while training alone."""
@@ -308,7 +313,7 @@ class Listener:
         """Hear what newly drawn codes of patients say."""
         if not len(who):
             return
-        line = torch.from_numpy(ranges(self.starts[codes], self.starts[codes + 1]))
+        line = torch.from_numpy(expand_ranges(self.starts[codes], self.starts[codes + 1]))
         listens = torch.from_numpy(np.repeat(who, self.starts[codes + 1] - self.starts[codes]))
         self.sums.view(-1).scatter_add_(0, listens * self.sums.shape[1] + self.second[line], self.values[line])
         patients, drawn = torch.from_numpy(who), torch.from_numpy(codes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.models.kernels.group_sums import Grouped
 
 #: Degrees of rareness: the rarest codes up to this share of all entries, each; codes beyond the last are frequent. The
@@ -38,7 +38,7 @@ def rareness(visits: Tensor) -> Tensor:
     >>> rareness(torch.tensor([900, 80, 20, 12])).tolist()
     [3, 2, 1, 0]
     """
-    alike = visits.clamp(min=SMALLEST_COUNT - 1).double()
+    alike = visits.clamp(min=MIN_COUNT - 1).double()
     ascending = torch.sort(alike).values
     upto = torch.cumsum(ascending, 0) / ascending.sum().clamp(min=1)
     last = torch.searchsorted(upto, torch.tensor(RARENESS_EDGES, dtype=torch.float64), right=True) - 1
@@ -79,6 +79,11 @@ class Emphasis(nn.Module):
         self.register_buffer("by_nearness", torch.zeros(N_RARE + 1, N_NEAR))
         self.register_buffer("by_partner", torch.zeros(N_RARE + 1, n_bands))
 
+    @property
+    def index_limits(self) -> dict[str, int]:
+        """What the entries of saved indices must stay below, by name."""
+        return {"rareness": N_RARE + 1, "nearness": N_NEAR}
+
     def observe(self, first: Tensor, second: Tensor, visits: Tensor, of_rank: Tensor, n_visits: int) -> None:
         """Take how rare codes are, and how near families, from pairs that are kept with their visits."""
         self.rareness = rareness(of_rank).int()
@@ -86,7 +91,7 @@ class Emphasis(nn.Module):
             return
         n = len(self.nearness)
         # The degree is saved, so that counts too small to be told are all taken as the middle one of them.
-        visits = torch.where(visits < SMALLEST_COUNT, SMALLEST_COUNT // 2, visits)
+        visits = torch.where(visits < MIN_COUNT, MIN_COUNT // 2, visits)
         one, other = self.family[first], self.family[second]
         meetings = torch.bincount(one * n + other, visits, minlength=n * n).view(n, n)
         of_family = torch.bincount(self.family, of_rank, minlength=n)

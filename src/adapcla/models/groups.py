@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Vocabulary
-from adapcla.data.stay import END, KIND, LENGTH
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 from adapcla.errors import AdapclaError
 from adapcla.models.draws import Noise
 
 #: Groups that are drawn before all other codes of a visit, in this order, and after all others.
-FIRST, LAST = (KIND, LENGTH.token), (END,)
+FIRST, LAST = (VISIT_KIND, LENGTH_OF_STAY.token), (DISCHARGE,)
 #: The random numbers of groups, one for each group; code draws begin with channel 8.
 _CHANNEL = 4
 
@@ -209,8 +209,8 @@ def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int
     Kind and length of the visit come first and its ending last; what was measured comes before the ending, groups of
     equal size side by side. Inside a group codes stand as in the vocabulary.
 
-    >>> from adapcla.data.stay import ending, kind_of_visit
-    >>> vocabulary = Vocabulary.of([ending("died"), kind_of_visit("other"), "A", "B"])
+    >>> from adapcla.data.vocabulary import discharge_code, visit_kind_code
+    >>> vocabulary = Vocabulary.of([discharge_code("died"), visit_kind_code("other"), "A", "B"])
     >>> [vocabulary.tokens[code] for code in arranged(vocabulary, np.array([1, 0]))]
     ['KIND/other', 'B', 'A', 'END/died']
     """

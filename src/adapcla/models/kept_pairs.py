@@ -6,20 +6,26 @@ import torch
 from torch import Tensor, nn
 
 from adapcla.models.layers import Settling
-from adapcla.models.pair_counts import N_COLUMNS, told
+from adapcla.models.pair_counts import COUNT_EDGES, N_COLUMNS, told
 
 
 class KeptPairs(nn.Module, Settling):
     """A part of a network that knows pairs; which ones is found when it observes the training patients."""
 
-    def __init__(self, n_pairs: int, least_patients: int) -> None:
+    def __init__(self, n_pairs: int, least_patients: int, n_codes: int) -> None:
         super().__init__()
-        self.least_patients = least_patients
+        self.least_patients, self.n_codes = least_patients, n_codes
         self.first: Tensor
         self.second: Tensor
         self.cell: Tensor
         for name in ("first", "second", "cell"):
             self.register_buffer(name, torch.zeros(n_pairs, dtype=torch.int32))
+
+    @property
+    def index_limits(self) -> dict[str, int]:
+        """What the entries of saved indices must stay below, by name."""
+        cells = len(COUNT_EDGES) * N_COLUMNS
+        return {"first": self.n_codes, "second": self.n_codes, "cell": cells}
 
     @property
     def n_pairs(self) -> int:

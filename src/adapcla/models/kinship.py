@@ -58,6 +58,11 @@ class Kinship(nn.Module, Settling):
         for name in ("known_meetings", "known_cell"):
             self.register_buffer(name, torch.zeros(n, n, dtype=torch.int64), persistent=False)
 
+    @property
+    def index_limits(self) -> dict[str, int]:
+        """What the entries of saved indices must stay below, by name."""
+        return {"cell": self.belief.numel()}
+
     def observe(self, records: Records, rank_of_code: Tensor) -> None:
         """Count the meetings of families of all training patients."""
         cohort = records.seen

@@ -86,8 +86,7 @@ class Leads(KeptPairs):
     """How far it is believed that one code leads to another."""
 
     def __init__(self, n_pairs: int, least_patients: int, n_codes: int) -> None:
-        super().__init__(n_pairs, least_patients)
-        self.n_codes = n_codes
+        super().__init__(n_pairs, least_patients, n_codes)
         self.belief = nn.Parameter(torch.zeros(len(COUNT_EDGES), N_COLUMNS))
         # While training: visits and patients of each pair, and what is said of each patient; never saved.
         self.known_visits: Tensor

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
-from adapcla.evaluation.pairs import visit_pairs
+from adapcla.data.cooccurrence import visit_pairs
+from adapcla.disclosure import MIN_COUNT
 
 #: Lower edges of the bands of counts; a band is a row of a table of belief.
 COUNT_EDGES = (1, 2, 3, 4, 5, 7, 9, 11, 14, 20, 30, 50, 100, 300, 1000)
@@ -105,7 +105,7 @@ def expected_column(counts: Tensor, n_visits: int) -> Callable[[Tensor, Tensor],
     >>> column(torch.tensor([0, 0, 0]), torch.tensor([0, 1, 2])).tolist()
     [12, 8, 8]
     """
-    alike = torch.where((counts > 0) & (counts < SMALLEST_COUNT), SMALLEST_COUNT - 1, counts).double()
+    alike = torch.where((counts > 0) & (counts < MIN_COUNT), MIN_COUNT - 1, counts).double()
     return lambda one, other: expected_band((alike[one] * alike[other] / max(n_visits, 1)).float())
 
 
@@ -115,5 +115,5 @@ def told(rows: Tensor) -> Tensor:
     >>> told(torch.tensor([0, 2, 6, 7, 12])).tolist()
     [3, 3, 3, 7, 12]
     """
-    first_told = int(count_band(torch.tensor([SMALLEST_COUNT - 1]))) + 1
+    first_told = int(count_band(torch.tensor([MIN_COUNT - 1]))) + 1
     return torch.where(rows < first_told, first_told // 2, rows)

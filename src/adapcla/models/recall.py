@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from adapcla.data.offsets import ranges
+from adapcla.data.ragged import expand_ranges
 from adapcla.errors import UsageError
 from adapcla.models.batch import Batch
 from adapcla.models.layers import CodeTable
@@ -171,7 +171,7 @@ class Memory(NamedTuple):
         ([0, 1], [6, 6])
         """
         first, stop = (np.searchsorted(self.patients, rows, side=side) for side in ("left", "right"))
-        line = ranges(first, stop)
+        line = expand_ranges(first, stop)
         patients = np.repeat(np.arange(len(rows)), stop - first)
         return Memory(patients, self.codes[line], self.number[line], self.in_last[line], self.n_visits)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.generation.methods import METHODS, generator_for
 from adapcla.pipeline.spec import ReleaseSpec
@@ -73,7 +73,7 @@ def _stricter(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     architecture = METHODS[method].settings.architecture.model_dump()
     out: dict[str, Any] = {}
     if architecture.get("company"):
-        out["company"] = max(SMALLEST_COUNT, 2 * int(settings.get("company", architecture["company"])))
+        out["company"] = max(MIN_COUNT, 2 * int(settings.get("company", architecture["company"])))
     if architecture.get("credibility"):
         out["credibility"] = 3 * float(settings.get("credibility", architecture["credibility"]))
     return out

@@ -72,8 +72,8 @@ def write(
     cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: WriteOptions | None = None
 ) -> Path:
     """Write a cohort to a folder in one of `FORMATS`, whole or not at all; the folder comes back."""
+    from adapcla.data.code_systems import add_descriptions
     from adapcla.io.codebook import Codebook
-    from adapcla.io.codes import described
 
     check_format(to)
     if cohort.n_patients == 0:
@@ -83,7 +83,7 @@ def write(
         say(lost)
     writer: Writer = getattr(import_module(f"adapcla.io.writers.{FORMATS[to]}"), f"write_{to}")
     with fresh_folder(Path(folder), overwrite) as temporary, Workbench() as db:
-        writer(db, described(writable(cohort, to, options)), temporary, options)
+        writer(db, add_descriptions(writable(cohort, to, options)), temporary, options)
         if FORMATS[to] == "flat":
             # It keeps the cohort's own descriptions, the order of categories and the names of labels.
             Codebook.of(cohort).write(temporary)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from adapcla.data import Code, Cohort, Kind
-from adapcla.data.icd import dotted
+from adapcla.data.code_systems import add_dot
 from adapcla.io.readers.fhir import OWN_SYSTEM, SYSTEMS, TEST_DATA, UCUM, UNKNOWN_ORIGIN
 from adapcla.io.workbench import Workbench
 from adapcla.io.writers.options import WriteOptions
@@ -161,7 +161,7 @@ def _concept(code: Code) -> dict[str, Any]:
     """
     system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
     coding = {"system": system} if system else {}
-    coding["code"] = dotted(code.bare, code.system.upper())
+    coding["code"] = add_dot(code.bare, code.system.upper())
     if code.description:
         coding["display"] = code.description
     return {"coding": [coding]}

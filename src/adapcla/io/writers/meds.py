@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Cohort, Kind
-from adapcla.data.split import parts
+from adapcla.data import Cohort, Kind, code_systems
+from adapcla.data.split import split_positions
 from adapcla.errors import InputError
 from adapcla.files import write_json
-from adapcla.io import codes
 from adapcla.io.codebook import NAMES
 from adapcla.io.workbench import Workbench
 from adapcla.io.writers.options import WriteOptions
@@ -129,7 +128,7 @@ def _splits(cohort: Cohort, options: WriteOptions) -> NDArray[np.int64]:
         name = "train"
     if name is not None:
         return np.full(cohort.n_patients, SPLITS.index(name), dtype=np.int64)
-    where = parts(cohort.n_patients)
+    where = split_positions(cohort.n_patients)
     drawn = np.zeros(cohort.n_patients, dtype=np.int64)
     drawn[where.valid], drawn[where.test] = 1, 2
     return drawn
@@ -156,7 +155,7 @@ def _code_table(db: Workbench, cohort: Cohort) -> pa.Table:
     import pyarrow as pa
 
     listed = cohort.vocabulary
-    parents = codes.categories(listed)
+    parents = code_systems.categories(listed)
     events = {"kind": f"{ADMISSION}//", "ending": f"{DISCHARGE}//"}
     named = [
         events[role] + word if role in events else token

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from adapcla.data import Cohort, Kind
-from adapcla.data.icd import undotted
+from adapcla.data import Cohort, Kind, code_systems
 from adapcla.errors import InputError
-from adapcla.io import codes
 from adapcla.io.codebook import NAMES
 from adapcla.io.workbench import Workbench
 from adapcla.io.writers.options import WriteOptions
@@ -283,11 +281,11 @@ def _add_concepts(db: Workbench, cohort: Cohort, athena: Path | None) -> None:
     import pyarrow as pa
 
     listed = cohort.vocabulary.codes
-    icd = codes.icd_systems(cohort.vocabulary)
+    icd = code_systems.icd_systems(cohort.vocabulary)
     names = {
         "code": pa.array(np.arange(len(listed), dtype=np.int32)),
         "vocabulary": pa.array([known or code.system for code, known in zip(listed, icd, strict=True)], pa.string()),
-        "plain": pa.array([undotted(code.bare) for code in listed], pa.string()),
+        "plain": pa.array([code_systems.remove_dot(code.bare) for code in listed], pa.string()),
         "own_domain": pa.array([_DOMAINS.get(code.domain, "Observation") for code in listed], pa.string()),
     }
     db.add_typed("named", pa.table(names))

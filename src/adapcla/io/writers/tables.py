@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.stay import END, KIND, LENGTH
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 from adapcla.errors import InputError
 from adapcla.io.workbench import Workbench
 
@@ -188,10 +188,10 @@ def _codes(cohort: Cohort) -> pa.Table:
     }
     for code in listed:
         role, word = "", ""
-        for name, group, prefix in (("kind", KIND, "KIND/"), ("ending", END, "END/")):
+        for name, group, prefix in (("kind", VISIT_KIND, "KIND/"), ("ending", DISCHARGE, "END/")):
             if code.group == group and code.token.startswith(prefix):
                 role, word = name, code.token.removeprefix(prefix)
-        if code.token == LENGTH.token and code.unit:
+        if code.token == LENGTH_OF_STAY.token and code.unit:
             role = "length"
         columns["role"].append(role)
         columns["word"].append(word)

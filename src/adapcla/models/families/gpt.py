@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
-from adapcla.data.stay import DIED
+from adapcla.data.vocabulary import DEATH
 from adapcla.errors import UsageError
 from adapcla.models.batch import Batch
 from adapcla.models.contract import Drawn, DrawRule, Likelihood, Network, Shape
@@ -109,7 +109,7 @@ class GptNetwork(Network):
         ends = torch.stack([share.new_ones(()), share.sum() * 0.5])
         self.bias = nn.Parameter(torch.log(torch.cat([share, ends])))
         self.gap_head = nn.Linear(width, N_BUCKETS) if shape.with_days else None
-        self.last_code = prevalence.vocabulary.index.get(DIED.token)
+        self.last_code = prevalence.vocabulary.index.get(DEATH.token)
         groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
         # The first code that may follow upon each token of a visit; after a separator none may.
         follows = torch.arange(1, self.n_codes + 2)

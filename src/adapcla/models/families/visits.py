@@ -14,7 +14,7 @@ from pydantic import Field, model_serializer, model_validator
 from torch import Tensor, nn
 
 from adapcla.data import Hierarchy, Prevalence
-from adapcla.data.stay import DIED
+from adapcla.data.vocabulary import DEATH
 from adapcla.models.block_order import all_blocks
 from adapcla.models.company import Company, frequency_band
 from adapcla.models.contract import Shape
@@ -151,7 +151,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         _recall(architecture, prevalence, code_of_rank, families, belief) if architecture.recall else None,
         Leads(shape.n_leads, architecture.company, shape.n_codes) if architecture.leads_to_codes else None,
     )
-    network.last_code = prevalence.vocabulary.index.get(DIED.token)
+    network.last_code = prevalence.vocabulary.index.get(DEATH.token)
     return network
 
 
