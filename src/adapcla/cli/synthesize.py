@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,7 +37,9 @@ def synthesize(
     min_patients: Annotated[
         int, typer.Option("--min-patients", min=2, help="Fewest patients of a code; rarer ones are rolled up.")
     ] = MIN_COUNT,
-    rollup: Annotated[Literal["icd", "ccs"], typer.Option("--rollup", help="The way up for rarer codes.")] = "icd",
+    rollup: Annotated[
+        str, typer.Option("--rollup", help="The way up for rarer codes: icd, ccs, or a CSV file code, parent.")
+    ] = "icd",
     repair: Annotated[
         bool, typer.Option("--repair", help="Where the gate is not met, try more carefully, three times at most.")
     ] = False,

@@ -406,9 +406,12 @@ class Cohort:
     def keep_entries(self, keep: NDArray[np.bool_], reason: str = "entries left out") -> Cohort:
         """The patients with only these entries; emptied visits and patients go, counted in the card.
 
+        Labels, which speak of all entries, go too: a rule in the card labels what is left (`LabelRule.from_card`).
+
         >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
         1
         """
+        whole = bool(np.asarray(keep).all())
         kept = kept_segments(keep, self.visit_starts, self.patient_starts)
         stays = {reason: keep, "visits left empty": kept.visits, "patients left without visits": kept.patients}
         dropped = dict(self.card.get("dropped", {}))
@@ -420,7 +423,8 @@ class Cohort:
             visit_starts=kept.visit_starts,
             patient_starts=kept.patient_starts,
             days=None if self.days is None else since_segment_start(self.days[kept.visits], kept.patient_starts),
-            labels=None if self.labels is None else self.labels[kept.patients],
+            labels=self.labels if whole else None,
+            label_names=self.label_names if whole else (),
             attributes={name: a.of_patients(kept.patients) for name, a in self.attributes.items()},
             card={**self.card, "dropped": dropped},
         )

@@ -2,7 +2,7 @@
 
 Sizes come from the data first: a larger network or more passes than the patients can teach would only learn them by
 heart. What does not fit into the time is then made smaller, width before passes. Seconds are those of one processor,
-so that two leave some room; `results/releases.md` holds what stages took beside what was expected. Nothing is measured
+so that two leave some room; `benchmarks/releases.py` measures what steps take. Nothing is measured
 here, so that the same table and the same minutes give the same bytes everywhere.
 """
 

@@ -165,7 +165,7 @@ def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...
     tree = Hierarchy.of(prevalence.vocabulary)
     if tree is None:
         return ()
-    return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.section, tree.chapter))
+    return tuple(torch.from_numpy(level)[code_of_rank] for level in (tree.category, tree.block, tree.chapter))
 
 
 def _kin(prevalence: Prevalence, code_of_rank: Tensor) -> Tensor | None:

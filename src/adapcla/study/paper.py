@@ -1,8 +1,9 @@
-"""The numbers that the paper reports, to be shown beside ours; they are never targets to tune to."""
+"""What the paper reports and claims: its numbers, to be shown beside ours and never tuned to, and its claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 III, IV = "MIMIC-III", "MIMIC-IV"
 TRANSFER = "MIMIC-IV to MIMIC-III"
@@ -135,10 +136,123 @@ def paper_gains(row: str, other: str, metric: str, stratum: str, goal: str = "up
     return out
 
 
-def told_gains(gains: Mapping[str, float]) -> str:
+def format_gains(gains: Mapping[str, float]) -> str:
     """Gains of the paper as text; a dash where it has none.
 
-    >>> told_gains({"MIMIC-III": 0.0594, "MIMIC-IV": 0.0324}), told_gains({})
+    >>> format_gains({"MIMIC-III": 0.0594, "MIMIC-IV": 0.0324}), format_gains({})
     ('+0.059 (III), +0.032 (IV)', '–')
     """
     return ", ".join(f"{gain:+.3f} ({cohort.rpartition('-')[2]})" for cohort, gain in gains.items()) or "–"
+
+
+class Claim(NamedTuple):
+    """That one row is better than another on a metric."""
+
+    text: str
+    row: str
+    other: str
+    metric: str
+    stratum: str = "all"
+    #: Whose claim it is: the paper's, or a control or method of this project.
+    whose: str = "paper"
+
+    @property
+    def confirmatory(self) -> bool:
+        """Whether the claim was named before any fit, by the paper; everything else is exploratory."""
+        return self.whose == "paper"
+
+    @property
+    def key(self) -> str:
+        """The claim in few words, one for each claim.
+
+        >>> Claim("AdaPCLA …", "adapcla", "halo", "ece", "tail").key
+        'adapcla over halo: ece, tail'
+        """
+        return f"{self.row} over {self.other}: {self.metric}, {self.stratum}"
+
+
+#: The paper's tail metrics, in the words of a claim and by name.
+_TAIL_WORDS = (
+    ("tail_pair_seen", "puts more of its tail pairs where training has them", "TailPairSeen"),
+    ("tail_ctx_jsd", "gives tail codes more realistic neighbours (TailCtxJSD)", "TailCtxJSD"),
+    ("tail_topk_jac", "finds more of the top neighbours of tail codes (TailTopKJac)", "TailTopKJac"),
+)
+
+
+def _four_claims(before: str, after: str, row: str, other: str, whose: str = "paper") -> tuple[Claim, ...]:
+    """One claim for each metric of the tail, and one at equal numbers of codes and tail codes per visit."""
+    equal = "… also when both write as many codes and tail codes per visit"
+    return (
+        *(Claim(f"{before} {words} {after}", row, other, key, TAIL_STRATUM, whose) for key, words, _ in _TAIL_WORDS),
+        Claim(equal, row, other, "tail_pair_seen", f"matched_codes:{TAIL_STRATUM}", whose),
+    )
+
+
+def _tail_claims(text: str, row: str, other: str, whose: str = "control") -> tuple[Claim, ...]:
+    """One claim for each metric of the tail, distinguished by the metric's name."""
+    return tuple(Claim(f"{text} ({name})", row, other, key, TAIL_STRATUM, whose) for key, _, name in _TAIL_WORDS)
+
+
+def _pairs_claim(text: str, row: str, other: str) -> Claim:
+    """A control on the share of tail pairs that training has."""
+    return Claim(f"{text} (TailPairSeen)", row, other, "tail_pair_seen", TAIL_STRATUM, "control")
+
+
+_OURS = "this project"
+#: Rows that are no methods are variants of `experiments/ablation.toml`.
+CLAIMS = (
+    *_four_claims("AdaPCLA", "than HALO", "adapcla", "halo"),
+    *_tail_claims(
+        "The paper's ablation: a scaffold annealed on HALO's head beats HALO",
+        "adapcla-halo",
+        "halo",
+        "paper",
+    ),
+    *_tail_claims("The public release is better than HALO", "adapcla-release", "halo", "paper"),
+    Claim(
+        "… already by its two stages (TailPairSeen)",
+        "release-stages",
+        "halo",
+        "tail_pair_seen",
+        TAIL_STRATUM,
+        "control",
+    ),
+    _pairs_claim("… then by the weight of present codes", "release-weight", "release-stages"),
+    _pairs_claim("… then by its scaffold", "adapcla-release", "release-weight"),
+    Claim("AdaPCLA trains better classifiers than HALO (AUPRC)", "adapcla", "halo", "tstr_auprc"),
+    Claim("AdaPCLA trains better classifiers than Static-PCLA (AUPRC)", "adapcla", "static-pcla", "tstr_auprc"),
+    *_tail_claims("Annealing beats a bias that stays", "adapcla", "static-pcla", "paper"),
+    *_tail_claims(
+        "A bias taken away only after training loses the tail", "static-pcla", "static-pcla-train-only", "paper"
+    ),
+    *_tail_claims("… of which annealing keeps more", "adapcla", "static-pcla-train-only", "paper"),
+    Claim("AdaPCLA's probabilities are better calibrated than HALO's (ECE)", "adapcla", "halo", "ece_balanced"),
+    Claim("… and on the rarest labels", "adapcla", "halo", "ece_balanced", "tail"),
+    *_four_claims(
+        "The scaffold is the cause: AdaPCLA",
+        "than the same network and epochs without it",
+        "adapcla",
+        "adapcla-no-scaffold",
+        "control",
+    ),
+    Claim(
+        "The scaffold improves classifiers (AUPRC), at equal epochs",
+        "adapcla",
+        "adapcla-no-scaffold",
+        "tstr_auprc",
+        whose="control",
+    ),
+    *_tail_claims("The sign matters: a reversed scaffold does worse", "adapcla", "adapcla-reversed"),
+    *_tail_claims("Each code needs its own rarity: the bias of other codes does worse", "adapcla", "adapcla-permuted"),
+    *_tail_claims("The full scaffold is better than half of it", "adapcla", "adapcla-tempered-0.5"),
+    *_tail_claims("The full scaffold is better than the fifth that the release ran", "adapcla", "adapcla-tempered-0.2"),
+    Claim(
+        "Dependence within a visit: Tailwise gives tail codes more realistic neighbours than AdaPCLA",
+        "tailwise",
+        "adapcla",
+        "tail_ctx_jsd",
+        "matched",
+        _OURS,
+    ),
+    Claim("… and pairs that held-out patients have", "tailwise", "adapcla", "tail_pair_seen_heldout", "matched", _OURS),
+)
