@@ -171,7 +171,7 @@ def _on_condition(
     from adapcla.data.provenance import require_apart, training_sources
     from adapcla.evaluation.conditioned import judge
     from adapcla.files import fresh_folder, write_json
-    from adapcla.report.figures.disease import disease
+    from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
 
     learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
@@ -206,9 +206,12 @@ def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
 def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
     """Write what gave synthetic patients away beside the scores."""
     from adapcla.files import write_bytes
-    from adapcla.tables import Table, number
+    from adapcla.tables import Table
 
-    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    rows = [
+        [cell if isinstance(cell, str) else "–" if cell is None else f"{cell:.4g}" for cell in row.values()]
+        for row in told
+    ]
     write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
 
 

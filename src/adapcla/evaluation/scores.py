@@ -14,7 +14,8 @@ from adapcla.data.provenance import SEPARATED
 from adapcla.errors import InputError
 from adapcla.evaluation.contract import ALL, ARROWS, Goal, Score
 from adapcla.evaluation.references import Reference
-from adapcla.tables import Table, number
+from adapcla.tables import Table
+from adapcla.tables import format_number as number
 
 if TYPE_CHECKING:
     import polars
