@@ -239,7 +239,11 @@ def test_a_release_of_whole_records_tells_of_stays_and_numbers(whole_cohort, tmp
     assert read("table", out / "csv").fingerprint == synthetic.fingerprint
     card = (out / "README.md").read_text()
     unknown = synthetic.attributes["age_band"].values < 0
-    assert read("omop", out / "omop", domains=("dx", "px", "rx", "lab", "stay")).n_patients == int((~unknown).sum()) < synthetic.n_patients
+    assert (
+        read("omop", out / "omop", domains=("dx", "px", "rx", "lab", "stay")).n_patients
+        == int((~unknown).sum())
+        < synthetic.n_patients
+    )
     assert f"`omop/`: read back with `adapcla import omop omop --out cohort`; {int(unknown.sum())} patients are" in card
     assert "| stay | 6 | 5 | 1 |" in card and "| lab | 3 | 0 | 3 |" in card
     machines = json.loads((out / "croissant.json").read_text())["recordSet"]
