@@ -167,7 +167,7 @@ def synthesize(
         out: Folder of the release.
         minutes: Time on two cores that the size of the network and its passes are chosen for.
         patients: Synthetic patients; 0 writes as many as were learned from.
-        formats: Some of csv, meds, omop, fhir, halo.
+        formats: Some of csv, parquet, xlsx, meds, omop, fhir.
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
