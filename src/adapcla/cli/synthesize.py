@@ -31,7 +31,9 @@ def synthesize(
     path: Annotated[str, typer.Argument(hidden=True)] = "",
     minutes: Annotated[float, typer.Option("--minutes", help="Time on two cores that the whole should take.")] = 10.0,
     patients: Annotated[int, typer.Option("--patients", min=0, help="Synthetic patients; 0: as many as real.")] = 0,
-    formats: Annotated[str, typer.Option("--format", help="csv, meds, omop, fhir, halo, with commas.")] = "csv",
+    formats: Annotated[
+        str, typer.Option("--format", help="csv, parquet, xlsx, meds, omop, fhir, with commas.")
+    ] = "csv",
     min_patients: Annotated[
         int, typer.Option("--min-patients", min=2, help="Fewest patients of a code; rarer ones are rolled up.")
     ] = MIN_COUNT,

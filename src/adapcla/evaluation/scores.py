@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapcla import files
+from adapcla.data.frames import Backend, build_frame
 from adapcla.data.provenance import SEPARATED
 from adapcla.errors import InputError
 from adapcla.evaluation.comparison import ALL, Score
@@ -154,6 +155,15 @@ class Scores:
                 if row.stratum == stratum and (row.normalised is not None or row.metric not in out):
                     out[row.metric] = row.normalised
         return {key: out[key] for key in self.values()}
+
+    def to_frame(self, backend: Backend = "polars") -> Any:
+        """All rows as a data frame of polars, pandas or pyarrow.
+
+        >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "")
+        >>> Scores("demo", 1, (row,)).to_frame()["value"].to_list()
+        [0.5]
+        """
+        return build_frame(self.table().to_dict(as_series=False), backend)
 
     def table(self) -> polars.DataFrame:
         """One row per score: method, seed, metric, stratum, value, low, high, n, reason, references and the rest."""

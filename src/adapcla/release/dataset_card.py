@@ -23,7 +23,7 @@ from adapcla.version import __version__
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 #: How each format is read back, and what its files are for machines.
-READERS = {"csv": "table"}
+READERS = {"csv": "table", "parquet": "table"}
 _MEDIA = {".csv": "text/csv", ".parquet": "application/x-parquet", ".json": "application/json"}
 _MEDIA |= {".ndjson": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown"}
 _BINARY = "application/octet-stream"
@@ -90,6 +90,8 @@ def _way_back(name: str, lost: str) -> str:
     >>> _way_back("csv", "")
     '- `csv/`: read back with `adapcla import table csv --out cohort`'
     """
+    if name == "xlsx":
+        return f"- `{name}/`: a workbook with a sheet for each table" + (f"; {lost}" if lost else "")
     command = f"`adapcla import {READERS.get(name, name)} {name} --out cohort`"
     return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
 

@@ -22,7 +22,7 @@ from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.natural import has_choices
 from adapcla.io.losses import MOST_DROPPED
-from adapcla.io.writers import ExportOptions, check_format, writable
+from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import stages
 from adapcla.pipeline.driver import Driver
 from adapcla.pipeline.effort import MOST_JUDGED, REAL_SHARE, Effort, around, effort_for
@@ -63,7 +63,7 @@ class ReleasePlan(Driver):
         for name in self.release.formats:
             check_format(name)
         require_known(self.release.accept, self.release.reason)
-        self.export_options = ExportOptions(birth_year=self.release.birth_year)
+        self.export_options = WriteOptions(birth_year=self.release.birth_year)
         self.tries = tries(self.release, self.method, self.given)
         self.steps = tuple(self._steps())
         self._refuse_populated()
