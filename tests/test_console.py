@@ -67,7 +67,7 @@ def test_one_bar_follows_the_steps_and_what_is_counted_inside_them(monkeypatch, 
     """Two steps of about 10 s: three quarters of the first take 11 s, so that 4 s of it and 10 s are left."""
     now = [0.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    with console.one_bar("release") as whole:
+    with console.overall_progress("release") as whole:
         whole.begin("train", 10, 10)
         with console.meter("training", 4) as bar:
             now[0] = 5.0
@@ -83,16 +83,16 @@ def test_one_bar_follows_the_steps_and_what_is_counted_inside_them(monkeypatch, 
 
 def test_the_bar_never_goes_back_when_a_step_counts_twice(monkeypatch):
     shown = []
-    whole = console.Whole("x", lambda share, left, note: shown.append(share))
+    whole = console.OverallProgress("x", lambda share, left, note: shown.append(share))
     whole.begin("judge", 10, 0)
-    whole.moved(0.6)
-    whole.moved(0.1)
+    whole.update(0.6)
+    whole.update(0.1)
     assert whole._share == 0.6
 
 
 def test_one_bar_is_silent_when_quiet_and_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv("ADAPCLA_QUIET", "1")
-    with console.one_bar("release") as whole:
+    with console.overall_progress("release") as whole:
         whole.begin("train", 1, 1)
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("ADAPCLA_QUIET", "")
@@ -103,7 +103,7 @@ def test_one_bar_is_silent_when_quiet_and_a_bar_on_a_terminal(monkeypatch, capsy
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with console.one_bar("release") as whole:
+    with console.overall_progress("release") as whole:
         whole.begin("train", 1, 1)
         with console.meter("inside", 2) as bar:
             bar.advance(1)
@@ -111,9 +111,9 @@ def test_one_bar_is_silent_when_quiet_and_a_bar_on_a_terminal(monkeypatch, capsy
 
 
 def test_an_error_inside_takes_the_bar_away():
-    with pytest.raises(ValueError), console.one_bar("release"):
+    with pytest.raises(ValueError), console.overall_progress("release"):
         raise ValueError
-    assert console._WHOLE == []
+    assert console._OVERALL == []
 
 
 def test_a_program_that_watches_finds_how_far_the_work_is(monkeypatch, tmp_path, capsys):
@@ -136,17 +136,17 @@ def test_the_one_bar_leaves_word_too_and_a_folder_that_is_gone_stops_nothing(mon
     place = tmp_path / "progress.json"
     monkeypatch.setenv(console.PROGRESS, str(place))
     monkeypatch.setattr(console, "_WRITTEN", [-1e9])
-    with console.one_bar("release") as whole:
+    with console.overall_progress("release") as whole:
         whole.begin("train", 10.0, 5.0)
         word = json.loads(place.read_text())
         assert word["what"] == "train" and word["left"] == pytest.approx(15.0, abs=1.0) and 0 <= word["share"] < 0.5
         monkeypatch.setenv(console.PROGRESS, str(tmp_path / "gone" / "progress.json"))
         monkeypatch.setattr(console, "_WRITTEN", [-1e9])
-        whole.moved(1.0)
+        whole.update(1.0)
 
 
 def test_without_a_name_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.delenv(console.PROGRESS, raising=False)
     monkeypatch.chdir(tmp_path)
-    console.leave_word(0.5, 1.0, "x", 1e9)
+    console.write_progress(0.5, 1.0, "x", 1e9)
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from adapcla.disclosure import MIN_COUNT, SMALL_COUNTS
 def test_whoever_hides_small_counts_hides_the_same_ones():
     """Of 1,000 visits a share of 0.010 is 10 visits, which is hidden, and 0.011 is 11, which is not."""
     shares = Prevalence.of({"A": 0.010, "B": 0.011}, n_visits=1000)
-    assert shares.suppressed().known.tolist() == [False, True]
+    assert shares.suppress_small_counts().known.tolist() == [False, True]
     assert inspect.signature(prior.export).parameters["min_cell"].default == MIN_COUNT
 
 

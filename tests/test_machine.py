@@ -40,7 +40,7 @@ def test_the_peak_of_memory_counts_anew_after_it_was_forgotten() -> None:
     block[::4096] = b"x" * len(block[::4096])
     del block
     before = machine.peak_memory_mb()
-    machine.forget_peak_memory()
+    machine.reset_peak_memory()
     assert machine.peak_memory_mb() <= before
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.seeds import Seeds, keyed_uniform, random_stream, stream_key
+from adapcla.seeds import keyed_uniform, random_stream, stream_key
 
 keys = st.integers(0, 2**64 - 1)
 
@@ -65,7 +65,3 @@ def test_neighbouring_keys_are_unrelated():
     one, two = (keyed_uniform(key, np.arange(n), np.zeros(n, dtype=np.int64), 1)[:, 0] for key in (10, 11))
     assert abs(np.corrcoef(one, two)[0, 1]) < 5 / np.sqrt(n)
     assert len(np.intersect1d(one, two)) == 0
-
-
-def test_there_is_a_seed_for_each_thing_that_varies():
-    assert Seeds() == Seeds(split=4, fit=1, sample=1, judge=1)

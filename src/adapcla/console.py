@@ -36,14 +36,14 @@ class _PlainMeter:
         now = time.monotonic()
         elapsed = now - self.started
         left = elapsed / self.done * (self.total - self.done) if self.done else 0.0
-        leave_word(self.done / max(self.total, 1), left, f"{self.title} {note}".strip(), now)
+        write_progress(self.done / max(self.total, 1), left, f"{self.title} {note}".strip(), now)
         if now - self.spoke < 10 and self.done < self.total:
             return
         self.spoke = now
         say(f"{self.title} {self.done}/{self.total} {note} [{elapsed:.0f}s, {left:.0f}s left]")
 
 
-class Whole:
+class OverallProgress:
     """One bar over several steps of work; what a step's own meter counts moves it on inside the step."""
 
     def __init__(self, title: str, show: Callable[[float, float, str], None]) -> None:
@@ -57,9 +57,9 @@ class Whole:
         self._before = time.monotonic() - self.started
         self._begun, self._share = time.monotonic(), 0.0
         self.what, self._expected, self.left = what, max(expected, 0.1), rest
-        self.moved(0.0)
+        self.update(0.0)
 
-    def moved(self, share: float, note: str = "") -> None:
+    def update(self, share: float, note: str = "") -> None:
         """Show that this share of the step is done; it never goes back."""
         self._share = max(self._share, min(share, 1.0))
         taken = time.monotonic() - self._begun
@@ -68,23 +68,23 @@ class Whole:
         left = max(length - taken, 0.0) + self.left
         done = self._before + taken
         whole, words = done / (done + left) if done + left else 0.0, f"{self.what} {note}".strip()
-        leave_word(whole, left, words, self._begun + taken)
+        write_progress(whole, left, words, self._begun + taken)
         self._show(whole, left, words)
 
 
 #: The bar over everything, where there is one.
-_WHOLE: list[Whole] = []
+_OVERALL: list[OverallProgress] = []
 
 
 class _InsideMeter:
     """A meter whose bar is the one over everything."""
 
-    def __init__(self, whole: Whole, total: int) -> None:
+    def __init__(self, whole: OverallProgress, total: int) -> None:
         self.whole, self.total, self.done = whole, max(total, 1), 0
 
     def advance(self, n: int = 1, note: str = "") -> None:
         self.done += n
-        self.whole.moved(self.done / self.total, note)
+        self.whole.update(self.done / self.total, note)
 
 
 class _SilentMeter:
@@ -115,7 +115,7 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def leave_word(share: float, left: float, what: str, now: float) -> None:
+def write_progress(share: float, left: float, what: str, now: float) -> None:
     """Write how far the work is to the file of ADAPCLA_PROGRESS, at most twice a second; nothing where none is named.
 
     The file is one JSON object: `share` of the work that is done, seconds `left`, and `what` is being done.
@@ -135,8 +135,8 @@ def leave_word(share: float, left: float, what: str, now: float) -> None:
 @contextmanager
 def meter(title: str, total: int) -> Iterator[Meter]:
     """A progress bar with time left on a terminal, sparse log lines elsewhere, nothing when quiet."""
-    if _WHOLE:
-        yield _InsideMeter(_WHOLE[-1], total)
+    if _OVERALL:
+        yield _InsideMeter(_OVERALL[-1], total)
         return
     if quiet():
         yield _SilentMeter()
@@ -159,16 +159,16 @@ def meter(title: str, total: int) -> Iterator[Meter]:
 
 
 @contextmanager
-def one_bar(title: str) -> Iterator[Whole]:
+def overall_progress(title: str) -> Iterator[OverallProgress]:
     """One bar with the time left for the whole, inside which every other meter only moves this one."""
     if quiet():
-        whole = Whole(title, lambda share, left, note: None)
+        whole = OverallProgress(title, lambda share, left, note: None)
         show = None
     elif sys.stderr.isatty():
         show, whole = _bar_of_all(title)
     else:
-        show, whole = None, Whole(title, lambda share, left, note: _line_of_all(whole, share, left, note))
-    _WHOLE.append(whole)
+        show, whole = None, OverallProgress(title, lambda share, left, note: _line_of_all(whole, share, left, note))
+    _OVERALL.append(whole)
     try:
         if show is None:
             yield whole
@@ -176,10 +176,10 @@ def one_bar(title: str) -> Iterator[Whole]:
             with show:
                 yield whole
     finally:
-        _WHOLE.remove(whole)
+        _OVERALL.remove(whole)
 
 
-def _line_of_all(whole: Whole, share: float, left: float, note: str) -> None:
+def _line_of_all(whole: OverallProgress, share: float, left: float, note: str) -> None:
     """A log line of the whole: at most one every ten seconds, and one for each step."""
     now = time.monotonic()
     if now - whole.spoke >= 10 or note == whole.what:
@@ -187,7 +187,7 @@ def _line_of_all(whole: Whole, share: float, left: float, note: str) -> None:
         say(f"{whole.title} {share:4.0%} {note} [{now - whole.started:.0f}s, about {left:.0f}s left]")
 
 
-def _bar_of_all(title: str) -> tuple[AbstractContextManager[Any], Whole]:
+def _bar_of_all(title: str) -> tuple[AbstractContextManager[Any], OverallProgress]:
     """A bar on the terminal and what moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -201,4 +201,4 @@ def _bar_of_all(title: str) -> tuple[AbstractContextManager[Any], Whole]:
         minutes, seconds = divmod(round(left), 60)
         bar.update(task, completed=share, note=note, left=f"about {minutes}:{seconds:02d} left")
 
-    return bar, Whole(title, show)
+    return bar, OverallProgress(title, show)

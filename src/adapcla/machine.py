@@ -53,7 +53,7 @@ def peak_memory_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 1_000_000
 
 
-def forget_peak_memory() -> None:
+def reset_peak_memory() -> None:
     """Let the system measure the peak memory anew, where it can; elsewhere the peak is that of the whole process."""
     try:
         Path("/proc/self/clear_refs").write_text("5")

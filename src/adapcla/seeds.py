@@ -7,7 +7,6 @@ process or batch. That is what makes a killed run resume to the same bytes.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +14,6 @@ from numpy.typing import NDArray
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """One seed for each thing that can vary, so that "3 seeds" can say of what."""
-
-    split: int = 4
-    fit: int = 1
-    sample: int = 1
-    judge: int = 1
 
 
 def stream_key(seed: int, stream: str, *index: int) -> int:
@@ -48,7 +37,7 @@ def random_stream(seed: int, stream: str, *index: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=stream_key(seed, stream, *index)))
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The splitmix64 finaliser (Steele, Lea and Flood, 2014), element by element."""
     values = (values ^ (values >> np.uint64(30))) * _MIX_A
     values = (values ^ (values >> np.uint64(27))) * _MIX_B
@@ -64,8 +53,8 @@ def keyed_uniform(key: int, rows: NDArray[np.int64], counters: NDArray[np.int64]
     True
     """
     with np.errstate(over="ignore"):
-        base = _mixed(rows.astype(np.uint64) * _GOLDEN + np.uint64(key & 0xFFFFFFFFFFFFFFFF))
-        base = _mixed(base + (counters.astype(np.uint64) + np.uint64(1)) * _MIX_B)
+        base = _mix(rows.astype(np.uint64) * _GOLDEN + np.uint64(key & 0xFFFFFFFFFFFFFFFF))
+        base = _mix(base + (counters.astype(np.uint64) + np.uint64(1)) * _MIX_B)
         steps = np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN
-        bits = _mixed(_mixed(base[:, None] + steps[None, :]) + _GOLDEN)
+        bits = _mix(_mix(base[:, None] + steps[None, :]) + _GOLDEN)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * (1.0 / (1 << 53))

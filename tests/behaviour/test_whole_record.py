@@ -86,7 +86,7 @@ def correlations_off(drawn: Cohort, world: planted.WholeLaw) -> float:
 def test_bands_alone_take_little_of_a_correlation() -> None:
     real = planted.simulate(PATIENTS, CODES, seed=1, whole=True)
     bands = Quantizer.of(real)
-    back = bands.with_values(bands.banded(real), seed=1)
+    back = bands.dequantize(bands.quantize(real), seed=1)
     assert np.abs(correlations(real, law())[:, 0] - correlations(back, law())[:, 0]).max() < 0.02
 
 

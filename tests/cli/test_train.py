@@ -59,7 +59,7 @@ def test_a_shareable_model_knows_only_codes_with_support(cohort: Path, tmp_path:
     known = load(tmp_path / "run").vocabulary_
     wanted = {t for t, n in zip(train.vocabulary.tokens, train.patient_counts, strict=True) if n >= 11}
     assert wanted <= set(known.tokens) and set(known.tokens) & set(train.vocabulary.tokens) == wanted
-    assert (roll_up(train, 11).applied(train).on(known).patient_counts >= 11).all()
+    assert (roll_up(train, 11).apply(train).on(known).patient_counts >= 11).all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.data.criteria import Criteria, nearest_codes
+from adapcla.data.criteria import Criteria, suggest_codes
 from adapcla.errors import UsageError
 
 #: patient 0: {A, B} then {B};  patient 1: {C};  patient 2: {A, B, D} then {A}
@@ -30,7 +30,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_who_fulfils_it(name: str, tiny_full: Cohort) -> None:
     condition, expected = CASES[name]
-    assert condition.fulfilled(tiny_full).tolist() == expected
+    assert condition.matches(tiny_full).tolist() == expected
     assert condition.patients(tiny_full).n_patients == sum(expected)
 
 
@@ -43,16 +43,16 @@ def test_an_unknown_code_is_named_with_the_nearest_ones_and_their_descriptions()
     )
     cohort = Cohort.of([[["ICD9CM/4019"]]], vocabulary)
     with pytest.raises(UsageError, match=r"ICD9CM/2770: no such code[\s\S]*27700 \(Cystic fibrosis\)"):
-        Criteria.of("ICD9CM/2770").fulfilled(cohort)
-    assert nearest_codes("cystic", vocabulary) == "ICD9CM/27700 (Cystic fibrosis)"
+        Criteria.of("ICD9CM/2770").matches(cohort)
+    assert suggest_codes("cystic", vocabulary) == "ICD9CM/27700 (Cystic fibrosis)"
     with pytest.raises(UsageError, match="no code has a name or description like it"):
-        Criteria.of("QQ*").fulfilled(cohort)
-    assert not Criteria.of("QQ").fulfilled(cohort, known=False).any()
+        Criteria.of("QQ*").matches(cohort)
+    assert not Criteria.of("QQ").matches(cohort, known=False).any()
 
 
 def test_signs_other_than_the_star_stand_for_themselves() -> None:
     condition = Criteria.of("A?*")
-    assert not condition.fulfilled(Cohort.of([[["AB"]]]), known=False).any()
+    assert not condition.matches(Cohort.of([[["AB"]]]), known=False).any()
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_what_makes_no_sense_is_refused(options: dict[str, object], said: str) -
 
 def test_unknown_attributes_are_refused(tiny_full: Cohort) -> None:
     with pytest.raises(UsageError, match="no attribute 'age'"):
-        Criteria.of(where=[("age", "old")]).fulfilled(tiny_full)
+        Criteria.of(where=[("age", "old")]).matches(tiny_full)
     with pytest.raises(UsageError, match="expected one of F, M"):
-        Criteria.of(where=[("sex", "X")]).fulfilled(tiny_full)
-    assert not Criteria.of(where=[("age", "old")]).fulfilled(tiny_full, known=False).any()
+        Criteria.of(where=[("sex", "X")]).matches(tiny_full)
+    assert not Criteria.of(where=[("age", "old")]).matches(tiny_full, known=False).any()
 
 
 def test_the_sentence_and_the_card_say_everything() -> None:
@@ -97,5 +97,5 @@ def test_the_sentence_and_the_card_say_everything() -> None:
 
 
 def test_clauses_are_judged_one_by_one(tiny: Cohort) -> None:
-    met = Criteria.of(["A", "C"]).clauses_met(tiny)
+    met = Criteria.of(["A", "C"]).clause_matches(tiny)
     assert met.dtype == np.bool_ and met.tolist() == [[True, False], [False, True], [True, False]]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from adapcla.data import Cohort, Vocabulary
 from adapcla.data.fingerprints import (
     code_keys,
-    drawing_order,
     identities,
+    random_order,
     record_fingerprints,
     transition_fingerprints,
     visit_fingerprints,
@@ -45,7 +45,7 @@ def test_the_drawing_order_is_of_records_not_of_places(patients: list[list[set[s
     turn = np.array(shuffler.sample(range(len(patients)), len(patients)))  # type: ignore[attr-defined]
     turned = cohort.subset(turn)
     drawn = [
-        list(c.subset(drawing_order(record_fingerprints(c, code_keys(c.vocabulary)), 3, "t")).patients())
+        list(c.subset(random_order(record_fingerprints(c, code_keys(c.vocabulary)), 3, "t")).patients())
         for c in (cohort, turned)
     ]
     assert drawn[0] == drawn[1]
@@ -54,7 +54,7 @@ def test_the_drawing_order_is_of_records_not_of_places(patients: list[list[set[s
 def test_equal_records_are_drawn_apart() -> None:
     """Of 1,000 copies of one record among 1,000 others about half are in the first half, not all or none."""
     cohort = Cohort.of([[["A"]]] * 1000 + [[["A", "B"]]] * 1000)
-    order = drawing_order(record_fingerprints(cohort, code_keys(cohort.vocabulary)), 1, "t")
+    order = random_order(record_fingerprints(cohort, code_keys(cohort.vocabulary)), 1, "t")
     assert 400 < (order[:1000] < 1000).sum() < 600
 
 

@@ -116,10 +116,10 @@ def test_two_cohorts_together_keep_what_is_true_of_both():
     train, valid, _ = WHOLE.split()
     assert train.followed_by(valid).origin == Origin(Kind.REAL)
     assert train.followed_by(train).origin == train.origin
-    assert WHOLE.followed_by(numbered(60, Kind.PLANTED)).origin.kind == Kind.UNKNOWN
+    assert WHOLE.followed_by(numbered(60, Kind.SIMULATED)).origin.kind == Kind.UNKNOWN
     one, other = (Origin(Kind.SYNTHETIC, (), (group(part),)) for part in (train, valid))
-    assert one.together(other).learned_from == (group(train), group(valid))
-    assert one.together(Origin(Kind.SYNTHETIC)).learned_from == ()
+    assert one.combine(other).learned_from == (group(train), group(valid))
+    assert one.combine(Origin(Kind.SYNTHETIC)).learned_from == ()
 
 
 def test_the_names_of_parts_are_those_of_the_split():

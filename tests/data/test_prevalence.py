@@ -48,7 +48,7 @@ def test_as_many_shares_as_codes():
 
 def test_small_cells_are_hidden_and_zero_and_large_ones_stay():
     """Of 100 visits: 0, 1, 10, 11 and 100. Below 11 is hidden, but absence and 11 are told."""
-    shown = Prevalence(Vocabulary.of("ABCDE"), np.array([0.0, 0.01, 0.10, 0.11, 1.0]), 100).suppressed(11)
+    shown = Prevalence(Vocabulary.of("ABCDE"), np.array([0.0, 0.01, 0.10, 0.11, 1.0]), 100).suppress_small_counts(11)
     assert shown.known.tolist() == [True, False, False, True, True]
 
 
@@ -56,20 +56,20 @@ def test_small_cells_are_hidden_and_zero_and_large_ones_stay():
 def test_hiding_follows_the_count_for_any_denominator(n_visits, min_cell, count):
     """The share count / n is rounded in floating point; the decision must be that of the integer."""
     count = min(count, n_visits)
-    shown = Prevalence(Vocabulary.of("A"), np.array([count / n_visits]), n_visits).suppressed(min_cell)
+    shown = Prevalence(Vocabulary.of("A"), np.array([count / n_visits]), n_visits).suppress_small_counts(min_cell)
     assert shown.known[0] == (count == 0 or count >= min_cell)
 
 
 def test_hiding_needs_a_denominator():
     with pytest.raises(InputError, match="number of visits"):
-        Prevalence.of({"A": 0.5}).suppressed()
+        Prevalence.of({"A": 0.5}).suppress_small_counts()
 
 
 def test_the_gap_of_sampling_by_hand():
     """Two visits at one half: 0, 1 or 2 hits with chances ¼, ½, ¼, so off by ½ half of the time: ¼. One visit: ½."""
     share = Prevalence(Vocabulary.of("ABC"), np.array([0.5, 1.0, np.nan]))
-    assert share.sampling_gap(2)[:2].tolist() == pytest.approx([0.25, 0.0])
-    assert share.sampling_gap(1)[0] == pytest.approx(0.5)
-    assert np.isnan(share.sampling_gap(2)[2])
+    assert share.sampling_error(2)[:2].tolist() == pytest.approx([0.25, 0.0])
+    assert share.sampling_error(1)[0] == pytest.approx(0.5)
+    assert np.isnan(share.sampling_error(2)[2])
     draws = np.random.default_rng(1).binomial(40, 0.03, 200_000) / 40
-    assert Prevalence.of({"A": 0.03}).sampling_gap(40)[0] == pytest.approx(np.abs(draws - 0.03).mean(), rel=0.01)
+    assert Prevalence.of({"A": 0.03}).sampling_error(40)[0] == pytest.approx(np.abs(draws - 0.03).mean(), rel=0.01)

@@ -62,9 +62,9 @@ def test_other_patients_follow_what_training_patients_have():
     train = Cohort.of([visits("4100"), visits("4101"), visits("4019"), visits("4019")], codes)
     others = Cohort.of([visits("4109"), [["5070"], ["4019"]], visits("5070")], codes)
     found = roll_up(train, 2)
-    rolled = found.applied(others)
+    rolled = found.apply(others)
     assert list(rolled.patients()) == [[["410"]], [["4019"]]]
-    assert rolled.vocabulary == found.applied(train).vocabulary
+    assert rolled.vocabulary == found.apply(train).vocabulary
     assert rolled.card["dropped"]["patients left without visits"] == 1
 
 
@@ -93,9 +93,9 @@ def test_the_way_up(code, system, domain, up):
 
 def test_what_was_rolled_up_stays_as_it_is_when_rolled_up_again():
     train = Cohort.of([visits("4100"), visits("4110"), visits("4019"), visits("4019")])
-    once = roll_up(train, 2).applied(train)
+    once = roll_up(train, 2).apply(train)
     twice = roll_up(once, 2)
-    assert twice.applied(once).fingerprint == once.fingerprint and not twice.steps.any()
+    assert twice.apply(once).fingerprint == once.fingerprint and not twice.steps.any()
 
 
 def test_the_facts_add_up():
@@ -113,7 +113,7 @@ _PATIENT = st.lists(st.sets(st.sampled_from(_CODES), min_size=1, max_size=4), mi
 @given(st.lists(_PATIENT, min_size=3, max_size=12), st.integers(1, 5))
 def test_every_code_that_is_left_is_held_by_enough_training_patients(patients, smallest):
     train = Cohort.of(patients, _CODES)
-    rolled = roll_up(train, smallest).applied(train)
+    rolled = roll_up(train, smallest).apply(train)
     assert (rolled.patient_counts >= smallest).all()
     # Nothing is lost silently: every entry is there, merged in its visit, or counted.
     gone = rolled.card.get("dropped", {}).get("entries of codes left out", 0)
@@ -123,7 +123,7 @@ def test_every_code_that_is_left_is_held_by_enough_training_patients(patients, s
 @given(st.lists(_PATIENT, min_size=3, max_size=10))
 def test_a_smallest_count_of_one_changes_nothing(patients):
     train = Cohort.of(patients)
-    assert roll_up(train, 1).applied(train).fingerprint == train.fingerprint
+    assert roll_up(train, 1).apply(train).fingerprint == train.fingerprint
 
 
 def test_codes_that_become_one_are_one_in_a_visit():
@@ -137,16 +137,16 @@ def test_attributes_that_few_share_become_unknown_together():
     age = Attribute(np.array([0, 0, 0, -1], dtype=np.int16), ("30", "90"))
     train = Cohort.of([visits("A")] * 4, attributes={"sex": sex, "age": age})
     common = CommonAttributes.of(train, 2)
-    kept = common.applied(train)
+    kept = common.apply(train)
     assert kept.attributes["sex"].values.tolist() == [0, 0, -1, -1] and kept.attributes["sex"].categories == ("F",)
     assert kept.attributes["age"].categories == ("30",) and common.n_hidden(train) == 1
     test = Cohort.of([visits("A")], attributes={"sex": sex.of_patients(np.array([2])), "age": age.of_patients([2])})
-    assert common.applied(test).attributes["sex"].values.tolist() == [-1]
+    assert common.apply(test).attributes["sex"].values.tolist() == [-1]
 
 
 def test_a_cohort_without_attributes_stays():
     train = Cohort.of([visits("A")] * 3)
-    assert CommonAttributes.of(train, 2).applied(train) is train
+    assert CommonAttributes.of(train, 2).apply(train) is train
 
 
 def test_numbers_keep_their_values_and_those_of_few_patients_go():
@@ -162,7 +162,7 @@ def test_numbers_keep_their_values_and_those_of_few_patients_go():
         vocabulary,
         values=np.array([np.nan, np.nan, 1, np.nan, np.nan, 2, 9, np.nan, 3], dtype=np.float32),
     )
-    rolled = roll_up(train, 2).applied(train)
+    rolled = roll_up(train, 2).apply(train)
     assert list(rolled.patients()) == [[["END/home", "ICD9CM/410", "LAB/glucose"]]] * 2 + [[["LAB/glucose"]]]
     assert rolled.values[~np.isnan(rolled.values)].tolist() == [1, 2, 3]
     assert rolled.card["dropped"] == {"entries of codes left out": 2}

@@ -102,7 +102,7 @@ def test_every_branch_fulfils_the_condition_and_has_its_stretch(small_model: Cal
     model, condition = small_model("tailwise"), Criteria.of("C6|C5")
     part = proposer(model, condition).block(1, 0)
     assert part.below is not None and part.totals is not None
-    assert condition.fulfilled(cohort_of(model, part.kept, {})).all()
+    assert condition.matches(cohort_of(model, part.kept, {})).all()
     ends = part.below + part.weight
     same = part.number[1:] == part.number[:-1]
     assert same.any() and np.allclose(part.below[1:][same], ends[:-1][same])

@@ -44,7 +44,7 @@ def test_what_nobody_can_fulfil_is_refused(model: Model) -> None:
 
 
 def test_a_shareable_model_refuses_what_too_few_training_patients_show(model: Model) -> None:
-    shared = replace(model, shareable=True, prevalence=model.prevalence.suppressed())
+    shared = replace(model, shareable=True, prevalence=model.prevalence.suppress_small_counts())
     Asked(model, Criteria.of("C6")).demand_possible()
     refused(shared, "fewer than 11 training patients", Criteria.of("C6"))
     Asked(shared, Criteria.of("C1")).demand_possible()

@@ -18,8 +18,8 @@ def test_steered_patients_fulfil_the_condition_and_random_ones_need_not(small_mo
     train = sample(model, 500, seed=9)
     found = comparators(model, condition, train, 40, seed=1)
     assert {name: cohort.n_patients for name, cohort in found.items()} == {"random": 40, "raised": 40, "steered": 40}
-    assert condition.fulfilled(found["raised"]).all() and condition.fulfilled(found["steered"]).all()
-    assert not condition.fulfilled(found["random"]).all()
+    assert condition.matches(found["raised"]).all() and condition.matches(found["steered"]).all()
+    assert not condition.matches(found["random"]).all()
 
 
 def test_only_steered_patients_are_told_what_stands_beside_the_code(small_model: Callable[..., Model]) -> None:

@@ -79,7 +79,7 @@ def test_patients_follow_the_law_of_throwing_away(name: str, world: tuple[Model,
     thrown = condition.patients(plain)
     found = sample_given(model, _N, 7, condition)
     assert found.n_patients == _N
-    assert condition.fulfilled(found).all()
+    assert condition.matches(found).all()
     assert found.card["effort"]["way"] == "steered"
     assert p_value(thrown, found) > 1e-3
     female = 1.0 if not condition.where else float((plain.attributes["sex"].values == 0).mean())
@@ -161,7 +161,7 @@ def test_where_steering_gains_nothing_patients_are_drawn_and_thrown_away(
     monkeypatch.setattr(conditional, "COMMON", 1.1)
     monkeypatch.setattr(conditional, "NO_GAIN", 1e-9)
     drawn = sample_given(small_model("adapcla"), 600, 1, Criteria.of("C6"))  # more than one block of proposals
-    assert Criteria.of("C6").fulfilled(drawn).all() and drawn.n_patients == 600
+    assert Criteria.of("C6").matches(drawn).all() and drawn.n_patients == 600
     assert (drawn.card["effort"]["way"], drawn.card["effort"]["clipped"]) == ("plain", 0.0)
 
 
@@ -175,7 +175,7 @@ def test_a_network_without_exact_steps_throws_away(
 ) -> None:
     model, condition = small_model("eva", heads=None), Criteria.of("C7", at="first")
     found = sample_given(model, 20, 1, condition)
-    assert found.card["effort"]["way"] == "plain" and condition.fulfilled(found).all()
+    assert found.card["effort"]["way"] == "plain" and condition.matches(found).all()
     monkeypatch.setattr(conditional, "MOST_PROPOSALS", 2000)
     with pytest.raises(AdapclaError, match="after 2,048 proposals"):
         sample_given(model, 5000, 1, condition)

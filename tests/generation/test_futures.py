@@ -31,7 +31,7 @@ def test_continuations_follow_the_law_of_throwing_away(
     monkeypatch.setattr(futures, "COMMON", 0.5)
     model, condition, draws = small_model(method), Criteria.of("C5", within=2), 150
     found = continued_given(model, histories, condition, draws, seed=3)
-    assert found.drawn.n_patients == 2 * draws and condition.fulfilled(found.drawn).all()
+    assert found.drawn.n_patients == 2 * draws and condition.matches(found.drawn).all()
     effort = found.drawn.card["effort"]
     assert effort["proposals"] >= effort["fulfilled"] >= effort["effective"] > 0
     assert found.history_of.tolist() == [0] * draws + [1] * draws

@@ -173,7 +173,7 @@ def test_the_closed_loop_measures_bands(exact: Generator) -> None:
 def test_a_condition_may_name_numbers_and_endings(name: str, fits: dict[str, Generator], world: Any) -> None:
     found = fits[name].sample(20, seed=2, having=["LAB/glucose", "END/died"], without="LAB/sodium", train=world[0])
     assert found.values is not None
-    assert Criteria.of(["LAB/glucose", "END/died"], without="LAB/sodium").fulfilled(found).all()
+    assert Criteria.of(["LAB/glucose", "END/died"], without="LAB/sodium").matches(found).all()
     assert found.card["condition"]["having"] == ["LAB/glucose", "END/died"]
 
 
@@ -187,7 +187,7 @@ def test_continuations_have_numbers(name: str, fits: dict[str, Generator], world
     kinds = histories.vocabulary.positions(KINDS)
     assert (found.probabilities[:, kinds].sum(axis=1) <= 1 + 1e-9).all()
     given = fits[name].continue_given(histories, Criteria.of("LAB/glucose", within=2), draws=2, seed=1)
-    assert Criteria.of("LAB/glucose").fulfilled(given.drawn).all()
+    assert Criteria.of("LAB/glucose").matches(given.drawn).all()
 
 
 def test_the_dead_are_not_continued(fits: dict[str, Generator], world: Any) -> None:

@@ -90,7 +90,7 @@ def test_an_export_reads_back_with_the_origin_that_it_had(kind: Kind, to: str, t
 def test_a_format_that_tells_it_is_believed(kind: Kind, to: str, tmp_path: Path) -> None:
     coded = Cohort.of([[["ICD10CM/I10"]]], [Code.of("ICD10CM/I10")], card=Origin(kind).as_card())
     export.write(coded, tmp_path / "e", to, options=BORN)
-    expected = Kind.SYNTHETIC if kind == Kind.PLANTED else kind
+    expected = Kind.SYNTHETIC if kind == Kind.SIMULATED else kind
     assert read(to, tmp_path / "e").origin == Origin(expected)
 
 

@@ -61,10 +61,10 @@ def test_what_is_not_a_methods_fault_ends_the_run(tmp_path, name, error):
 def test_the_bar_of_all_is_told_what_is_left(tmp_path):
     told = []
 
-    class Whole:
+    class OverallProgress:
         def begin(self, what, expected, rest):
             told.append((what, expected, rest))
 
-    Three(tmp_path, unwanted=("c",)).carry_out(Whole())
+    Three(tmp_path, unwanted=("c",)).carry_out(OverallProgress())
     assert [what for what, _, _ in told] == ["work a", "work b"]
     assert told[0][2] == pytest.approx(1.0) and told[1][2] == 0

@@ -39,6 +39,6 @@ def test_every_bar_of_a_number_holds_enough_patients(train: Cohort):
     from adapcla.data.quantization import Quantizer
 
     cut = Quantizer.of(train, smallest=40)
-    banded = cut.banded(train)
+    banded = cut.quantize(train)
     counts = banded.patient_counts[[banded.vocabulary.index[code.token] for n in cut.numbers for code in n.codes()]]
     assert counts.min() >= 40 and np.all([len(bars.labels) <= 10 for bars in numbers(train, train, 40)])

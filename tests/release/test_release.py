@@ -261,7 +261,7 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     plan = ReleasePlan(spec, tmp_path / "out")
     plan.run()
     bands, train = plan.generator(plan.tries[0]).model.bands, plan.parts(plan.tries[0])["train"]
-    banded = bands.banded(train)
+    banded = bands.quantize(train)
     held = [banded.patient_counts[banded.vocabulary.index[code.token]] for n in bands.numbers for code in n.codes()]
     assert len(held) >= 4 and min(held) >= 60
     assert len(Quantizer.of(train).vocabulary) > len(bands.vocabulary)

@@ -61,7 +61,7 @@ def _show(folder: Path, description: dict[str, Any]) -> None:
     plain = Table(show_header=False, box=None)
     plain.add_column(style="bold")
     plain.add_column()
-    for name, value in words.lines(description):
+    for name, value in words.summary_lines(description):
         plain.add_row(name, value)
     screen.print(plain)
     screen.print(Text("\nHow the codes are used", style="italic"))
@@ -69,7 +69,7 @@ def _show(folder: Path, description: dict[str, Any]) -> None:
     parts.add_column("stratum")
     for heading in ("codes", "% of codes", "% of entries", "visits per code"):
         parts.add_column(heading, justify="right")
-    for name, part in words.parts(description):
+    for name, part in words.stratum_rows(description):
         parts.add_row(
             name,
             f"{part['codes']:,}",

@@ -179,7 +179,7 @@ def _on_condition(
         from adapcla.generation.comparators import comparators
         from adapcla.generation.generator import load
 
-        n = int(condition.fulfilled(unseen).sum())
+        n = int(condition.matches(unseen).sum())
         others |= comparators(load(generator).model, condition, learned_from, n, seed)
     judged = judge(condition, learned_from, unseen, others, seed)
     with fresh_folder(out, overwrite) as folder:

@@ -111,7 +111,7 @@ def _rolled_up(fit_on: Cohort, watch: Cohort, support: int) -> tuple[Cohort, Coh
         f"of the codes held by fewer than {support} training patients, {codes['rolled up']:,} are rolled up to an "
         f"ancestor that has as many, and {codes['not placed']:,} have none and are left out"
     )
-    return rolled.applied(fit_on), rolled.applied(watch)
+    return rolled.apply(fit_on), rolled.apply(watch)
 
 
 def _refuse_mixed(dp: bool, by_counts: bool, amounts: bool) -> None:

@@ -495,7 +495,7 @@ class Cohort:
             labels=None,
             label_names=(),
             attributes=same,
-            card={**self.card, **self.origin.together(other.origin).as_card()},
+            card={**self.card, **self.origin.combine(other.origin).as_card()},
         )
 
     @overload

@@ -32,7 +32,7 @@ class Criteria:
     """A condition on patients; every part of it must hold.
 
     >>> cohort = Cohort.of([[["A", "B"]], [["A"], ["C"]], [["B"]]])
-    >>> Criteria.of(having="A", without="B").fulfilled(cohort).tolist()
+    >>> Criteria.of(having="A", without="B").matches(cohort).tolist()
     [False, True, False]
     """
 
@@ -112,14 +112,14 @@ class Criteria:
         """
         return tuple(_positions(clause, vocabulary, known) for clause in self.having)
 
-    def lacking(self, vocabulary: Vocabulary, known: bool = True) -> NDArray[np.int64]:
+    def excluded_codes(self, vocabulary: Vocabulary, known: bool = True) -> NDArray[np.int64]:
         """The positions of the codes that nobody may have."""
         return _positions(self.without, vocabulary, known)
 
-    def fulfilled(self, cohort: Cohort, known: bool = True) -> NDArray[np.bool_]:
+    def matches(self, cohort: Cohort, known: bool = True) -> NDArray[np.bool_]:
         """Which patients fulfil the condition; with `known`, codes and attributes must be ones that the cohort has."""
-        met = self.clauses_met(cohort, known).all(axis=1)
-        lacking = np.isin(np.asarray(cohort.codes), self.lacking(cohort.vocabulary, known))
+        met = self.clause_matches(cohort, known).all(axis=1)
+        lacking = np.isin(np.asarray(cohort.codes), self.excluded_codes(cohort.vocabulary, known))
         met &= segment_sums(lacking.astype(np.int64), cohort.entry_starts) == 0
         n_visits = cohort.visits_per_patient
         met &= (n_visits >= self.fewest_visits) & (n_visits <= (self.most_visits or n_visits.max(initial=1)))
@@ -127,10 +127,10 @@ class Criteria:
             met &= _has_attribute(cohort, name, value, known)
         return met
 
-    def clauses_met(self, cohort: Cohort, known: bool = True) -> NDArray[np.bool_]:
+    def clause_matches(self, cohort: Cohort, known: bool = True) -> NDArray[np.bool_]:
         """(patients, clauses): whether one of its codes stands where the condition asks for it.
 
-        >>> Criteria.of(["A", "B"], at="last").clauses_met(Cohort.of([[["A"], ["B"]]])).tolist()
+        >>> Criteria.of(["A", "B"], at="last").clause_matches(Cohort.of([[["A"], ["B"]]])).tolist()
         [[False, True]]
         """
         number = cohort.visit_number
@@ -153,7 +153,7 @@ class Criteria:
         >>> Criteria.of("B").patients(Cohort.of([[["A"]], [["B"]]])).n_patients
         1
         """
-        return cohort.subset(np.flatnonzero(self.fulfilled(cohort, known)))
+        return cohort.subset(np.flatnonzero(self.matches(cohort, known)))
 
 
 def clause_codes(cohort: Cohort, criteria: Criteria) -> NDArray[np.int64]:
@@ -166,10 +166,10 @@ def clause_codes(cohort: Cohort, criteria: Criteria) -> NDArray[np.int64]:
     return np.unique(np.concatenate(clauses)) if clauses else np.zeros(0, dtype=np.int64)
 
 
-def nearest_codes(text: str, vocabulary: Vocabulary) -> str:
+def suggest_codes(text: str, vocabulary: Vocabulary) -> str:
     """The codes whose names or descriptions are most like a text, with their descriptions.
 
-    >>> nearest_codes("I11", Vocabulary.of(["I10", "J45"]))
+    >>> suggest_codes("I11", Vocabulary.of(["I10", "J45"]))
     'I10'
     """
 
@@ -223,7 +223,7 @@ def _positions(patterns: Sequence[str], vocabulary: Vocabulary, known: bool) -> 
         else:
             here = [vocabulary.index[pattern]] if pattern in vocabulary.index else []
         if known and not here:
-            near = nearest_codes(pattern.replace("*", ""), vocabulary)
+            near = suggest_codes(pattern.replace("*", ""), vocabulary)
             raise UsageError(
                 f"{pattern}: no such code among the {len(vocabulary):,} of this vocabulary\n"
                 + (f"nearest: {near}" if near else "no code has a name or description like it")

@@ -166,17 +166,17 @@ def _numbers(cohort: Cohort) -> dict[str, Any]:
     numbers = np.flatnonzero(cohort.vocabulary.numbers)
     order = np.argsort(np.asarray(cohort.codes), kind="stable")
     codes = np.asarray(cohort.codes)[order]
-    told = {}
+    summaries = {}
     for number in numbers[cohort.patient_counts[numbers] >= MIN_COUNT]:
         start, end = np.searchsorted(codes, (number, number + 1))
         values = np.asarray(cohort.values)[order[start:end]]
         code = cohort.vocabulary.codes[number]
-        told[code.token] = {
+        summaries[code.token] = {
             "unit": code.unit,
             "visits": int(end - start),
             "quartiles": [_rounded(quartile) for quartile in np.quantile(values, (0.25, 0.5, 0.75))],
         }
-    return {"numbers": {"codes": len(numbers), "of too few patients": len(numbers) - len(told), "told": told}}
+    return {"numbers": {"codes": len(numbers), "of too few patients": len(numbers) - len(summaries), "told": summaries}}
 
 
 def _groups(cohort: Cohort) -> dict[str, Any]:
@@ -247,7 +247,7 @@ _MOST_CATEGORIES = 10
 _TOO_FEW = f"fewer than {MIN_COUNT} patients have them"
 
 
-def lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def summary_lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and values of the first table."""
     tail, overlap = description["long_tail"], description["overlap"]
     yield "patients", f"{description['patients']:,}"
@@ -292,14 +292,14 @@ def _choices_and_numbers(description: dict[str, Any]) -> Iterator[tuple[str, str
     if numbers := description.get("numbers"):
         few = numbers["of too few patients"]
         yield "numbers", f"{numbers['codes']:,}" + (f"; of {few:,} {_TOO_FEW}" if few else "")
-        told = sorted(numbers["told"].items(), key=lambda item: (-item[1]["visits"], item[0]))
-        for token, number in told[:_MOST_CATEGORIES]:
+        known = sorted(numbers["told"].items(), key=lambda item: (-item[1]["visits"], item[0]))
+        for token, number in known[:_MOST_CATEGORIES]:
             low, middle, high = number["quartiles"]
             spread = f"median {middle:g} {number['unit']} (quartiles {low:g} to {high:g})"
             yield token, f"{number['visits']:,} visits, {spread}"
 
 
-def parts(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def stratum_rows(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of the second table; the band of one visit is there already, as the singletons."""
     yield from description["strata"].items()
     yield from ((f"in {band} visits", part) for band, part in description["bands"].items() if band != "1")

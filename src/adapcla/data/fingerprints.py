@@ -83,14 +83,14 @@ def identities(*fingerprints: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
     return np.split(out, np.cumsum([len(part) for part in fingerprints])[:-1])
 
 
-def drawing_order(fingerprints: NDArray[np.uint64], seed: int, stream: str) -> NDArray[np.int64]:
+def random_order(fingerprints: NDArray[np.uint64], seed: int, stream: str) -> NDArray[np.int64]:
     """Positions in a seeded random order that depends on what the records hold, not on where they stand.
 
     Equal records are told apart by their rank among their equals, so each is drawn on its own; a permuted cohort
     gives the same records in the same order.
 
     >>> prints = np.array([[3, 3], [1, 1], [2, 2]], dtype=np.uint64)
-    >>> order, turned = drawing_order(prints, 1, "draw"), drawing_order(prints[::-1], 1, "draw")
+    >>> order, turned = random_order(prints, 1, "draw"), random_order(prints[::-1], 1, "draw")
     >>> prints[order].tolist() == prints[::-1][turned].tolist()
     True
     """

@@ -92,12 +92,12 @@ class Prevalence:
         share[known] = self.share[positions[known]]
         return Prevalence(vocabulary, share, self.n_visits)
 
-    def sampling_gap(self, n_visits: int) -> NDArray[np.float64]:
+    def sampling_error(self, n_visits: int) -> NDArray[np.float64]:
         """How far the shares among `n_visits` independent visits of these prevalences are expected to be off.
 
         The mean absolute deviation of a binomial count (de Moivre), over the number of visits. Unknown shares stay NaN.
 
-        >>> Prevalence.of({"A": 0.5, "B": 0.0}).sampling_gap(2).tolist()
+        >>> Prevalence.of({"A": 0.5, "B": 0.0}).sampling_error(2).tolist()
         [0.25, 0.0]
         """
         from scipy import stats
@@ -105,11 +105,11 @@ class Prevalence:
         above = np.floor(np.nan_to_num(self.share) * n_visits) + 1
         return np.asarray(2 * above * (1 - self.share) * stats.binom.pmf(above, n_visits, self.share) / n_visits)
 
-    def floored(self, min_cell: int = MIN_COUNT) -> Prevalence:
+    def raise_small_counts(self, min_cell: int = MIN_COUNT) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are all as frequent as the most frequent of them may be.
 
         >>> counts = Prevalence(Vocabulary.of(["A", "B", "C"]), np.array([0.5, 0.02, 0.0]), n_visits=100)
-        >>> counts.floored(11).share.tolist()
+        >>> counts.raise_small_counts(11).share.tolist()
         [0.5, 0.1, 0.0]
         """
         if self.n_visits is None:
@@ -117,11 +117,11 @@ class Prevalence:
         most = min(1.0, (min_cell - 1) / self.n_visits)
         return Prevalence(self.vocabulary, np.where(self._small(min_cell), most, self.share), self.n_visits)
 
-    def suppressed(self, min_cell: int = MIN_COUNT) -> Prevalence:
+    def suppress_small_counts(self, min_cell: int = MIN_COUNT) -> Prevalence:
         """A copy in which codes of 1 to `min_cell` − 1 visits are unknown, so that small counts cannot be read.
 
         >>> counts = Prevalence(Vocabulary.of(["A", "B"]), np.array([0.5, 0.05]), n_visits=100)
-        >>> counts.suppressed(11).share.tolist()
+        >>> counts.suppress_small_counts(11).share.tolist()
         [0.5, nan]
         """
         if self.n_visits is None:
@@ -305,7 +305,7 @@ def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = M
         raise UsageError(
             f"--min-cell {min_cell}\nexpected: 1 or more\nto do: 1 leaves nothing out; {MIN_COUNT} is usual"
         )
-    shown = prevalence.suppressed(min_cell)
+    shown = prevalence.suppress_small_counts(min_cell)
     lines = ["code,prevalence,denominator"]
     for code, share in zip(shown.vocabulary.tokens, shown.share.tolist(), strict=True):
         if not math.isnan(share):

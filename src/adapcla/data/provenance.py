@@ -20,23 +20,23 @@ CARD_KEY = "origin"
 
 
 class Kind(StrEnum):
-    """Whether patients are real, synthetic, planted or unknown, as whoever makes a cohort says."""
+    """Whether patients are real, synthetic, simulated or unknown, as whoever makes a cohort says."""
 
     REAL = "real"
     #: Written by a trained generator.
     SYNTHETIC = "synthetic"
-    #: Drawn from the planted world.
-    PLANTED = "planted"
+    #: Drawn from the simulator; the value is that of earlier versions.
+    SIMULATED = "planted"
     UNKNOWN = "unknown"
 
     @property
-    def made_up(self) -> bool:
+    def is_artificial(self) -> bool:
         """Whether these patients are made up, so that they may be called synthetic.
 
-        >>> [kind.value for kind in Kind if kind.made_up]
+        >>> [kind.value for kind in Kind if kind.is_artificial]
         ['synthetic', 'planted']
         """
-        return self in (Kind.SYNTHETIC, Kind.PLANTED)
+        return self in (Kind.SYNTHETIC, Kind.SIMULATED)
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Origin:
             yield group
             yield from group.origin.ancestors()
 
-    def together(self, other: Origin) -> Origin:
+    def combine(self, other: Origin) -> Origin:
         """The origin of these patients and the other's in one cohort: only what is true of both.
 
-        >>> Origin(Kind.REAL).together(Origin(Kind.PLANTED)).kind.value
+        >>> Origin(Kind.REAL).combine(Origin(Kind.SIMULATED)).kind.value
         'unknown'
         """
         if self == other:

@@ -1,12 +1,12 @@
-"""Numbers as choices: each number of a vocabulary is cut into bands, and drawn back inside its band.
+"""Numbers as choices: each number of a vocabulary is cut into bins, and drawn back inside its bin.
 
-A number is cut at quantiles of the training patients. Each band is a code of a choice group that bears the name of the
-number, so that whatever learns choices learns numbers. Inside a band the values have the shape of training: pieces
+A number is cut at quantiles of the training patients. Each bin is a code of a choice group that bears the name of the
+number, so that whatever learns choices learns numbers. Inside a bin the values have the shape of training: pieces
 between quantiles, in each of which all values on the grid of the number's decimals are alike.
 
-What is told of patients: every piece, and so every band, holds a number of training patients or more; every edge is a
-mean over as many; the two outer ends are where the outer pieces have the mean of their patients, so that nobody's value
-and no extreme is told. A number that fewer patients have is not learned at all.
+What a model says of patients: every piece, and so every bin, holds a number of training patients or more; every edge
+is a mean over as many; the two outer ends are where the outer pieces have the mean of their patients, so that
+nobody's value and no extreme is shown. A number that fewer patients have is not learned at all.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError
 from adapcla.seeds import keyed_uniform, stream_key
 
-#: Bands of a number, and pieces of a band, at most.
-N_BANDS, PIECES = 10, 4
+#: Bins of a number, and pieces of a bin, at most.
+N_BINS, PIECES_PER_BIN = 10, 4
 #: Decimals that are looked for, and the share of values that must have no more.
 _MOST_DECIMALS, _MOST_VALUES = 4, 0.99
 #: Where values have no decimals that can be named: steps between the first and the last decile.
@@ -39,7 +39,7 @@ LEFT_OUT = "entries of numbers of too few training patients"
 
 @dataclass(frozen=True)
 class NumberBins:
-    """The bands of one number and the shape of its values."""
+    """The bins of one number and the shape of its values."""
 
     code: Code
     decimals: int
@@ -47,7 +47,7 @@ class NumberBins:
     edges: tuple[float, ...]
     #: Training entries of each piece.
     mass: tuple[int, ...]
-    #: The first piece of each band.
+    #: The first piece of each bin.
     first_piece: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -56,66 +56,66 @@ class NumberBins:
         good = rising and len(self.edges) == pieces + 1 and min(self.mass, default=0) > 0
         starts = self.first_piece
         if not (good and starts[:1] == (0,) and list(starts) == sorted({*starts}) and starts[-1] < pieces):
-            raise ValueError(f"bands of {self.code.token} that do not follow each other")
+            raise ValueError(f"bins of {self.code.token} that do not follow each other")
 
     @property
-    def n_bands(self) -> int:
-        """Number of bands."""
+    def n_bins(self) -> int:
+        """Number of bins."""
         return len(self.first_piece)
 
     @property
     def cuts(self) -> NDArray[np.float32]:
-        """The smallest value of each band but the first."""
+        """The smallest value of each bin but the first."""
         return np.array([self.edges[piece] for piece in self.first_piece[1:]], dtype=np.float32)
 
-    def band(self, values: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The band of each value.
+    def bin_of(self, values: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The bin of each value.
 
         >>> glucose = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
-        >>> glucose.band(np.array([3, 99, 100, 900], dtype=np.float32)).tolist()
+        >>> glucose.bin_of(np.array([3, 99, 100, 900], dtype=np.float32)).tolist()
         [0, 0, 1, 1]
         """
         return np.searchsorted(self.cuts, values, side="right").astype(np.int64)
 
     def codes(self) -> Iterator[Code]:
-        """The codes of the bands, in order; outer bands have no outer end."""
-        for band in range(self.n_bands):
+        """The codes of the bins, in order; outer bins have no outer end."""
+        for which in range(self.n_bins):
             yield Code(
-                f"{self.code.token}/b{band:02d}",
+                f"{self.code.token}/b{which:02d}",
                 self.code.system,
                 self.code.version,
-                f"{self.code.bare}/b{band:02d}",
-                f"{self.code.description or self.code.bare} {self._range(band)}",
+                f"{self.code.bare}/b{which:02d}",
+                f"{self.code.description or self.code.bare} {self._range(which)}",
                 self.code.domain,
                 self.code.token,
             )
 
-    def _range(self, band: int) -> str:
-        """What a band holds, in words."""
+    def _range(self, which: int) -> str:
+        """What a bin holds, in words."""
         unit = "" if self.code.unit == "1" else f" {self.code.unit}"
-        low, high = (f"{cut:.{max(self.decimals, 0)}f}" for cut in (self._edge(band), self._edge(band + 1)))
-        if self.n_bands == 1:
+        low, high = (f"{cut:.{max(self.decimals, 0)}f}" for cut in (self._edge(which), self._edge(which + 1)))
+        if self.n_bins == 1:
             return "of any value"
-        if band == 0:
+        if which == 0:
             return f"below {high}{unit}"
-        return f"from {low}{unit}" if band == self.n_bands - 1 else f"{low} to below {high}{unit}"
+        return f"from {low}{unit}" if which == self.n_bins - 1 else f"{low} to below {high}{unit}"
 
-    def _edge(self, band: int) -> float:
-        """Where a band begins; with the number of bands, where the last one ends."""
-        return self.edges[(*self.first_piece, len(self.mass))[band]]
+    def _edge(self, which: int) -> float:
+        """Where a bin begins; with the number of bins, where the last one ends."""
+        return self.edges[(*self.first_piece, len(self.mass))[which]]
 
-    def drawn(self, bands: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Values (n,) inside bands, from two uniform numbers (n, 2) each: a piece, then a value on its grid.
+    def sample(self, bins: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Values (n,) inside bins, from two uniform numbers (n, 2) each: a piece, then a value on its grid.
 
         >>> glucose = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0, 200.0), (20, 20), (0, 1))
-        >>> glucose.drawn(np.array([0, 1]), np.array([[0.5, 0.0], [0.5, 0.999]])).tolist()
+        >>> glucose.sample(np.array([0, 1]), np.array([[0.5, 0.0], [0.5, 0.999]])).tolist()
         [50.0, 199.0]
         """
         mass, edges = np.cumsum([0, *self.mass]), np.array(self.edges)
         starts = np.array([*self.first_piece, len(self.mass)])
-        low, high = mass[starts[bands]], mass[starts[bands + 1]]
+        low, high = mass[starts[bins]], mass[starts[bins + 1]]
         piece = np.searchsorted(mass, low + uniform[:, 0] * (high - low), side="right") - 1
-        piece = np.clip(piece, starts[bands], starts[bands + 1] - 1)
+        piece = np.clip(piece, starts[bins], starts[bins + 1] - 1)
         step = 10.0**-self.decimals
         n_steps = np.maximum(np.round((edges[piece + 1] - edges[piece]) / step), 1)
         values = np.round(edges[piece] + step * np.floor(uniform[:, 1] * n_steps), self.decimals).astype(np.float32)
@@ -135,24 +135,24 @@ class NumberBins:
 
 @dataclass(frozen=True, eq=False)
 class Quantizer:
-    """How the numbers of a vocabulary become bands, and bands numbers.
+    """How the numbers of a vocabulary become bins, and bins numbers.
 
     >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
     >>> values = np.arange(80, 124, dtype=np.float32)
     >>> cohort = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=values)
-    >>> bands = Quantizer.of(cohort, n_bands=2)
-    >>> [(code.token, code.description) for code in bands.banded(cohort).vocabulary.codes]
+    >>> bins = Quantizer.of(cohort, n_bins=2)
+    >>> [(code.token, code.description) for code in bins.quantize(cohort).vocabulary.codes]
     [('LAB/glucose/b00', 'glucose below 102 mg/dL'), ('LAB/glucose/b01', 'glucose from 102 mg/dL')]
     """
 
     #: The vocabulary of the patients as they are read and written.
-    natural: Vocabulary
+    raw_vocabulary: Vocabulary
     #: The numbers that are learned, in the order of that vocabulary.
     numbers: tuple[NumberBins, ...]
 
     @classmethod
-    def of(cls, train: Cohort, smallest: int = MIN_COUNT, n_bands: int = N_BANDS) -> Quantizer:
-        """The bands of these patients; `smallest` patients stand behind everything that is told of values."""
+    def of(cls, train: Cohort, smallest: int = MIN_COUNT, n_bins: int = N_BINS) -> Quantizer:
+        """The bins of these patients; `smallest` patients stand behind everything that is said of values."""
         codes, values, patients = np.asarray(train.codes), train.values, train.patient_of_entry
         is_number = train.vocabulary.numbers
         entries = np.flatnonzero(is_number[codes])
@@ -162,76 +162,80 @@ class Quantizer:
             assert values is not None
             mine = entries[slice(*np.searchsorted(codes[entries], (position, position + 1)))]
             number = np.asarray(values)[mine].astype(np.float64)
-            found = _number(train.vocabulary.codes[position], number, patients[mine], smallest, n_bands)
+            found = _number(train.vocabulary.codes[position], number, patients[mine], smallest, n_bins)
             numbers += [] if found is None else [found]
         return cls(train.vocabulary, tuple(numbers))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the banded form: all other codes, and the bands of numbers."""
-        plain = [code for code in self.natural.codes if not code.unit]
+        """The vocabulary of the quantised form: all other codes, and the bins of numbers."""
+        plain = [code for code in self.raw_vocabulary.codes if not code.unit]
         return Vocabulary.of([*plain, *(code for number in self.numbers for code in number.codes())])
 
     @cached_property
-    def natural_of_code(self) -> NDArray[np.int64]:
-        """The position in the natural vocabulary of each code of the banded one."""
-        tokens = [code.group if code.token not in self.natural.index else code.token for code in self.vocabulary.codes]
-        return self.natural.positions(tokens, complete=True)
+    def raw_code(self) -> NDArray[np.int64]:
+        """The position in the raw vocabulary of each code of the quantised one."""
+        tokens = [
+            code.group if code.token not in self.raw_vocabulary.index else code.token for code in self.vocabulary.codes
+        ]
+        return self.raw_vocabulary.positions(tokens, complete=True)
 
-    def banded(self, cohort: Cohort) -> Cohort:
-        """The patients with bands in the place of numbers; numbers of too few training patients go, counted."""
-        cohort = cohort.on(self.natural)
+    def quantize(self, cohort: Cohort) -> Cohort:
+        """The patients with bins in the place of numbers; numbers of too few training patients go, counted."""
+        cohort = cohort.on(self.raw_vocabulary)
         learned = {number.code.token for number in self.numbers}
-        unknown = np.array([bool(code.unit) and code.token not in learned for code in self.natural.codes], dtype=bool)
+        unknown = np.array(
+            [bool(code.unit) and code.token not in learned for code in self.raw_vocabulary.codes], dtype=bool
+        )
         if unknown[cohort.codes].any():
             cohort = cohort.keep_entries(~unknown[cohort.codes], LEFT_OUT)
         codes, values = np.asarray(cohort.codes), cohort.values
-        place = self.vocabulary.positions(self.natural.tokens).astype(np.int32)
+        place = self.vocabulary.positions(self.raw_vocabulary.tokens).astype(np.int32)
         out = place[codes]
         for number in self.numbers:
-            mine = np.flatnonzero(codes == self.natural.index[number.code.token])
-            of_band = self.vocabulary.positions([code.token for code in number.codes()])
+            mine = np.flatnonzero(codes == self.raw_vocabulary.index[number.code.token])
+            of_bin = self.vocabulary.positions([code.token for code in number.codes()])
             assert values is not None
-            out[mine] = of_band[number.band(np.asarray(values)[mine])]
+            out[mine] = of_bin[number.bin_of(np.asarray(values)[mine])]
         out = out[np.lexsort((out, cohort.visit_of_entry))]
         return replace(cohort, vocabulary=self.vocabulary, codes=out.astype(np.int32), values=None)
 
-    def with_values(self, cohort: Cohort, seed: int, first: int = 0) -> Cohort:
-        """The patients with numbers in the place of bands; `first` is the number of the first patient of the cohort.
+    def dequantize(self, cohort: Cohort, seed: int, first: int = 0) -> Cohort:
+        """The patients with numbers in the place of bins; `first` is the number of the first patient of the cohort.
 
         A value depends on the seed, the numbers of its patient and visit, and its code alone.
         """
-        codes, natural = np.asarray(cohort.codes), self.natural_of_code[cohort.codes]
+        codes, raw = np.asarray(cohort.codes), self.raw_code[cohort.codes]
         values = np.full(len(codes), np.nan, dtype=np.float32)
         patient, visit = cohort.patient_of_entry + first, cohort.visit_number[cohort.visit_of_entry]
         for number in self.numbers:
-            position = self.natural.index[number.code.token]
-            mine = np.flatnonzero(natural == position)
-            of_band = self.vocabulary.positions([code.token for code in number.codes()])
+            position = self.raw_vocabulary.index[number.code.token]
+            mine = np.flatnonzero(raw == position)
+            of_bin = self.vocabulary.positions([code.token for code in number.codes()])
             key = stream_key(seed, f"values of {number.code.token}")
-            values[mine] = number.drawn(
-                np.searchsorted(of_band, codes[mine]), keyed_uniform(key, patient[mine], visit[mine], 2)
+            values[mine] = number.sample(
+                np.searchsorted(of_bin, codes[mine]), keyed_uniform(key, patient[mine], visit[mine], 2)
             )
-        order = np.lexsort((natural, cohort.visit_of_entry))
-        has_numbers = bool(self.natural.numbers.any())
+        order = np.lexsort((raw, cohort.visit_of_entry))
+        has_numbers = bool(self.raw_vocabulary.numbers.any())
         return replace(
             cohort,
-            vocabulary=self.natural,
-            codes=natural[order].astype(np.int32),
+            vocabulary=self.raw_vocabulary,
+            codes=raw[order].astype(np.int32),
             values=values[order] if has_numbers else None,
         )
 
-    def summed(self, by_code: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Chances (…, banded codes) as chances (…, natural codes): a number is there if one of its bands is."""
-        out = np.zeros((*by_code.shape[:-1], len(self.natural)))
-        for band, position in enumerate(self.natural_of_code):
-            out[..., position] += by_code[..., band]
+    def sum_over_bins(self, by_code: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities (…, quantised codes) as those of raw codes: a number is there if one of its bins is."""
+        out = np.zeros((*by_code.shape[:-1], len(self.raw_vocabulary)))
+        for which, position in enumerate(self.raw_code):
+            out[..., position] += by_code[..., which]
         return out
 
-    def spread(self, target: Prevalence, source: Prevalence) -> Prevalence:
-        """A target in which the share of a number is shared out over its bands as in the source.
+    def spread_target(self, target: Prevalence, source: Prevalence) -> Prevalence:
+        """A target in which the share of a number is shared out over its bins as in the source.
 
-        Bands that the target names itself, and all other codes, stay as they are.
+        Bins that the target names itself, and all other codes, stay as they are.
         """
         shares = dict(zip(target.vocabulary.tokens, target.share.tolist(), strict=True))
         have = np.nan_to_num(source.on(self.vocabulary).share)
@@ -248,11 +252,11 @@ class Quantizer:
         )
         return Prevalence(vocabulary, np.array([shares[token] for token in vocabulary.tokens]), target.n_visits)
 
-    def asked(self, condition: Criteria) -> Criteria:
-        """The condition in the words of the banded form: a number is any of its bands.
+    def translate(self, condition: Criteria) -> Criteria:
+        """The condition in the words of the quantised form: a number is any of its bins.
 
         >>> lab = NumberBins(Code.of("glucose", "LAB", unit="mg/dL"), 0, (50.0, 100.0), (20,), (0,))
-        >>> Quantizer(Vocabulary.of([lab.code, "A"]), (lab,)).asked(Criteria.of("LAB/glucose|A")).having
+        >>> Quantizer(Vocabulary.of([lab.code, "A"]), (lab,)).translate(Criteria.of("LAB/glucose|A")).having
         (('LAB/glucose/b*', 'A'),)
         """
         names = {number.code.token: f"{number.code.token}/b*" for number in self.numbers}
@@ -261,14 +265,14 @@ class Quantizer:
 
     # ---- for the configuration of a model ---------------------------------------------------------------
     def as_json(self) -> dict[str, Any]:
-        """The bands for the configuration of a model; all other codes are those of its vocabulary."""
+        """The bins for the configuration of a model; all other codes are those of its vocabulary."""
         learned = {number.code.token for number in self.numbers}
-        left = [list(code) for code in self.natural.codes if code.unit and code.token not in learned]
+        left = [list(code) for code in self.raw_vocabulary.codes if code.unit and code.token not in learned]
         return {"numbers": [number.as_json() for number in self.numbers], "not learned": left}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Quantizer:
-        """The bands of a configuration, whose model has this vocabulary."""
+        """The bins of a configuration, whose model has this vocabulary."""
         try:
             numbers = tuple(
                 NumberBins(
@@ -283,36 +287,36 @@ class Quantizer:
             left = [Code(*map(str, code)) for code in content["not learned"]]
             learned = {number.code.token for number in numbers}
             plain = [code for code in vocabulary.codes if code.group not in learned]
-            bands = cls(Vocabulary.of([*plain, *left, *(number.code for number in numbers)]), numbers)
-            fits = bands.vocabulary == vocabulary
+            bins = cls(Vocabulary.of([*plain, *left, *(number.code for number in numbers)]), numbers)
+            fits = bins.vocabulary == vocabulary
         except (KeyError, TypeError, ValueError, InputError):
             fits = False
         if not fits:
             raise InputError(
                 "bands of numbers that do not fit the codes of the model",
-                expected="for each number its code, its edges, and the codes of its bands in the vocabulary",
+                expected="for each number its code, its edges, and the codes of its bins in the vocabulary",
                 remedy="make the model again",
             )
-        return bands
+        return bins
 
 
 def _number(
-    code: Code, values: NDArray[np.float64], patients: NDArray[np.int64], smallest: int, n_bands: int
+    code: Code, values: NDArray[np.float64], patients: NDArray[np.int64], smallest: int, n_bins: int
 ) -> NumberBins | None:
-    """The bands of one number; None where too few patients have it."""
+    """The bins of one number; None where too few patients have it."""
     n_patients = len(np.unique(patients))
     if n_patients < smallest:
         return None
     # Somewhat more patients to a piece than it needs: rounded edges move some of them to its neighbour.
-    n_pieces = min(n_bands * PIECES, max(1, 2 * n_patients // (3 * smallest)))
+    n_pieces = min(n_bins * PIECES_PER_BIN, max(1, 2 * n_patients // (3 * smallest)))
     order = np.argsort(values, kind="stable")
     values, patients = values[order], patients[order]
     decimals = _decimals(values)
     cuts = _cuts(values, patients, smallest, n_pieces, decimals)
     starts = np.concatenate([[0], np.searchsorted(values, cuts), [len(values)]])
     mass = np.diff(starts)
-    # Bands begin with the pieces that begin nearest to their part of the entries.
-    wanted = np.arange(n_bands) * len(values) / n_bands
+    # Bins begin with the pieces that begin nearest to their part of the entries.
+    wanted = np.arange(n_bins) * len(values) / n_bins
     firsts = tuple(np.unique(np.abs(starts[:-1, None] - wanted).argmin(axis=0)).tolist())
     low, high = _ends(values, cuts, starts, decimals)
     return NumberBins(code, decimals, (low, *cuts.tolist(), high), tuple(mass.tolist()), firsts)

@@ -34,7 +34,7 @@ class RollUp:
     >>> found = roll_up(train, 2)
     >>> [code and code.token for code in found.codes], found.steps.tolist()
     (['4019', '410', '410', None], [0, 1, 1, -1])
-    >>> list(found.applied(train).patients())
+    >>> list(found.apply(train).patients())
     [[['4019', '410']], [['4019', '410']], [['4019']]]
     """
 
@@ -45,7 +45,7 @@ class RollUp:
     steps: NDArray[np.int64]
     smallest: int
 
-    def applied(self, cohort: Cohort) -> Cohort:
+    def apply(self, cohort: Cohort) -> Cohort:
         """The cohort with its codes rolled up; what could not be placed is left out and counted in the card."""
         placed = self.steps >= 0
         part = cohort.on(self.vocabulary)
@@ -140,7 +140,7 @@ class CommonAttributes:
 
     >>> train = Cohort.of([[["A"]]] * 3, attributes={"sex": Attribute(np.array([0, 0, 1], np.int16), ("F", "M"))})
     >>> common = CommonAttributes.of(train, 2)
-    >>> common.applied(train).attributes["sex"], common.n_hidden(train)
+    >>> common.apply(train).attributes["sex"], common.n_hidden(train)
     (Attribute(values=array([ 0,  0, -1], dtype=int16), categories=('F',)), 1)
     """
 
@@ -171,7 +171,7 @@ class CommonAttributes:
         known = np.array([tuple(map(str, row)) in self.combinations for row in rows.tolist()], dtype=bool)
         return known[which.ravel()]
 
-    def applied(self, cohort: Cohort) -> Cohort:
+    def apply(self, cohort: Cohort) -> Cohort:
         """The cohort with the attributes that it may keep."""
         if not self.names:
             return cohort

@@ -291,7 +291,7 @@ class ControlFloor(Metric):
         target = comparison.target
         if target is None:
             return {ALL: Missing(_NO_TARGET).score}
-        gaps = target.sampling_gap(comparison.synthetic.n_visits)
+        gaps = target.sampling_error(comparison.synthetic.n_visits)
         return {
             stratum: Score(float(gaps[mask].mean()), int(mask.sum())) if mask.any() else Missing(_NO_REQUEST).score
             for stratum, mask in _requested(comparison, target).items()

@@ -376,7 +376,7 @@ READMISSION = Outcome("readmission", came_back, (READMITTED.system,))
 
 def bands_of(train: Cohort) -> Quantizer:
     """The bands that classifiers read numbers in."""
-    return Quantizer.of(train, n_bands=N_BANDS)
+    return Quantizer.of(train, n_bins=N_BANDS)
 
 
 def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
@@ -385,7 +385,7 @@ def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
     >>> from adapcla.data.vocabulary import Code
     >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
     >>> train = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=np.arange(80, 124, dtype=np.float32))
-    >>> list(readable(train.subset([0]), Quantizer.of(train, n_bands=2)).patients())
+    >>> list(readable(train.subset([0]), Quantizer.of(train, n_bins=2)).patients())
     [[['LAB/glucose/b00']]]
     """
     if cohort.values is None:
@@ -396,7 +396,7 @@ def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
     for number in bands.numbers:
         mine = np.flatnonzero(codes == wide.index[number.code.token])
         of_band = wide.positions([code.token for code in number.codes()])
-        codes[mine] = of_band[number.band(np.asarray(cohort.values)[mine])]
+        codes[mine] = of_band[number.bin_of(np.asarray(cohort.values)[mine])]
     order = np.lexsort((codes, cohort.visit_of_entry))
     return replace(plain, vocabulary=wide, codes=codes[order])
 

@@ -285,7 +285,7 @@ class AppointedProposer:
         whole = joined(parts).of_patients(np.argsort(np.concatenate(order)))
         if not len(whole.lengths):
             return whole, np.zeros(0, dtype=np.int64)
-        fulfils = self.plain.condition.fulfilled(cohort_of(self.plain.model, whole, {}))
+        fulfils = self.plain.condition.matches(cohort_of(self.plain.model, whole, {}))
         if self.plain.condition.at == "last":
             fulfils &= whole.lengths == begun.lengths
         return whole, np.flatnonzero(fulfils)

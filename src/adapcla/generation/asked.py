@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.criteria import Criteria, nearest_codes
+from adapcla.data.criteria import Criteria, suggest_codes
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.generation.model import Model
@@ -39,7 +39,7 @@ class Asked:
     def demand_possible(self) -> None:
         """Raise where nobody can fulfil the condition, nobody in training did, or too few for a shareable model."""
         model, condition = self.model, self.condition
-        lacking = condition.lacking(model.vocabulary)
+        lacking = condition.excluded_codes(model.vocabulary)
         self.model.law.given(condition.where)
         if condition.fewest_visits > model.longest:
             raise UsageError(
@@ -66,7 +66,7 @@ class Asked:
             seen = model.vocabulary.subset(np.nan_to_num(model.prevalence.share, nan=1.0) > 0)
             raise UsageError(
                 f"{name}: no training visit holds it, so that the model has nothing to say about it\n"
-                f"nearest that it has seen: {nearest_codes(name.replace('*', ''), seen) or 'nothing like it'}"
+                f"nearest that it has seen: {suggest_codes(name.replace('*', ''), seen) or 'nothing like it'}"
             )
         visits = np.nansum(share) * (model.prevalence.n_visits or 0)
         if model.shareable and visits < MIN_COUNT - 0.5:
@@ -74,7 +74,7 @@ class Asked:
 
     def _demand_in(self, train: Cohort) -> None:
         """Raise where the condition is met by no training patient, or by too few for a shareable model."""
-        n = int(self.condition.fulfilled(train, known=False).sum())
+        n = int(self.condition.matches(train, known=False).sum())
         if n == 0:
             raise UsageError(
                 f"no training patient is {self.condition.text}\nnearest: {self._parts_in(train) or 'no part of it'}"
@@ -89,7 +89,7 @@ class Asked:
         alone += [Criteria(where=(part,)) for part in whole.where]
         if whole.fewest_visits > 1 or whole.most_visits is not None:
             alone.append(replace(Criteria(), fewest_visits=whole.fewest_visits, most_visits=whole.most_visits))
-        counts = [(part.text, int(part.fulfilled(train, known=False).sum())) for part in alone]
+        counts = [(part.text, int(part.matches(train, known=False).sum())) for part in alone]
         return "; ".join(
             f"{text}: {n:,} patients" if n >= MIN_COUNT else f"{text}: fewer than {MIN_COUNT}" for text, n in counts
         )

@@ -49,7 +49,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
     if shareable and settings.bias_at_inference and not private:
         raise UsageError("this method needs its exact prior when sampling, so that it cannot be made shareable")
     # A private model holds no exact count that could be suppressed.
-    prevalence = model.prevalence.suppressed() if shareable and not private else model.prevalence
+    prevalence = model.prevalence.suppress_small_counts() if shareable and not private else model.prevalence
     if model.traits.holds_counts and not np.array_equal(prevalence.known, model.prevalence.known):
         raise UsageError(
             f"{settings.method} is the exact prevalence of every code; some have fewer than {MIN_COUNT} visits\n"

@@ -50,5 +50,5 @@ def _fulfilling(model: Model, condition: Criteria, steering: Steering, n: int, s
     while len(kept) < n and n_drawn < _MOST_EACH * n:
         n_drawn = max(_AT_ONCE, n, 2 * n_drawn)  # the first patients of a seed are drawn again with the others
         drawn = sample(model, n_drawn, seed, steering)
-        kept = np.flatnonzero(condition.fulfilled(drawn))
+        kept = np.flatnonzero(condition.matches(drawn))
     return drawn.subset(kept[:n]) if drawn is not None and len(kept) else None

@@ -100,7 +100,7 @@ def continuation_of(
     model: Model, probabilities: NDArray[np.float64], drawn: Cohort, history_of: NDArray[np.int64], seed: int
 ) -> Continuation:
     """What was drawn and its chances, with numbers in the place of bands."""
-    chances = probabilities if model.bands is None else model.bands.summed(probabilities)
+    chances = probabilities if model.bands is None else model.bands.sum_over_bins(probabilities)
     return Continuation(chances, as_natural(model, drawn, seed), history_of)
 
 

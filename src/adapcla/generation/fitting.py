@@ -78,7 +78,7 @@ def fit(
     warm = bundle.read(Path(settings.starts_from)).bands if settings.starts_from else None
     # Whoever rolled up codes of fewer patients wants nothing told of fewer, values among it.
     bands = warm or Quantizer.of(train, max(MIN_COUNT, int(train.card.get(MIN_PATIENTS_KEY, 0))))
-    inside = bands.banded(train), bands.banded(valid)
+    inside = bands.quantize(train), bands.quantize(valid)
     model, outcome = _fitted(settings, *inside, folder, resume, observers)
     model.bands = bands
     model.facts |= {"training data": train.fingerprint, **_learned_from(settings, train, valid).as_card()}

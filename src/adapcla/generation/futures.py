@@ -123,7 +123,7 @@ class _Group:
                 stream_key(self.key, "level", level),
                 range(self.horizon),
             )
-            kept = np.flatnonzero(self.raised.condition.fulfilled(cohort_of(self.model, rolled, {})))
+            kept = np.flatnonzero(self.raised.condition.matches(cohort_of(self.model, rolled, {})))
             weight = np.ones(len(kept))
             if level and len(kept):
                 weight = np.exp(log_weights(self.model, course, rolled, kept, before.of_patients(copies[kept])))

@@ -58,7 +58,7 @@ class Model:
     @property
     def natural(self) -> Vocabulary:
         """The vocabulary of the training cohort."""
-        return self.vocabulary if self.bands is None else self.bands.natural
+        return self.vocabulary if self.bands is None else self.bands.raw_vocabulary
 
     @property
     def traits(self) -> Traits:
@@ -79,7 +79,7 @@ class Model:
         """The cohort as the network sees it: on its vocabulary, with bands in the place of numbers."""
         if self.bands is None or cohort.vocabulary == self.vocabulary:
             return cohort.on(self.vocabulary)
-        banded = self.bands.banded(cohort)
+        banded = self.bands.quantize(cohort)
         if banded.n_patients < cohort.n_patients:
             raise InputError(
                 f"{cohort.n_patients - banded.n_patients} patients of whom the model knows no code",

@@ -52,7 +52,7 @@ def known_inside(model: Model, cohort: Cohort) -> Cohort:
 
 def as_natural(model: Model, cohort: Cohort, seed: int, first: int = 0) -> Cohort:
     """Drawn patients with numbers in the place of bands; `first` is the number of the first of them."""
-    return cohort if model.bands is None else model.bands.with_values(cohort, seed, first)
+    return cohort if model.bands is None else model.bands.dequantize(cohort, seed, first)
 
 
 def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
@@ -60,7 +60,7 @@ def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
     if model.bands is None:
         return target.prevalence() if isinstance(target, Cohort) else target
     if isinstance(target, Prevalence):
-        return model.bands.spread(target, model.prevalence)
+        return model.bands.spread_target(target, model.prevalence)
     have = zip(target.vocabulary.codes, target.prevalence().share, strict=True)
     shares = {code.token: (code, share) for code, share in have}
     for number in model.bands.numbers:
@@ -68,8 +68,8 @@ def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
         if position is None or target.values is None:
             continue
         del shares[number.code.token]
-        band = number.band(np.asarray(target.values)[np.asarray(target.codes) == position])
-        counts = np.bincount(band, minlength=number.n_bands)
+        band = number.bin_of(np.asarray(target.values)[np.asarray(target.codes) == position])
+        counts = np.bincount(band, minlength=number.n_bins)
         found = zip(number.codes(), counts / max(target.n_visits, 1), strict=True)
         shares |= {code.token: (code, share) for code, share in found}
     vocabulary = Vocabulary.of(code for code, _ in shares.values())
@@ -79,7 +79,7 @@ def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
 
 def condition_inside(model: Model, condition: Criteria) -> Criteria:
     """The condition in the words of the network: a number is any of its bands."""
-    return condition if model.bands is None else model.bands.asked(condition)
+    return condition if model.bands is None else model.bands.translate(condition)
 
 
 def refuse_the_dead(history: Cohort) -> None:

@@ -313,9 +313,9 @@ class Proposer:
         how = course if self.steered else self.raised.rule
         rolled = roll(model.network, state, patients, attributes, how, key, visits, self.rule.min_codes)
         cohort = cohort_of(model, rolled, {})
-        rows = np.flatnonzero(self.condition.fulfilled(cohort))
+        rows = np.flatnonzero(self.condition.matches(cohort))
         weight = np.exp(log_weights(model, course, rolled, rows)) if self.steered else np.ones(len(rows))
-        met = self.condition.clauses_met(cohort).mean(axis=0)
+        met = self.condition.clause_matches(cohort).mean(axis=0)
         kept = rolled.of_patients(rows)
         return Proposed(BLOCK, len(rolled.visit_sizes), kept, patients[rows], weight, met=met)
 

@@ -31,7 +31,7 @@ _CARD_LINES = ("label_rule", "level", "icd", "origin")
 #: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.
 NAMES = {
     Kind.SYNTHETIC: "SYNTHETIC patients",
-    Kind.PLANTED: "SYNTHETIC patients",
+    Kind.SIMULATED: "SYNTHETIC patients",
     Kind.REAL: "Source data without ids and dates",
     Kind.UNKNOWN: "Patients of unknown origin",
 }

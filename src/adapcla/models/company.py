@@ -61,7 +61,7 @@ def frequency_band(prevalence: Prevalence) -> Tensor:
     >>> frequency_band(Prevalence.of({"A": 0.5, "B": 0.001}, n_visits=1000)).tolist()
     [8, 3]
     """
-    visits = np.nan_to_num(prevalence.floored().share) * (prevalence.n_visits or 1)
+    visits = np.nan_to_num(prevalence.raise_small_counts().share) * (prevalence.n_visits or 1)
     return torch.from_numpy(np.clip(np.log2(np.maximum(visits, 1.0)), 0, N_BANDS - 1).astype(np.int64))
 
 

@@ -21,7 +21,7 @@ def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
     >>> ranked(Cohort.of([[["A"]], [["B"]]] + [[["B"]]] * 20).prevalence())[0].tolist()
     [1, 0]
     """
-    order = np.argsort(-np.nan_to_num(prevalence.floored().share), kind="stable")
+    order = np.argsort(-np.nan_to_num(prevalence.raise_small_counts().share), kind="stable")
     if prevalence.vocabulary.groups:
         order = arranged(prevalence.vocabulary, order[prevalence.vocabulary.group_of_code[order] < 0])
     code_of_rank = torch.from_numpy(order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from adapcla.console import Whole, say
+from adapcla.console import OverallProgress, say
 from adapcla.errors import AdapclaError, InterruptedRun
 from adapcla.pipeline.estimate import Timed, as_seen
 from adapcla.pipeline.folder import STAMP, RunFolder, stamp
@@ -31,7 +31,7 @@ class Driver:
             ]
         )
 
-    def carry_out(self, whole: Whole | None = None, stages: Sequence[str] = ()) -> None:
+    def carry_out(self, whole: OverallProgress | None = None, stages: Sequence[str] = ()) -> None:
         """Do every step (of these stages) that is wanted and not done yet; a bar for the whole follows the steps."""
         for number, step in enumerate(self.steps, 1):
             if (stages and step.stage not in stages) or step.done or step.fit in self.failed or not step.wanted():

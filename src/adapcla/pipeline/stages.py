@@ -25,7 +25,7 @@ from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generation.shards import stream_sample
 from adapcla.io.losses import require_kept
-from adapcla.machine import forget_peak_memory
+from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.folder import is_done, making
 from adapcla.pipeline.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
@@ -138,7 +138,7 @@ def trained(
         return load(folder)
     with making(folder, key, method=method, seed=seed, settings=generator.settings.model_dump(mode="json")) as facts:
         say(f"train {folder}")
-        forget_peak_memory()
+        reset_peak_memory()
         stale = _begun_otherwise(folder, generator, train, valid)
         train_run(generator, train, valid, folder, resume=not stale, overwrite=stale)
         outcome = files.read_json(folder / OUTCOME)

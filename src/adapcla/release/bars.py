@@ -48,13 +48,13 @@ def numbers(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
     """The bands of the numbers that most training patients have; each band holds enough of them."""
     if train.values is None or synthetic.values is None:
         return []
-    cut = Quantizer.of(train, smallest=smallest, n_bands=_NUMBER_BARS)
+    cut = Quantizer.of(train, smallest=smallest, n_bins=_NUMBER_BARS)
     most = sorted(cut.numbers, key=lambda number: -int(train.patient_counts[train.vocabulary.index[number.code.token]]))
     out = []
     for number in most[:_MOST_NUMBERS]:
         position = train.vocabulary.index[number.code.token]
         values = [np.asarray(one.values)[np.asarray(one.codes) == position] for one in (train, synthetic)]
-        shares_of = [np.bincount(number.band(some), minlength=number.n_bands) / max(len(some), 1) for some in values]
+        shares_of = [np.bincount(number.bin_of(some), minlength=number.n_bins) / max(len(some), 1) for some in values]
         labels = [f"{number.edges[piece]:g}" for piece in number.first_piece]
         labels[-1] += "+"
         means = tuple(round(float(some.mean()), 2) if len(some) else 0.0 for some in values)

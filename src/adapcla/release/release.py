@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla import files
-from adapcla.console import one_bar, say
+from adapcla.console import overall_progress, say
 from adapcla.data import Cohort
 from adapcla.data.code_systems import choose_ladder, ladder_fingerprint
 from adapcla.data.rollup import CommonAttributes, roll_up
@@ -238,7 +238,7 @@ class ReleasePlan(Driver):
         with making(place, self.vocabulary_key(attempt)) as facts:
             found = roll_up(parts["train"], attempt.min_patients, choose_ladder(self.release.rollup))
             common = CommonAttributes.of(parts["train"], attempt.min_patients)
-            rolled = {name: common.applied(found.applied(part)) for name, part in parts.items()}
+            rolled = {name: common.apply(found.apply(part)) for name, part in parts.items()}
             train = rolled["train"]
             if min(part.n_patients for part in rolled.values()) == 0:
                 raise InputError(
@@ -376,7 +376,7 @@ class ReleasePlan(Driver):
         with files.folder_lock(self.folder.root):
             if self._missing():
                 (self.folder.root / "write" / "stage.json").unlink(missing_ok=True)
-            with one_bar("synthesize") as whole:
+            with overall_progress("synthesize") as whole:
                 self.carry_out(whole)
             return self.told()
 

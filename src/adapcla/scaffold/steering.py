@@ -202,7 +202,7 @@ def achieved(target: Prevalence, generated: Prevalence, n_visits: int) -> Achiev
         float(round(gap.mean(), 12)),
         float(round(gap.max(), 12)),
         int(judged.sum()),
-        float(f"{target.sampling_gap(n_visits)[judged].mean():.3g}"),
+        float(f"{target.sampling_error(n_visits)[judged].mean():.3g}"),
     )
 
 

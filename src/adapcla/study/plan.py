@@ -258,7 +258,7 @@ class Plan(Driver):
 
         if mode == "none":
             return None
-        shared = prevalence.suppressed(target.min_cell) if target.min_cell else prevalence
+        shared = prevalence.suppress_small_counts(target.min_cell) if target.min_cell else prevalence
         steering = steer(generator.model, _below_one(shared), target.strength)
         if mode == "paper":
             return steering

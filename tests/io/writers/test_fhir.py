@@ -90,7 +90,9 @@ def test_births_deaths_and_the_class_of_encounters(tmp_path: Path) -> None:
             get_fhir_model_class(name).model_validate(resource)
 
 
-@pytest.mark.parametrize(("kind", "tag"), [*((kind, "HTEST") for kind in Kind if kind.made_up), ("unknown", "unknown")])
+@pytest.mark.parametrize(
+    ("kind", "tag"), [*((kind, "HTEST") for kind in Kind if kind.is_artificial), ("unknown", "unknown")]
+)
 def test_patients_that_are_nobody_are_tagged_and_so_are_those_of_unknown_origin(
     kind: str, tag: str, tiny: Cohort, tmp_path: Path
 ) -> None:

@@ -141,7 +141,7 @@ def test_the_dataset_says_what_it_is(tiny: Cohort, tmp_path: Path) -> None:
     for kind in Kind:
         folder = export.write(replace(tiny, card=Origin(kind).as_card()), tmp_path / kind, "meds")
         names[kind] = json.loads((folder / "metadata" / "dataset.json").read_text())["dataset_name"]
-    assert [kind for kind in Kind if "SYNTHETIC" in names[kind]] == [Kind.SYNTHETIC, Kind.PLANTED]
+    assert [kind for kind in Kind if "SYNTHETIC" in names[kind]] == [Kind.SYNTHETIC, Kind.SIMULATED]
     assert "Source data" in names[Kind.REAL] and "unknown origin" in names[Kind.UNKNOWN]
 
 

@@ -271,7 +271,7 @@ def test_the_source_says_what_kind_of_patients_these_are(tiny: Cohort, tmp_path:
         said[kind] = rows(folder, "cdm_source")[0]
     short = [said[kind]["cdm_source_abbreviation"] for kind in Kind]
     assert short == ["REAL", "SYNTHETIC", "SYNTHETIC", "UNKNOWN"]
-    assert [kind for kind in Kind if "synthetic" in str(said[kind]).lower()] == [Kind.SYNTHETIC, Kind.PLANTED]
+    assert [kind for kind in Kind if "synthetic" in str(said[kind]).lower()] == [Kind.SYNTHETIC, Kind.SIMULATED]
     assert "unknown origin" in said[Kind.UNKNOWN]["cdm_source_name"]
 
 

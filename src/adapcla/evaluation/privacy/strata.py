@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import PairSet
-from adapcla.data.fingerprints import code_keys, drawing_order, record_fingerprints
+from adapcla.data.fingerprints import code_keys, random_order, record_fingerprints
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs
@@ -71,7 +71,7 @@ class Groups:
         control = comparison.test if given is None else given
         keys = code_keys(comparison.vocabulary)
         rows = [
-            drawing_order(record_fingerprints(cohort, keys), comparison.seed, f"privacy/{name}")
+            random_order(record_fingerprints(cohort, keys), comparison.seed, f"privacy/{name}")
             for name, cohort in (
                 ("member", comparison.train),
                 ("control", control),

@@ -50,7 +50,7 @@ def _law_named(cohort: Cohort, other_world: bool = False) -> Law | None:
     """The law of disorders that the card of a cohort names."""
     asked = cohort.card.get("arguments", {})
     known = {"codes", "population", "law_seed"} <= set(asked) and asked.get("world") == WORLD
-    if cohort.origin.kind != Kind.PLANTED or not known:
+    if cohort.origin.kind != Kind.SIMULATED or not known:
         return None
     return law(asked["codes"], asked["population"], asked["law_seed"] + other_world)
 

@@ -92,7 +92,7 @@ def simulate(
         },
         card={
             "source": "planted",
-            **Origin(Kind.PLANTED).as_card(),
+            **Origin(Kind.SIMULATED).as_card(),
             "arguments": {
                 "patients": patients,
                 "codes": codes,

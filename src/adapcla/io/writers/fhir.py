@@ -49,7 +49,7 @@ _DISPOSITIONS = {
     "home-care": "oth",
     "other": "oth",
 }
-_TAGS = {Kind.SYNTHETIC: TEST_DATA, Kind.PLANTED: TEST_DATA, Kind.UNKNOWN: UNKNOWN_ORIGIN}
+_TAGS = {Kind.SYNTHETIC: TEST_DATA, Kind.SIMULATED: TEST_DATA, Kind.UNKNOWN: UNKNOWN_ORIGIN}
 #: Resource → domain, fields with a fixed word, the field of the code, the field of the date.
 _CODED = {
     "Condition": ("diagnosis", "", "code", "recordedDate"),

@@ -103,7 +103,7 @@ _NUMBERS = ("Measurement", "Observation")
 _PERSISTENCE = 30
 _DESCRIPTIONS = {
     Kind.SYNTHETIC: "SYNTHETIC patients written by a generative model",
-    Kind.PLANTED: "SYNTHETIC patients drawn by a simulator",
+    Kind.SIMULATED: "SYNTHETIC patients drawn by a simulator",
     Kind.REAL: "Patients of source data, without ids and dates",
     Kind.UNKNOWN: "Patients of unknown origin: they may be real",
 }
@@ -258,7 +258,7 @@ def _source(cohort: Cohort, options: WriteOptions) -> Select:
     stand_in = f"; {unknown} of {cohort.n_patients} with {options.birth_year} in place of an unknown year of birth"
     texts = {
         "cdm_source_name": NAMES[kind],
-        "cdm_source_abbreviation": "SYNTHETIC" if kind.made_up else kind.value.upper(),
+        "cdm_source_abbreviation": "SYNTHETIC" if kind.is_artificial else kind.value.upper(),
         "cdm_holder": "unknown",
         "source_description": _DESCRIPTIONS[kind] + (stand_in if unknown else ""),
         "cdm_etl_reference": f"adapcla export {__version__}",

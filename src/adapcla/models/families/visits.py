@@ -157,7 +157,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
 
 def _visits(prevalence: Prevalence) -> NDArray[np.float64]:
     """Training visits of each code, in which small counts are alike."""
-    return np.nan_to_num(prevalence.floored().share) * (prevalence.n_visits or 1)
+    return np.nan_to_num(prevalence.raise_small_counts().share) * (prevalence.n_visits or 1)
 
 
 def _families(prevalence: Prevalence, code_of_rank: Tensor) -> tuple[Tensor, ...]:
@@ -205,7 +205,7 @@ def _recall(
     belief: tuple[Tensor, ...],
 ) -> Recall:
     # Saved with the weights, so that codes of a few visits must not be told apart by it.
-    log_odds = torch.from_numpy(Scaffold(prevalence.floored()).initial_logits).float()[code_of_rank]
+    log_odds = torch.from_numpy(Scaffold(prevalence.raise_small_counts()).initial_logits).float()[code_of_rank]
     own = CodeTable(len(code_of_rank), N_FACTS, families, scale=0.0, credibility=belief)
     return Recall(architecture.width, own, log_odds)
 

@@ -216,13 +216,13 @@ def _described(sources: list[str], reading: Job | None) -> None:
     if job.running or not description:
         return
     shown = {**description, "attributes": {}}
-    st.html(drawings.table(["", ""], list(words.lines(shown))))
+    st.html(drawings.table(["", ""], list(words.summary_lines(shown))))
     picture = pieces.space().root / ".studio" / f"{plain_name(cohort)}.svg"
     if picture.is_file():
         st.html(drawings.picture(picture.read_bytes(), "The long tail: how many visits hold each code"))
     rows = [
         (name, part["codes"], words.percent(part["share_of_codes"]), words.percent(part["share_of_entries"]))
-        for name, part in words.parts(description)
+        for name, part in words.stratum_rows(description)
     ]
     st.html(drawings.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used"))
     for name, categories in description["attributes"].items():

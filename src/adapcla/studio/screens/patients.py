@@ -78,7 +78,7 @@ def _looked(found: Found) -> None:
     if text.strip():
         codes = _matches(shown, text)
         tokens = tuple(cohort.vocabulary.tokens[code] for code in codes)
-        chosen = np.flatnonzero(Criteria((tokens,)).fulfilled(cohort)) if codes else np.zeros(0, dtype=np.int64)
+        chosen = np.flatnonzero(Criteria((tokens,)).matches(cohort)) if codes else np.zeros(0, dtype=np.int64)
         marked = [shown.cohort.vocabulary.codes[code].bare for code in codes]
     _timelines(shown, chosen, marked, f"Marked ◆ is the rarest third of all codes, by {who}.")
 

@@ -46,12 +46,12 @@ def may_show_patients(cohort: Cohort) -> bool:
     """Whether single patients of a cohort may be shown without asking: only made-up ones may.
 
     >>> from adapcla.data import Origin
-    >>> drawn = Cohort.of([[["A"]]], card=Origin(Kind.PLANTED).as_card())
+    >>> drawn = Cohort.of([[["A"]]], card=Origin(Kind.SIMULATED).as_card())
     >>> may_show_patients(Cohort.of([[["A"]]])), may_show_patients(drawn)
     (False, True)
     """
     # A generator may have learned a patient by heart, so that its samples are not shown unasked either.
-    return cohort.origin.kind == Kind.PLANTED
+    return cohort.origin.kind == Kind.SIMULATED
 
 
 def example_table(cases: NextVisits, runs: dict[str, Generator], strata: Strata, n: int, seed: int = 1) -> pl.DataFrame:

@@ -30,7 +30,7 @@ def measured(values: NDArray[np.float64], per_patient: int = 1, code: Code = GLU
 
 def test_hand_solved_bands() -> None:
     """Values 0 to 99 of a hundred patients, two bands: three pieces each at most, cut in the middle."""
-    bands = Quantizer.of(measured(np.arange(100.0)), smallest=11, n_bands=2)
+    bands = Quantizer.of(measured(np.arange(100.0)), smallest=11, n_bins=2)
     (glucose,) = bands.numbers
     assert glucose.decimals == 0
     assert len(glucose.mass) == 6
@@ -47,7 +47,7 @@ def test_an_extreme_of_one_patient_is_not_told() -> None:
     (glucose,) = Quantizer.of(measured(values)).numbers
     assert glucose.edges[-1] < 40_000
     assert 100_000.0 not in glucose.edges
-    drawn = glucose.drawn(np.full(5000, glucose.n_bands - 1), np.random.default_rng(1).random((5000, 2)))
+    drawn = glucose.sample(np.full(5000, glucose.n_bins - 1), np.random.default_rng(1).random((5000, 2)))
     assert drawn.max() < 40_000
 
 
@@ -56,10 +56,10 @@ def test_a_number_of_too_few_patients_is_not_learned() -> None:
     cohort = measured(np.arange(1000.0), per_patient=100)
     bands = Quantizer.of(cohort)
     assert bands.numbers == ()
-    banded = bands.banded(cohort)
+    banded = bands.quantize(cohort)
     assert banded.vocabulary.tokens == ("ZZZ",)
     assert banded.card["dropped"][LEFT_OUT] == 1000
-    assert bands.with_values(banded, seed=1).vocabulary == cohort.vocabulary
+    assert bands.dequantize(banded, seed=1).vocabulary == cohort.vocabulary
 
 
 numbers = st.one_of(
@@ -74,11 +74,11 @@ numbers = st.one_of(
 def test_what_is_drawn_stays_in_its_band(values: list[float], per_patient: int, seed: int) -> None:
     cohort = measured(np.array(values), per_patient)
     bands = Quantizer.of(cohort)
-    banded = bands.banded(cohort)
-    drawn = bands.with_values(banded, seed)
+    banded = bands.quantize(cohort)
+    drawn = bands.dequantize(banded, seed)
     assert drawn.vocabulary == cohort.vocabulary
-    assert bands.banded(drawn).fingerprint == banded.fingerprint
-    assert bands.with_values(banded, seed).fingerprint == drawn.fingerprint
+    assert bands.quantize(drawn).fingerprint == banded.fingerprint
+    assert bands.dequantize(banded, seed).fingerprint == drawn.fingerprint
     for number in bands.numbers:
         value = drawn.values[~np.isnan(drawn.values)] if drawn.values is not None else np.zeros(0)
         assert np.allclose(np.round(value.astype(float), number.decimals), value, rtol=3e-7, atol=1e-6)
@@ -96,7 +96,7 @@ def test_every_band_and_piece_has_enough_patients(values: list[float], per_patie
         for edges in (number.cuts, np.array(number.edges[1:-1], dtype=np.float32)):
             part = np.searchsorted(edges, flat, side="right")
             assert min(len(set(patient[part == i])) for i in range(len(edges) + 1)) >= smallest
-        assert number.n_bands <= 10
+        assert number.n_bins <= 10
 
 
 def test_the_shape_of_training_comes_back() -> None:
@@ -104,7 +104,7 @@ def test_the_shape_of_training_comes_back() -> None:
     values = np.round(np.exp(random.normal(4.6, 0.3, 4000)), 1)
     cohort = measured(values)
     bands = Quantizer.of(cohort)
-    drawn = bands.with_values(bands.banded(cohort), seed=2).values
+    drawn = bands.dequantize(bands.quantize(cohort), seed=2).values
     assert drawn is not None
     drawn = drawn[::2].astype(float)
     assert drawn.mean() == pytest.approx(values.mean(), rel=0.01)
@@ -115,13 +115,13 @@ def test_the_shape_of_training_comes_back() -> None:
 
 def test_a_patient_is_the_same_whoever_stands_before() -> None:
     bands = Quantizer.of(measured(np.arange(100.0)))
-    banded = bands.banded(measured(np.arange(100.0)))
-    whole = bands.with_values(banded, seed=5)
-    part = bands.with_values(banded.subset(np.arange(40, 100)), seed=5, first=40)
+    banded = bands.quantize(measured(np.arange(100.0)))
+    whole = bands.dequantize(banded, seed=5)
+    part = bands.dequantize(banded.subset(np.arange(40, 100)), seed=5, first=40)
     assert part.values is not None
     assert whole.values is not None
     assert np.array_equal(part.values[::2], whole.values[80::2])
-    assert whole.fingerprint != bands.with_values(banded, seed=6).fingerprint
+    assert whole.fingerprint != bands.dequantize(banded, seed=6).fingerprint
 
 
 def test_codes_stay_in_order_where_names_would_change_it() -> None:
@@ -130,7 +130,7 @@ def test_codes_stay_in_order_where_names_would_change_it() -> None:
     values = (np.arange(600) // 2 + np.tile([0, 1000], 300)).astype(np.float32)
     cohort = Cohort.of([[["LAB/a", "LAB/a.last"]]] * 300, [one, last], values=values)
     bands = Quantizer.of(cohort)
-    back = bands.with_values(bands.banded(cohort), seed=1)
+    back = bands.dequantize(bands.quantize(cohort), seed=1)
     assert back.values is not None
     assert np.abs(back.values - values).max() < 60  # two bands at most
 
@@ -139,7 +139,7 @@ def test_bands_survive_the_configuration_of_a_model() -> None:
     cohort = measured(np.arange(100.0))
     bands = Quantizer.of(cohort)
     again = Quantizer.from_json(json.loads(json.dumps(bands.as_json())), bands.vocabulary)
-    assert again.natural == bands.natural
+    assert again.raw_vocabulary == bands.raw_vocabulary
     assert again.numbers == bands.numbers
     number = bands.as_json()["numbers"][0]
     for wrong in ({}, {**number, "edges": number["edges"][1:]}, {**number, "bands": [0]}, {**number, "decimals": "x"}):
@@ -150,9 +150,9 @@ def test_bands_survive_the_configuration_of_a_model() -> None:
 
 def test_a_target_of_a_number_is_shared_out_over_its_bands() -> None:
     cohort = measured(np.arange(100.0))
-    bands = Quantizer.of(cohort, n_bands=2)
-    target = bands.spread(
-        Prevalence.of({"LAB/glucose": 0.5, "ZZZ": 0.9, "new": 0.1}), bands.banded(cohort).prevalence()
+    bands = Quantizer.of(cohort, n_bins=2)
+    target = bands.spread_target(
+        Prevalence.of({"LAB/glucose": 0.5, "ZZZ": 0.9, "new": 0.1}), bands.quantize(cohort).prevalence()
     )
     shares = dict(zip(target.vocabulary.tokens, target.share, strict=True))
     assert shares["LAB/glucose/b00"] + shares["LAB/glucose/b01"] == pytest.approx(0.5)
@@ -160,14 +160,14 @@ def test_a_target_of_a_number_is_shared_out_over_its_bands() -> None:
 
 
 def test_chances_of_bands_are_the_chance_of_the_number() -> None:
-    bands = Quantizer.of(measured(np.arange(100.0)), n_bands=2)
+    bands = Quantizer.of(measured(np.arange(100.0)), n_bins=2)
     assert bands.vocabulary.tokens == ("LAB/glucose/b00", "LAB/glucose/b01", "ZZZ")
-    assert bands.summed(np.array([[0.2, 0.3, 1.0]])).tolist() == [[0.5, 1.0]]
+    assert bands.sum_over_bins(np.array([[0.2, 0.3, 1.0]])).tolist() == [[0.5, 1.0]]
 
 
 def test_a_cohort_without_numbers_is_its_own_banded_form() -> None:
     cohort = Cohort.of([[["A"]], [["B", "A"]]])
     bands = Quantizer.of(cohort)
-    assert bands.banded(cohort).fingerprint == cohort.fingerprint
-    assert bands.with_values(cohort, seed=1).fingerprint == cohort.fingerprint
+    assert bands.quantize(cohort).fingerprint == cohort.fingerprint
+    assert bands.dequantize(cohort, seed=1).fingerprint == cohort.fingerprint
     assert bands.vocabulary == Vocabulary.of(["A", "B"])
