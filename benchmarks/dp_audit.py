@@ -38,8 +38,8 @@ from torch import nn
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison
+from adapcla.evaluation.metric import metrics_of
 from adapcla.evaluation.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
-from adapcla.evaluation.table import metrics_of
 from adapcla.files import write_bytes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.fitting import objective_for, untrained

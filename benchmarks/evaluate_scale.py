@@ -23,7 +23,7 @@ import numpy as np
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison, evaluate
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.metric import metrics_of
 from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
 

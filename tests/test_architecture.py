@@ -57,7 +57,7 @@ HEAVY = (
 #: Packages without torch.
 WITHOUT_TORCH = ROOT | {"data", "io", "scaffold", "evaluation"}
 #: May use torch though their package does not: classifiers of evaluation, and only inside functions.
-TORCH_INSIDE_FUNCTIONS = ("evaluation/classifiers.py", "evaluation/utility.py", "evaluation/reliability.py")
+TORCH_INSIDE_FUNCTIONS = ("evaluation/classifier.py",)
 #: Read or write code as data; the one restricted reader of a foreign format is the only exception.
 UNSAFE_MODULES = {
     "pickle",

@@ -133,7 +133,7 @@ def test_commands_in_the_documents_exist():
 
 # ---- keys and methods -------------------------------------------------------------------------------------
 def test_the_page_on_metrics_names_every_key_and_no_other():
-    from adapcla.evaluation.table import METRICS
+    from adapcla.evaluation.metric import METRICS
 
     text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
     keys = {metric.key for metric in METRICS}

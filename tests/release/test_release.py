@@ -62,7 +62,7 @@ def test_the_folder_holds_data_page_cards_and_checksums(finished_release):
     assert checked.returncode == 0, checked.stderr
 
 
-@pytest.mark.parametrize(("name", "source"), [("csv", "table"), ("meds", "meds"), ("fhir", "fhir")])
+@pytest.mark.parametrize(("name", "source"), [("csv", "table"), ("fhir", "fhir")])
 def test_every_format_reads_back_to_the_same_patients(finished_release, name, source):
     synthetic = finished_release.told().synthetic
     back = read(source, finished_release.out / name)
@@ -239,7 +239,11 @@ def test_a_release_of_whole_records_tells_of_stays_and_numbers(whole_cohort, tmp
     assert read("table", out / "csv").fingerprint == synthetic.fingerprint
     card = (out / "README.md").read_text()
     unknown = synthetic.attributes["age_band"].values < 0
-    assert read("omop", out / "omop").n_patients == int((~unknown).sum()) < synthetic.n_patients
+    assert (
+        read("omop", out / "omop", domains=("dx", "px", "rx", "lab", "stay")).n_patients
+        == int((~unknown).sum())
+        < synthetic.n_patients
+    )
     assert f"`omop/`: read back with `adapcla import omop omop --out cohort`; {int(unknown.sum())} patients are" in card
     assert "| stay | 6 | 5 | 1 |" in card and "| lab | 3 | 0 | 3 |" in card
     machines = json.loads((out / "croissant.json").read_text())["recordSet"]

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from adapcla.evaluation.suites import SUITES
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.metric import SUITES, metrics_of
 from adapcla.generation import generator_for
 from adapcla.generation.methods import METHODS
 from adapcla.pipeline.spec import read_spec

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import polars as pl
 
 from adapcla.evaluation import Reference
-from adapcla.evaluation.table import METRICS, metric_of
+from adapcla.evaluation.metric import METRICS
 from adapcla.files import write_json
 from adapcla.report.tables import Estimate, estimate_cell
 from adapcla.study import tables
@@ -32,8 +32,7 @@ from adapcla.tables import LONG, Cell, Line, Table, format_number
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():
-    known = {metric.key for metric in METRICS}
-    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= known
+    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= set(METRICS)
     keys = [table.key for table in SCORE_TABLES]
     assert len(set(keys)) == len(keys)
     assert keys[:2] == ["tail-glance", "tail-knowledge"]
@@ -41,18 +40,25 @@ def test_every_column_names_a_metric_and_every_table_is_there_once():
 
 def test_the_headline_has_knowledge_and_memory_side_by_side():
     asked = {column.metric for table in SCORE_TABLES[:2] for column in table.columns}
-    assert {"tail_swap", "tail_swap_training", "tail_information_share", "copy_excess"} <= asked
+    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= asked
+
+
+def test_shares_of_heldout_pairs_are_those_of_all_synthetic_patients_against_halves():
+    every = {column for table in SCORE_TABLES for column in table.columns}
+    seen = {column for column in every if column.metric.endswith("pair_seen_heldout")}
+    strata = {column.stratum.partition(":")[0] for column in seen}
+    assert strata <= {"halves", "only"} and "halves" in strata
 
 
 def test_scores_that_depend_on_the_number_of_patients_are_shown_at_equal_numbers():
-    """The table in the paper's form alone is not."""
+    """The table in the paper's form is not, and the discriminator has both."""
     unmatched = [
         (table.key, column.metric)
         for table in SCORE_TABLES
         for column in table.columns
-        if metric_of(column.metric).sized and not column.stratum.startswith("matched")
+        if METRICS[column.metric].sized and not column.stratum.startswith("matched")
     ]
-    assert {key for key, _ in unmatched} == {"tail-plausibility"}
+    assert {key for key, _ in unmatched} == {"tail-plausibility", "discriminator"}
 
 
 #: Tables of records with values, stays or several domains; the finished run has codes alone.
@@ -136,24 +142,11 @@ def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can
     assert lines["real"].cells[pairs].value == study.measured(Reference.REAL_TEST, *layout.columns[2][:2]).value
 
 
-def test_chance_has_its_tail_swap_and_a_reference_without_a_likelihood_says_so(finished_run):
-    study = Study.open(finished_run)
-    (layout,) = (asked for asked in SCORE_TABLES if asked.key == "tail-knowledge")
-    table = score_table(study, layout)
-    lines = {line.cells[0].text: line for line in table.lines}
-    swap = 1 + [column.metric for column in layout.columns if column.metric in study.scores["metric"]].index(
-        "tail_swap"
-    )
-    chance = study.measured("adapcla", "tail_swap_chance", layout.columns[0].stratum)
-    assert lines["marginal"].cells[swap].value == chance.value
-    assert (lines["train copy"].cells[swap].value, lines["train copy"].cells[swap].note) == (None, "no likelihood")
-
-
 def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
     known = set(Study.open(finished_run).scores["metric"].unique())
     asked_of_codes = {column.metric for t in SCORE_TABLES if t.key not in WHOLE_RECORD for column in t.columns}
     assert asked_of_codes <= known
-    every = {metric.key for metric in METRICS}
+    every = set(METRICS)
     assert {column.metric for t in SCORE_TABLES if t.key in WHOLE_RECORD for column in t.columns} <= every
 
 
@@ -329,7 +322,7 @@ def test_every_folder_of_verdicts_beside_an_experiment_is_a_table(tmp_path: Path
 
 def test_giveaways_of_each_row_are_listed_and_none_is_no_table():
     found = {"feature": "largest visit", "kind": "sizes", "real": 9.0, "synthetic": 12.0, "alone": 0.7, "lost": 0.1}
-    study = SimpleNamespace(rows=["tailwise"], curves=lambda row: {"gave_away": [found] * 20})
+    study = SimpleNamespace(rows=["tailwise"], curves=lambda row: {"feature_importance": [found] * 20})
     table = discriminator_table(study)
     assert len(table.lines) == 8
     assert [cell.text for cell in table.lines[0].cells[:3]] == ["tailwise", "largest visit", "sizes"]

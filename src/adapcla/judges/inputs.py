@@ -13,7 +13,7 @@ import numpy as np
 from adapcla.data import Cohort, storage
 from adapcla.data.ragged import segment_sums
 from adapcla.errors import InputError
-from adapcla.evaluation.trajectories import Watched
+from adapcla.evaluation.course import Watched
 from adapcla.files import sha256_of, write_json
 from adapcla.io import read
 from adapcla.io import writers as export

@@ -15,8 +15,8 @@ from typing import Any
 from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.data.provenance import require_apart, training_sources
-from adapcla.evaluation.evaluation import evaluate
 from adapcla.evaluation.references import halves, some_patients
+from adapcla.evaluation.runner import evaluate
 from adapcla.files import fresh_folder, write_bytes, write_json
 from adapcla.judges.environments import CannotInstall, Environments, clean_environment
 from adapcla.judges.inputs import Trial

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.data.split import SPLIT_SEED
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.suites import PLAIN_SUITES, SUITES
+from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.readers.open_data import data_folder

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from adapcla.disclosure import format_count
+from adapcla.evaluation.metric import has_stays
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
-from adapcla.evaluation.suites import has_stays
 from adapcla.release import pictures
 from adapcla.release.bars import bar_sections
 from adapcla.release.dataset_card import UNSAFE, converged

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from adapcla.evaluation import Reference
-from adapcla.evaluation.intervals import LEVEL
+from adapcla.evaluation.bootstrap import LEVEL
 from adapcla.study.paper import CLAIMS, Claim, format_gains, paper_gains
 from adapcla.study.results import Study, corrected_error
 from adapcla.tables import Cell, Line, Table, format_number

@@ -12,7 +12,8 @@ import numpy as np
 from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.evaluation import Reference
-from adapcla.evaluation.measured import Scales
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.numeric import ValueScales
 from adapcla.evaluation.references import Beside
 from adapcla.files import read_json, write_bytes
 from adapcla.report.figures import cohorts, scores
@@ -178,8 +179,6 @@ _BARS = (
     ("tstr_acc", "Acc"),
     ("tstr_f1", "F1"),
     ("tstr_auprc", "AUPRC"),
-    ("tstr_natural_auprc", "natural AUPRC"),
-    ("tstr_natural_auroc", "natural AUROC"),
     ("tstr_masked_auroc", "masked AUROC"),
     ("tstr_next_auprc", "next-visit AUPRC"),
     ("tstr_next_auroc", "next-visit AUROC"),
@@ -196,7 +195,7 @@ _MEMORY = "unique_pair_gap"
 #: What is known of the tail of other patients, the first that was judged.
 _KNOWLEDGE = (
     ("tail_information_share", "all", "tail information (0: chance, 1: as many real patients)"),
-    ("tail_pair_seen_heldout", "matched", "tail pairs that held-out patients hold"),
+    ("tail_pair_seen_heldout", "halves", "tail pairs that held-out patients hold"),
 )
 
 
@@ -228,21 +227,15 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
 
 
 def _knowledge_figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Tail swap and tail information of every row and of the references that have one."""
+    """The tail information of every row and of the references that have one."""
     rows, beside = (
-        {name: _known(study, row) for name, row in some_rows.items()}
+        {name: study.measured(row, "tail_information_share", ALL) for name, row in some_rows.items()}
         for some_rows in ({row: row for row in study.rows}, {one.label: one for one in study.references})
     )
-    beside = {name: known for name, known in beside.items() if known.share is not None}
-    if any(known != scores.Known(None, None, None) for known in rows.values()):
-        drawn, caption = scores.tail_knowledge(rows, beside)
-        yield "knowledge", Figure("tail-knowledge", "Knowledge and memorisation of the tail", caption, drawn)
-
-
-def _known(study: Study, row: str | Beside) -> scores.Known:
-    """What a row or reference knows of rare codes."""
-    asked = (("tail_swap", "1-5"), ("tail_swap_training", "1-5"), ("tail_information_share", "all"))
-    return scores.Known(*(study.measured(row, metric, stratum) for metric, stratum in asked))
+    if any(share is not None for share in rows.values()):
+        known = {name: share for name, share in beside.items() if share is not None}
+        drawn, caption = scores.tail_knowledge(rows, known)
+        yield "knowledge", Figure("tail-knowledge", "Knowledge of the tail", caption, drawn)
 
 
 def _cohort_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[tuple[str, Figure]]:
@@ -261,7 +254,7 @@ def _cohort_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[tup
 
 def _whole_record_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[tuple[str, Figure]]:
     """Figures of numbers and stays, where the records have them."""
-    if Scales.of(train).judged.any():
+    if ValueScales.of(train).evaluated.any():
         drawn, caption = cohorts.quantile_panels(train, generated)
         yield "numbers", Figure("quantiles", "Values against values", caption, drawn)
     if cohorts.stay_groups(train):

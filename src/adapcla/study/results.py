@@ -16,7 +16,7 @@ from scipy import stats
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.intervals import LEVEL
+from adapcla.evaluation.bootstrap import LEVEL
 from adapcla.evaluation.references import Beside, LawReference
 from adapcla.files import read_json
 from adapcla.report.tables import Estimate

@@ -8,7 +8,6 @@ from adapcla.data import Prevalence
 from adapcla.errors import UsageError
 from adapcla.report.figures.scores import (
     NAMED,
-    Known,
     copy_excess,
     downstream_bars,
     memory_against_tail,
@@ -64,22 +63,15 @@ def test_every_row_is_a_point_and_real_patients_a_line():
     assert [text.get_text() for text in axis.texts] == ["train copy"] and axis.get_ylabel() == "known"
 
 
-def test_rows_without_a_likelihood_and_references_take_part():
-    number = Estimate(0.7, 0.6, 0.8, 3)
-    rows = {"gpt": Known(number, Estimate(0.99, None, None, 3), number), "eva": Known(None, None, number)}
-    figure, caption = tail_knowledge(rows, {"train copy": Known(None, None, Estimate(0.9, None, None, 1))})
-    swap, share = figure.axes
-    assert [tick.get_text() for tick in swap.get_yticklabels()] == ["gpt", "eva", "train copy"]
-    dots = [line for line in share.lines if line.get_marker() == "o"]
-    assert [line.get_xdata()[0] for line in dots] == [0.7, 0.7, 0.9]
-    words = [text.get_text() for text in swap.texts]
-    assert words.count("no likelihood") == 1
-    assert "memory" in caption
-
-
-def test_nothing_known_is_an_empty_picture_and_no_error():
-    figure, _ = tail_knowledge({"a": Known(None, None, None)})
-    assert len(figure.axes) == 2
+def test_every_row_and_reference_has_its_place():
+    rows = {"gpt": Estimate(0.7, 0.6, 0.8, 3), "eva": None}
+    figure, caption = tail_knowledge(rows, {"train copy": Estimate(0.9, None, None, 1)})
+    (axis,) = figure.axes
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == ["gpt", "eva", "train copy"]
+    dots = [line for line in axis.lines if line.get_marker() == "o"]
+    assert [line.get_xdata()[0] for line in dots] == [0.7, 0.9]
+    assert [text.get_text().strip() for text in axis.texts].count("no value") == 1
+    assert "share of what as many real patients gain" in caption
 
 
 def test_a_panel_a_mode_and_a_point_a_code() -> None:

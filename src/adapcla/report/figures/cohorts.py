@@ -19,9 +19,9 @@ from adapcla.data.criteria import Criteria
 from adapcla.data.vocabulary import STAY
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.conditioned import holdings, marked_visits
-from adapcla.evaluation.measured import Scales, by_number, values_of
-from adapcla.evaluation.protocols import label_rule
+from adapcla.evaluation.numeric import ValueScales, by_number, values_of
 from adapcla.evaluation.stays import choices
+from adapcla.evaluation.utility import label_rule
 from adapcla.report.style import FAINT, INK, PALETTE, STRATUM_COLOURS, only_horizontal_grid, panels, thousands
 
 # ---- the long tail ---------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def frequency_frequency(train: Cohort, generated: Mapping[str, Cohort]) -> tuple
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
     caption = (
         "Every dot is a code; the line is equality. Dots on the floor are codes that the method never wrote. "
-        "Scales are logarithmic down to one training visit and linear below."
+        "ValueScales are logarithmic down to one training visit and linear below."
     )
     return figure, caption
 
@@ -364,7 +364,7 @@ MOST_NUMBERS, _WHOLE_RECORD_COLUMNS, _QUANTILES = 12, 4, np.linspace(0.01, 0.99,
 
 def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """One panel a number: written quantiles against those of training, a line for each cohort with values."""
-    scales = Scales.of(train)
+    scales = ValueScales.of(train)
     numbers = scales.shown[:MOST_NUMBERS]
     real = dict(by_number(values_of(train)))
     written = {name: dict(by_number(values_of(cohort))) for name, cohort in generated.items()}
