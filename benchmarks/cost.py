@@ -32,7 +32,7 @@ from adapcla.data import Cohort, Vocabulary
 from adapcla.data.offsets import starts_of
 from adapcla.evaluation.intervals import mean_half
 from adapcla.machine import peak_memory_mb
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
 

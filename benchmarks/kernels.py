@@ -20,10 +20,9 @@ from itertools import pairwise, product
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from adapcla.models.block_order import block_sizes
 from adapcla.models.kernels import bce, blocks, mixed, softmax
+from torch import Tensor
 
 WIDTH, HIDDEN, BLOCKS = 256, 64, 24
 PLAIN_ROWS = 512

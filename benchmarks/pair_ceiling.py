@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from adapcla.models.pair_counts import pair_counts
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Hierarchy, Strata
 from adapcla.data.split import parts
-from adapcla.models.pair_counts import pair_counts
 from adapcla.pipeline.spec import read_spec
 from adapcla.pipeline.stages import read_data
 from adapcla.tables import Table

@@ -22,7 +22,7 @@ from opacus.grad_sample import GradSampleModule
 from speed import prepared, zipf_cohort
 from torch import nn
 
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.training.ghost_clipping import clipped_by_norms
 from adapcla.training.private_step import clipped_one_by_one
 

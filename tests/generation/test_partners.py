@@ -12,7 +12,7 @@ from adapcla.generation.model import Model
 from adapcla.generation.partners import partners_of
 from adapcla.generation.proposals import visit_nll
 from adapcla.generation.rollout import Rolled
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 
 ATTRIBUTES = np.array([[1]])
 

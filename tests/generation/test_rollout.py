@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adapcla.errors import AdapclaError
 from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.rollout import BLOCK, blocks, joined, roll
-from adapcla.models.contract import Drawn, DrawRule
+from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.draws import Noise
 
 _NOBODY = AttributeLaw((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))

@@ -14,8 +14,8 @@ from adapcla.generation import generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
+from adapcla.models.base import Moment, ScaffoldedLikelihood
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, ScaffoldedLikelihood
 from adapcla.training.ghost_clipping import applies, clipped_by_norms, losses_and_norms, own_starts
 from adapcla.training.private_step import clipped_one_by_one, one_gradient
 

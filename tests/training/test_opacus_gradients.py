@@ -21,8 +21,8 @@ from adapcla.generation import METHODS, generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
+from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, Objective
 from adapcla.training.ghost_clipping import applies, losses_and_norms, own_starts
 from adapcla.training.private_step import PrivateStep
 

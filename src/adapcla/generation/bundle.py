@@ -29,8 +29,7 @@ from adapcla.files import (
 from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.model import Model
 from adapcla.generation.settings import Settings, settings_from
-from adapcla.models.contract import Network, Shape
-from adapcla.models.layers import settled
+from adapcla.models.base import Network, Shape
 from adapcla.version import __version__
 
 WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
@@ -56,7 +55,9 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
     law = _shared(model.law) if shareable and not private else model.law
-    state = settled(model.network) if shareable and not private else model.network.state_dict()
+    state, shape = dict(model.network.state_dict()), model.shape
+    if shareable and not private:
+        state, shape = model.network.without_small_counts(shape)
     weights = {name: value.contiguous() for name, value in state.items()}
     for name, value in weights.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -65,7 +66,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "format": 1,
         "version": __version__,
         "settings": settings.model_dump(),
-        "shape": model.shape._asdict(),
+        "shape": shape._asdict(),
         "n_visits": model.prevalence.n_visits,
         "longest": model.longest,
         "visit_sizes": model.visit_sizes.tolist(),
@@ -138,7 +139,6 @@ def read(folder: Path) -> Model:
             tuple(raw["attributes"]),
             bool(raw["with_days"]),
             int(raw.get("n_pairs", 0)),
-            int(raw.get("n_leads", 0)),
         )
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
@@ -229,19 +229,10 @@ def _fill(network: Network, path: Path) -> None:
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
-        # Orders of codes and their families: the same positions as the vocabulary gives, in any order.
-        if value.dtype == torch.int64 and not _same_members(weights[name], value):
-            raise InputError(f"{name!r} does not order the codes", path=path, remedy="make the model again")
+    problem = network.problem_with(weights)
+    if problem:
+        raise InputError(problem, path=path, remedy="make the model again")
     network.load_state_dict(weights)
-
-
-def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two lists of positions hold the same ones equally often.
-
-    >>> _same_members(torch.tensor([2, 0, 1]), torch.arange(3)), _same_members(torch.tensor([2, 0, 0]), torch.arange(3))
-    (True, False)
-    """
-    return torch.equal(torch.sort(one.reshape(-1)).values, torch.sort(other.reshape(-1)).values)
 
 
 def model_card(model: Model, shareable: bool) -> str:
