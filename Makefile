@@ -12,13 +12,10 @@ export OMP_NUM_THREADS := 1
 #: The Pythons in which `make wheel` tries the package.
 PYTHONS ?= python3.11 python3.12 python3.13
 SITE := site
-#: Scripts that fit models for tables of results, most of which must be told of what; all others measure by themselves.
-TABLES := budgets company_tried company_variants on_demand run_tables tail_references
-
 .PHONY: help demo test lint bench wheel floors lock docs clean
 
 help:
-	@echo "make demo   from a small made-up world to a data set that may be shared, with its page, in $(DEMO)/"
+	@echo "make demo   a release of simulated patients, with its page, in $(DEMO)/"
 	@echo "make test   ruff, mypy, and all tests with the examples in README, docs and docstrings"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks, one JSON object each"
@@ -54,7 +51,7 @@ test: lint
 
 bench: $(STAMP)
 	@failed=""; \
-	for script in $(filter-out $(TABLES:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do \
+	for script in $(wildcard benchmarks/*.py); do \
 		echo "== $$script" >&2; \
 		$(BIN)/python $$script || failed="$$failed $$script"; \
 	done; \
@@ -63,7 +60,7 @@ bench: $(STAMP)
 wheel:
 	scripts/wheel.sh $(PYTHONS)
 
-# Rooms that meet every dependency; the whole suite would also try that results are equal to the last digit.
+# Packages that meet every dependency; the whole suite would also hold results to the last digit.
 floors:
 	rm -rf build/floors
 	$(PYTHON) -m venv build/floors
@@ -80,7 +77,7 @@ lock:
 
 docs:
 	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
-	build/docs/bin/python scripts/site.py needs > build/docs/needs.txt
+	build/docs/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > build/docs/needs.txt
 	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r build/docs/needs.txt
 	build/docs/bin/python scripts/site.py gather build/site-source
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/python -m mkdocs build --strict --quiet --config-file build/mkdocs.yml --site-dir $(CURDIR)/$(SITE)

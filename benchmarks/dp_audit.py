@@ -153,15 +153,15 @@ def bound(right: int, guesses: int) -> float:
 
 def audit(world: Cohort, valid: Cohort, epsilon: float | None, seed: int, passes: float) -> dict[str, Any]:
     """One run: what was guessed, what that proves, and what was claimed."""
-    planted = canaries(world, seed)
+    added = canaries(world, seed)
     inside = stream(seed, "coins").random(CANARIES) < 0.5
-    train = world.followed_by(planted.subset(np.flatnonzero(inside)))
+    train = world.followed_by(added.subset(np.flatnonzero(inside)))
     small = {"width": 32, "batch_size": 100, "passes": passes, "patience": 10_000}
     # A private model keeps its last weights; a plain one does when it is watched on what it learns from.
     model = fitted(train, train if epsilon is None else valid, epsilon, seed, **small)
-    score = model.log_likelihood(planted)
+    score = model.log_likelihood(added)
     for reference in REFERENCES:
-        score = score - reference.log_likelihood(planted) / len(REFERENCES)
+        score = score - reference.log_likelihood(added) / len(REFERENCES)
     order = np.argsort(-score)
     quarter = CANARIES // 4
     right = int(inside[order[:quarter]].sum() + (~inside[order[-quarter:]]).sum())

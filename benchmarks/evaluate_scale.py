@@ -2,7 +2,7 @@
 
     python benchmarks/evaluate_scale.py [--train 161000] [--test 44000] [--synthetic 50000] [--codes 9143]
 
-The patients are of the planted world. Two times are taken: the two suites on the synthetic cohort with all strata and
+The patients are simulated. Two times are taken: the two suites on the synthetic cohort with all strata and
 intervals, and the whole of `evaluate` with its references and matched views beside. The loop walks over visits and
 pairs with dictionaries and sets, and computes the four tail metrics and the n-gram correlations once, without strata,
 intervals or held-out versions; the same six metrics are timed against it on the same cohorts. Seconds are of the

@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from tests.io import fuzz as tables
 
+from adapcla.data.prevalence import read_prevalence, write_prevalence
 from adapcla.errors import AdapclaError
 from adapcla.files import write_manifest
 from adapcla.generation import Generator, generator_for, load
-from adapcla.io import simulator as planted
-from adapcla.io.prior import read_prevalence, write_prevalence
+from adapcla.io import simulator
 from adapcla.pipeline.spec import read_spec
 
 SECONDS_A_FILE = 10
@@ -53,7 +53,7 @@ class Models:
 
     def __init__(self, root: Path) -> None:
         self.root, self.trace = root, root / "trace"
-        world = planted.simulate(patients=150, codes=50, seed=1)
+        world = simulator.simulate(patients=150, codes=50, seed=1)
         train, valid, _ = world.split(seed=4)
         small = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "validations": 1}
         self.whole = [

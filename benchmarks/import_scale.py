@@ -1,9 +1,9 @@
-"""How much memory and time it takes to import a long CSV of planted patients, or a long table of labs.
+"""How much memory and time it takes to import a long CSV of simulated patients, or a long table of labs.
 
     python benchmarks/import_scale.py --patients 1000000
     python benchmarks/import_scale.py --labs 50000000
 
-The first writes the planted world as one row per code (patient, visit, date, code), in an order that scatters patients,
+The first writes simulated patients as one row per code (patient, visit, date, code), patients scattered,
 and imports it with the table source. The second writes a hospital in the form of MIMIC-IV with so many lab events (500
 items, 100 events a stay, patients scattered) and imports it with `--domains dx,lab,stay --labs 200`. Both read in a
 fresh process and print rows, seconds and peak memory as JSON. The promises: 1 M patients within 2.5 GB, 50 M lab events

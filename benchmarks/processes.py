@@ -3,7 +3,7 @@
     python benchmarks/processes.py --json                       # three repeats, about four minutes on two quiet cores
     python benchmarks/processes.py --processes 1,2,4 --repeats 5
 
-The default network on planted patients, started by `accelerate launch` as docs/scale.md says. A training is timed by
+The default network on simulated patients, started by `accelerate launch` as docs/scale.md says. A training is timed by
 its journal, from its tenth step on, so that starting the program does not count; a sample is timed whole, start
 included, because its shards are put together at the end. Numbers of processes take turns; the median of the repeats
 counts. The last line of the output is one JSON object.

@@ -183,13 +183,13 @@ def large_table(out: Path, n: int, codes: int = 3000) -> Path:
     import pyarrow as pa
     from pyarrow import csv
 
-    from adapcla.io import simulator as planted
+    from adapcla.io import simulator
     from adapcla.seeds import random_stream
 
     path = out / f"patients-{n}.csv"
     if path.is_file():
         return path
-    cohort, half = planted.simulate(n, codes, seed=3), path.with_suffix(".half")
+    cohort, half = simulator.simulate(n, codes, seed=3), path.with_suffix(".half")
     began = random_stream(3, "benchmarks/releases/dates").integers(15_000, 19_000, n).astype(np.int32)
     names = pa.array([code.code for code in cohort.vocabulary.codes])
     with csv.CSVWriter(half, pa.schema([(name, pa.string()) for name in COLUMNS])) as writer:

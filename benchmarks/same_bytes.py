@@ -19,7 +19,7 @@ from polars import selectors
 
 from adapcla import Cohort, evaluate
 from adapcla.generation.methods import METHODS, generator_for
-from adapcla.io import simulator as planted
+from adapcla.io import simulator
 
 #: Decimals of a score that are hashed.
 _DECIMALS = 9
@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 def parts() -> tuple[Cohort, Cohort, Cohort, Cohort]:
     """Train, validation, test and control patients of a small made-up world."""
-    return planted.simulate(400, 150, seed=5).split(seed=4, control=0.2)
+    return simulator.simulate(400, 150, seed=5).split(seed=4, control=0.2)
 
 
 def cohort_hash(cohort: Cohort) -> str:

@@ -4,7 +4,7 @@
     python benchmarks/scale.py --quick --json     # 20 k and 40 k patients, about three minutes
     python benchmarks/scale.py --only growth --out results/scale  # with a figure
 
-For each number of planted patients: import of a long CSV, one pass of training a small network, a sample of as many
+For each number of simulated patients: import of a long CSV, one epoch of training a small network, a sample of as many
 patients, and the tail and fidelity suites on it, each in a process of its own, with its peak memory (ru_maxrss, maps
 counted) and seconds of the processor. Ends with 1 if a limit is passed.
 """
@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import starts_of
-from adapcla.io import simulator as planted
+from adapcla.data.ragged import starts_from_sizes
+from adapcla.io import simulator
 
 LIMIT = 4 << 30
 STEPS = ("import", "train", "sample", "tail+fidelity")
@@ -69,15 +69,15 @@ def child(where: Path, command: list[str], limit: int | None = None) -> dict[str
 
 
 def with_a_long_history(patients: int, codes: int, visits: int) -> Cohort:
-    """A planted cohort with one patient more, who has so many visits of eight codes."""
-    cohort = planted.simulate(patients=patients, codes=codes, seed=1)
+    """A simulated cohort with one patient more, who has so many visits of eight codes."""
+    cohort = simulator.simulate(patients=patients, codes=codes, seed=1)
     draws = np.random.default_rng(0)
     extra = np.sort(np.stack([draws.choice(codes, 8, replace=False) for _ in range(visits)]), axis=1)
     return replace(
         cohort,
         codes=np.concatenate([cohort.codes, extra.ravel().astype(np.int32)]),
-        visit_starts=starts_of(np.concatenate([cohort.codes_per_visit, np.full(visits, 8)])),
-        patient_starts=starts_of(np.concatenate([cohort.visits_per_patient, [visits]])),
+        visit_starts=starts_from_sizes(np.concatenate([cohort.codes_per_visit, np.full(visits, 8)])),
+        patient_starts=starts_from_sizes(np.concatenate([cohort.visits_per_patient, [visits]])),
         days=None,
         attributes={},
     )

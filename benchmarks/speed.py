@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.rollout import BLOCK
 from adapcla.models.base import Moment
@@ -54,7 +54,7 @@ def zipf_cohort(n_patients: int, n_codes: int = N_CODES, visits: float = VISITS_
     visit, codes = np.divmod(key, n_codes)
     width = len(str(n_codes))
     vocabulary = Vocabulary.of(f"C{i:0{width}d}" for i in range(n_codes))
-    return Cohort(vocabulary, codes.astype(np.int32), starts_of(np.bincount(visit)), starts_of(lengths))
+    return Cohort(vocabulary, codes.astype(np.int32), starts_from_sizes(np.bincount(visit)), starts_from_sizes(lengths))
 
 
 class DenseHalo(nn.Module):
@@ -112,10 +112,10 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def yardstick(cohort: Cohort, repeats: int) -> dict[str, float]:
+def yardstick(cohort: Cohort, repeats: int, **sizes: int) -> dict[str, float]:
     """Visits per second in training and patients per second in sampling of the dense restatement."""
     torch.manual_seed(0)
-    model = DenseHalo()
+    model = DenseHalo(cohort.n_codes, **sizes)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     patients = np.arange(YARDSTICK_BATCH)
     visits = multi_hot(cohort, patients)
@@ -152,7 +152,8 @@ def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator,
     from adapcla.generation.fitting import objective_for, untrained
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
-    plan = objective_for(untrained(generator.settings, cohort))
+    generator.model_ = untrained(generator.settings, cohort)
+    plan = objective_for(generator.model_)
     records = Records(cohort, generator.settings.architecture.context)
     return generator, Loop(plan, records, records, generator.settings.budget, 1)
 
@@ -211,8 +212,8 @@ def share_by_processor(cohort: Cohort, repeats: int) -> dict[str, float]:
     }
 
 
-def told(found: dict[str, float], as_json: bool) -> None:
-    """Print the findings."""
+def print_results(found: dict[str, float], as_json: bool) -> None:
+    """Print the measurements."""
     if not as_json:
         for name, value in found.items():
             print(f"{name:32s} {value:12.3f}")
@@ -241,7 +242,7 @@ def main() -> None:
     os.environ["ADAPCLA_QUIET"] = "1"
     cohort = zipf_cohort(4096)
     if options.share:
-        told(share_by_processor(cohort, 5 if options.quick else 15), options.json)
+        print_results(share_by_processor(cohort, 5 if options.quick else 15), options.json)
         return
     found: dict[str, float] = {"threads": options.threads, "matmul_gflops": matmul_flops() / 1e9}
     found |= yardstick(cohort, 1 if options.quick else 2)
@@ -268,7 +269,7 @@ def main() -> None:
         found[f"sample_ratio_{size}"] = found[f"sample_patients_s_{size}"] / found["sample_patients_s"]
         del generator, loop
         gc.collect()
-    told(found, options.json)
+    print_results(found, options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write src/adapcla/io/data/icd_titles.parquet: the titles of ICD-9-CM, ICD-10-CM and ICD-10-PCS.
+"""Write src/adapcla/data/icd_titles.parquet: the titles of ICD-9-CM, ICD-10-CM and ICD-10-PCS.
 
     python scripts/icd_titles.py VOCAB
 
@@ -24,8 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adapcla.data.icd import FORMS, ICD9, ICD10, PROCEDURES_OF, category
-from adapcla.io.codes import TITLES
+from adapcla.data.code_systems import FORMS, ICD9, ICD10, PROCEDURES_OF, TITLES, icd_category
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
@@ -40,10 +39,10 @@ def icd9_titles(vocab: Path) -> Iterator[tuple[str, str, str]]:
     yield from ((ICD9, code, title) for code, title in listed.items())
     for row in rows(vocab / "icd9cm_dx_hierarchy.csv.gz"):
         # Where a chapter has no sections, the categories stand in their place.
-        yield ICD9, category(row["code"], ICD9), row["level3"] or row["level2"]
+        yield ICD9, icd_category(row["code"], ICD9), row["level3"] or row["level2"]
     below: dict[str, list[list[str]]] = {}
     for code, title in listed.items():
-        digits = len(category(code, ICD9)) + 1
+        digits = len(icd_category(code, ICD9)) + 1
         if len(code) > digits:
             below.setdefault(code[:digits], []).append(title.split(", "))
     for code, phrases in below.items():

@@ -36,10 +36,6 @@ LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in 
 ROOT = set(LAYERS[0])
 #: (module, imported module): imports that point up and wait to be mended. The list may only become shorter.
 KNOWN_UPWARD = {
-    ("adapcla.generation.comparators", "adapcla.evaluation.conditioned"),
-    ("adapcla.generation.membership", "adapcla.evaluation.separation"),
-    ("adapcla.generation.sampling", "adapcla.evaluation.rules"),
-    ("adapcla.models.pair_counts", "adapcla.evaluation.pairs"),
     ("adapcla.report.figures.bound", "adapcla.study.analysis.internalization"),
     ("adapcla.report.figures.differences", "adapcla.study.results"),
     ("adapcla.report.figures.gallery", "adapcla.study.analysis_folder"),
@@ -119,7 +115,7 @@ def place(path: Path) -> str:
 
 
 def package_of(module: str) -> str:
-    """The package of a dotted name: `adapcla.data.store` → `data`."""
+    """The package of a dotted name: `adapcla.data.storage` → `data`."""
     return module.split(".")[1] if "." in module else ""
 
 

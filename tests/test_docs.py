@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import re
 import subprocess
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -62,29 +60,29 @@ def resolve(dotted: str) -> object:
     raise ModuleNotFoundError(dotted)
 
 
-def glossary() -> list[tuple[str, str]]:
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+def symbols() -> list[tuple[str, str]]:
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     return [(match[1], match[2] or "") for match in NAME.finditer(text)]
 
 
-# ---- the glossary -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("dotted", "arguments"), glossary(), ids=[name for name, _ in glossary()])
-def test_every_name_of_the_glossary_resolves(dotted, arguments):
+# ---- symbols and words -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("dotted", "arguments"), symbols(), ids=[name for name, _ in symbols()])
+def test_every_name_of_the_page_on_architecture_resolves(dotted, arguments):
     found = resolve(dotted)
     for argument in filter(None, (part.strip() for part in arguments.split(","))):
         assert argument in inspect.signature(found).parameters  # type: ignore[arg-type]
 
 
-def test_every_row_of_the_glossary_gives_a_name():
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "| name |" not in line]
-    assert len(rows) == len(glossary()) >= 12
-    assert all(NAME.search(row) for row in rows)
+def test_every_symbol_has_a_name():
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = text[text.index("## Symbols of the paper") :]
+    rows = [line for line in tables.splitlines() if line.startswith("| ") and "| name |" not in line]
+    assert len(rows) >= 12 and all(NAME.search(row) for row in rows)
 
 
 @pytest.mark.parametrize("symbol", ["π̂", "b_stat", "τ", "α(·)", "z", "Δb", "λ"])
 def test_the_symbols_of_the_paper_are_there(symbol):
-    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert f"| {symbol} |" in text
 
 
@@ -133,33 +131,6 @@ def test_commands_in_the_documents_exist():
     assert not unknown, "\n".join(unknown)
 
 
-# ---- findings and the tables they cite --------------------------------------------------------------------
-def findings_check() -> ModuleType:
-    """The script that holds findings against results."""
-    spec = importlib.util.spec_from_file_location("check_findings", REPOSITORY / "scripts" / "check_findings.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_number_of_findings_is_in_the_table_it_cites():
-    faults = findings_check().faults(REPOSITORY / "docs" / "findings.md")
-    assert not faults, "\n".join(faults)
-
-
-def test_a_number_that_the_cited_table_lacks_is_found(tmp_path):
-    """One number right, one rounded wrong, one of another row, one in a sentence that cites nothing."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "a.md").write_text("| row | x |\n|---|---|\n| gpt | 0.1234 |\n| halo | 0.5 |\n")
-    page = tmp_path / "docs" / "findings.md"
-    page.write_text("It is .123 and .124 ([a](../results/a.md)). Nobody cites .9. So:\n\n| a |\n")
-    assert len(findings_check().faults(page)) == 1
-    page.write_text("Rows ([a](../results/a.md)):\n\n| row | x |\n|---|---|\n| `gpt` | .5 |\n| `halo` | .5 |\n")
-    assert len(findings_check().faults(page)) == 1
-
-
 # ---- nothing left lying about -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("what", "pattern"),
@@ -186,7 +157,7 @@ def test_no_file_of_data_is_tracked():
     """Made-up rows of ten or twenty lines are fixtures; a picture is a document; anything larger is somebody's data."""
     known = {".py", ".md", ".svg", ".png"}
     # Titles of codes, which are public; `scripts/icd_titles.py` makes the file.
-    titles = "src/adapcla/io/data/icd_titles.parquet"
+    titles = "src/adapcla/data/icd_titles.parquet"
     heavy = [
         path.relative_to(REPOSITORY).as_posix()
         for path in tracked()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from adapcla import machine
@@ -37,3 +42,23 @@ def test_the_peak_of_memory_counts_anew_after_it_was_forgotten() -> None:
     before = machine.peak_memory_mb()
     machine.forget_peak_memory()
     assert machine.peak_memory_mb() <= before
+
+
+@pytest.mark.parametrize(
+    ("environment", "requested", "threads"),
+    [("", 0, 1), ("4", 0, 4), ("4,2", 0, 4), ("4", 2, 2), ("many", 0, 1), ("0", 0, 1)],
+)
+def test_one_thread_unless_somebody_says_otherwise(
+    environment: str, requested: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    assert machine.thread_count(requested) == threads
+
+
+@pytest.mark.parametrize(("set_to", "threads"), [(None, 1), ("2", 2)])
+def test_the_command_line_computes_with_that_many(set_to: str | None, threads: int) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    asked = {} if set_to is None else {"OMP_NUM_THREADS": set_to}
+    command = [sys.executable, "-m", "adapcla", "doctor", "--no-test", "--json"]
+    done = subprocess.run(command, env=kept | asked, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1])["threads"] == threads

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import write_hospital_table
+from tests.conftest import ACCEPTING, write_hospital_table
 from tests.io.fixtures import mimic4, write_csv
 
 from adapcla import load
 from adapcla.cli.main import main
 from adapcla.data import Code, Cohort
-from adapcla.data.split import parts
+from adapcla.data.provenance import SEPARATED
+from adapcla.data.split import split_positions
 from adapcla.evaluation import Scores
-from adapcla.evaluation.separation import APART
 
 MARKS = ("MARK/CONTROL", "MARK/TEST")
 _TINY = "--set width=16 --set layers=1 --set heads=2 --passes 2"
@@ -31,7 +31,8 @@ SMALLER = {
     "simulate": "--patients 400 --codes 60",
     "train": _TINY,
     "sample": "--patients 150",
-    "synthesize": '--method marginal --set evaluate.quick=true --set \'evaluate.suites=["tail","privacy"]\'',
+    "synthesize": '--method marginal --set evaluate.quick=true --set \'evaluate.suites=["tail","privacy"]\' '
+    + shlex.join(ACCEPTING),
     "evaluate": "--quick",
     "run": """
         --set data.source=cohort --set data.path={here}/cohort --set split.control=0.1 --set targets={{}}
@@ -59,7 +60,7 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, words: list[str], here: Path) -> 
 def mark(folder: Path, control: float) -> None:
     """Give each test and each control patient of a cohort the code of their part, in their first visit."""
     whole = Cohort.open(folder)
-    positions = parts(whole.n_patients, control=control)
+    positions = split_positions(whole.n_patients, control=control)
     patients = list(whole.patients())
     for code, chosen in zip(MARKS, (positions.control, positions.test), strict=True):
         for patient in chosen.tolist():
@@ -107,7 +108,7 @@ def test_nobody_who_is_kept_out_is_trained_on(here: Path, repository: Path, monk
         assert patients_with_marks(Cohort.open(here / name)) == [0, 0]
 
     scores = Scores.open(here / "scores")
-    assert scores.card[APART] == "yes" and f"{APART}: yes" in (here / "scores" / "scores.md").read_text()
+    assert scores.card[SEPARATED] == "yes" and f"{SEPARATED}: yes" in (here / "scores" / "scores.md").read_text()
     assert scores.values()["pair_seen"] is not None and scores.values()["copy_excess"] is not None
     assert "SYNTHETIC" in (here / "omop" / "cdm_source.csv").read_text()
 
@@ -115,7 +116,7 @@ def test_nobody_who_is_kept_out_is_trained_on(here: Path, repository: Path, monk
     page = (here / "runs" / "demo" / "report.html").read_text(encoding="utf-8")
     assert "<html" in page and "adapcla" in page
     summary = json.loads(next((here / "runs" / "demo").rglob("scores/*/summary.json")).read_text())
-    assert summary[APART] == "yes"
+    assert summary[SEPARATED] == "yes"
 
 
 def test_patients_of_ones_own_take_the_place_of_the_first_line(

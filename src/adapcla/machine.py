@@ -28,6 +28,21 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def thread_count(requested: int = 0) -> int:
+    """The number of threads of this process: as requested, else what OMP_NUM_THREADS says, else one.
+
+    One is never slower than several: threads that wait for each other beside another busy process take many times as
+    long, and work is spread over processes instead.
+
+    >>> thread_count(3)
+    3
+    """
+    try:
+        return requested or max(1, int(os.environ.get("OMP_NUM_THREADS", "1").split(",")[0]))
+    except ValueError:
+        return 1
+
+
 def peak_memory_mb() -> int:
     """The largest memory that this process has held, in megabytes.
 

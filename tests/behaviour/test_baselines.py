@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.data.split import Split
 from adapcla.generation.generator import Generator
 from adapcla.generation.methods import METHODS, generator_for
@@ -73,12 +73,12 @@ def cut(cohort: Cohort) -> tuple[Cohort, NDArray[np.float64]]:
     """Histories without their last visit, and that visit as a row of zeros and ones, of patients with two or more."""
     some = cohort.subset(np.flatnonzero(cohort.visits_per_patient > 1))
     starts, visit_starts = np.asarray(some.patient_starts), np.asarray(some.visit_starts)
-    visits = ranges(starts[:-1], starts[1:] - 1)
+    visits = expand_ranges(starts[:-1], starts[1:] - 1)
     histories = replace(
         some,
-        codes=np.asarray(some.codes)[ranges(visit_starts[visits], visit_starts[visits + 1])],
-        visit_starts=starts_of(some.codes_per_visit[visits]),
-        patient_starts=starts_of(some.visits_per_patient - 1),
+        codes=np.asarray(some.codes)[expand_ranges(visit_starts[visits], visit_starts[visits + 1])],
+        visit_starts=starts_from_sizes(some.codes_per_visit[visits]),
+        patient_starts=starts_from_sizes(some.visits_per_patient - 1),
     )
     return histories, np.asarray(some.matrix()[starts[1:] - 1].todense(), dtype=np.float64)
 

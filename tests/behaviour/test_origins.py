@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.data import Cohort, Kind, Origin
-from adapcla.data.origin import Group
+from adapcla.data.provenance import Group
 from adapcla.data.split import ControlledSplit
 from adapcla.generation import Generator, generator_for, load
 from adapcla.generation.shards import stream_sample

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.bands import Bands
+from adapcla.data.quantization import Quantizer
 from adapcla.generation import Generator, generator_for
 from adapcla.io import simulator as planted
 
@@ -85,7 +85,7 @@ def correlations_off(drawn: Cohort, world: planted.WholeLaw) -> float:
 
 def test_bands_alone_take_little_of_a_correlation() -> None:
     real = planted.simulate(PATIENTS, CODES, seed=1, whole=True)
-    bands = Bands.of(real)
+    bands = Quantizer.of(real)
     back = bands.with_values(bands.banded(real), seed=1)
     assert np.abs(correlations(real, law())[:, 0] - correlations(back, law())[:, 0]).max() < 0.02
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from adapcla.cli import evaluate
 from adapcla.cli.main import main
 from adapcla.data import Cohort
+from adapcla.data.provenance import SEPARATED
 from adapcla.errors import ExistsError, GateError, InputError, UsageError
 from adapcla.evaluation import Scores
-from adapcla.evaluation.separation import APART
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 
@@ -105,7 +105,13 @@ def test_a_target_adds_the_control_suite(folders: Path, tmp_path: Path):
 
 def test_the_gate_refuses_copies_by_name_and_lets_fresh_patients_pass(folders: Path, tmp_path: Path):
     control = ("--control", str(folders / "control"), "--suites", "privacy", "--quick", "--gate")
-    run(folders, tmp_path / "fresh", *control)
+    few = ("rare_copy_excess", "unique_pair_gap [beyond_prevalence]", "membership_auc [unique_pair]")
+    with pytest.raises(GateError, match="not assessed  rare_copy_excess"):
+        run(folders, tmp_path / "unclear", *control)
+    with pytest.raises(UsageError, match="--reason"):
+        run(folders, tmp_path / "accepted", *control, f"--accept={few[0]}")
+    accepted = [f"--accept={name}" for name in few]
+    run(folders, tmp_path / "fresh", *control, *accepted, "--reason=only the house sees it")
     with pytest.raises(GateError, match="copy_excess") as refusal:
         run(folders, tmp_path / "copied", *control, synthetic="copied")
     assert refusal.value.exit_code == 5
@@ -142,7 +148,7 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     # The sample is innocent, the model behind the attacks is not.
     assert exit_code(*judge_right, "--generator", at["wrong"]) == 3
     assert exit_code(*judge_right) == 0
-    assert Scores.open(tmp_path / "s2").card[APART] == "yes"
+    assert Scores.open(tmp_path / "s2").card[SEPARATED] == "yes"
     assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
     assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from adapcla.cli import prior
 from adapcla.data import Cohort
+from adapcla.data.prevalence import read_prevalence
 from adapcla.errors import ExistsError
-from adapcla.io.prior import read_prevalence
 
 
 def run(*arguments: str) -> str:

@@ -57,7 +57,7 @@ def test_a_wrong_key_ends_with_code_2_and_the_nearest_name(toml):
 
 def test_absent_data_ends_with_code_3(tmp_path, repository, monkeypatch):
     monkeypatch.setenv("ADAPCLA_DATA", str(tmp_path))
-    arguments = ["run", str(repository / "experiments" / "mimic3.toml"), "--out", str(tmp_path / "out")]
+    arguments = ["run", str(repository / "experiments" / "paper.toml"), "--out", str(tmp_path / "out")]
     ran = subprocess.run([sys.executable, "-m", "adapcla", *arguments], capture_output=True, text=True, check=False)
     assert ran.returncode == 3 and "--set data.path=" in ran.stderr
 
@@ -79,10 +79,10 @@ def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(open_data_at,
         "analyse.parts=[]",
     ]
     arguments = [part for change in changes for part in ("--set", change)]
-    toml = repository / "experiments" / "mimic3.toml"
+    toml = repository / "experiments" / "paper.toml"
     ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path), *arguments])
     assert ran.exit_code == 0, ran.output
-    assert "adapcla (paper)" in (tmp_path / "mimic3" / "report.html").read_text(encoding="utf-8")
+    assert "adapcla (paper)" in (tmp_path / "paper" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from adapcla.cli.main import app
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.generation import generator_for, load
 from adapcla.generation.futures import as_known
@@ -110,7 +110,7 @@ def test_patients_of_a_condition(model: Path, tmp_path: Path) -> None:
     assert said["condition"]["having"] == [common] and said["condition"]["where"] == ["sex=female"]
     assert said["effort"]["proposals"] > 0 and said["effort"]["effective"] > 0
     cohort = Cohort.open(tmp_path / "s")
-    assert Condition.of(common, where=[("sex", "female")], visits="1..2").fulfilled(cohort).all()
+    assert Criteria.of(common, where=[("sex", "female")], visits="1..2").fulfilled(cohort).all()
     again = generator.sample(60, having=common, visits="1..2", where=(("sex", "female"),))
     assert again.fingerprint == cohort.fingerprint and cohort.card["effort"] == said["effort"]
 
@@ -142,7 +142,7 @@ def test_histories_are_gone_on_with(model: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     cohort = Cohort.open(tmp_path / "f")
     assert cohort.n_patients == 8 and cohort.card["draws"] == 4 and cohort.card["histories"] == 2
-    assert Condition.of(asked, within=2).fulfilled(cohort).all() and cohort.visits_per_patient.max() <= 2
+    assert Criteria.of(asked, within=2).fulfilled(cohort).all() and cohort.visits_per_patient.max() <= 2
     told = json.loads(_run(*words, "--likeliest", "3", "--out", str(tmp_path / "g"), "--json").stdout)["likeliest"]
     assert Cohort.open(tmp_path / "g").n_patients == 8 and "likeliest" not in json.loads(result.stdout)
     generator = load(model)

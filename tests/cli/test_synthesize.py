@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.conftest import ACCEPTING
 from typer.testing import CliRunner
 
 from adapcla.cli.main import app
@@ -14,7 +15,7 @@ from adapcla.release import release as module
 
 QUICK = (
     "--method", "marginal", "--set", "data.planted.patients=520", "--set", "data.planted.codes=60",
-    "--set", "evaluate.quick=true", "--set", 'evaluate.suites=["privacy"]',
+    "--set", "evaluate.quick=true", "--set", 'evaluate.suites=["privacy"]', *ACCEPTING,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort, Prevalence, Vocabulary
-from adapcla.data.bands import LEFT_OUT, Bands
+from adapcla.data.quantization import LEFT_OUT, Quantizer
 from adapcla.errors import InputError
 
 GLUCOSE = Code.of("glucose", "LAB", description="Glucose", domain="lab", unit="mg/dL")
@@ -30,7 +30,7 @@ def measured(values: NDArray[np.float64], per_patient: int = 1, code: Code = GLU
 
 def test_hand_solved_bands() -> None:
     """Values 0 to 99 of a hundred patients, two bands: three pieces each at most, cut in the middle."""
-    bands = Bands.of(measured(np.arange(100.0)), smallest=11, n_bands=2)
+    bands = Quantizer.of(measured(np.arange(100.0)), smallest=11, n_bands=2)
     (glucose,) = bands.numbers
     assert glucose.decimals == 0
     assert len(glucose.mass) == 6
@@ -44,7 +44,7 @@ def test_hand_solved_bands() -> None:
 
 def test_an_extreme_of_one_patient_is_not_told() -> None:
     values = np.concatenate([np.linspace(80, 120, 200).round(), [100_000.0]])
-    (glucose,) = Bands.of(measured(values)).numbers
+    (glucose,) = Quantizer.of(measured(values)).numbers
     assert glucose.edges[-1] < 40_000
     assert 100_000.0 not in glucose.edges
     drawn = glucose.drawn(np.full(5000, glucose.n_bands - 1), np.random.default_rng(1).random((5000, 2)))
@@ -54,7 +54,7 @@ def test_an_extreme_of_one_patient_is_not_told() -> None:
 def test_a_number_of_too_few_patients_is_not_learned() -> None:
     """Ten patients with a hundred values each are ten patients."""
     cohort = measured(np.arange(1000.0), per_patient=100)
-    bands = Bands.of(cohort)
+    bands = Quantizer.of(cohort)
     assert bands.numbers == ()
     banded = bands.banded(cohort)
     assert banded.vocabulary.tokens == ("ZZZ",)
@@ -73,7 +73,7 @@ numbers = st.one_of(
 @given(values=numbers, per_patient=st.integers(1, 3), seed=st.integers(0, 9))
 def test_what_is_drawn_stays_in_its_band(values: list[float], per_patient: int, seed: int) -> None:
     cohort = measured(np.array(values), per_patient)
-    bands = Bands.of(cohort)
+    bands = Quantizer.of(cohort)
     banded = bands.banded(cohort)
     drawn = bands.with_values(banded, seed)
     assert drawn.vocabulary == cohort.vocabulary
@@ -92,7 +92,7 @@ def test_every_band_and_piece_has_enough_patients(values: list[float], per_patie
     cohort = measured(np.array(values), per_patient)
     flat = cohort.values[~np.isnan(cohort.values)] if cohort.values is not None else np.zeros(0)
     patient = cohort.patient_of_entry[::2]
-    for number in Bands.of(cohort, smallest).numbers:
+    for number in Quantizer.of(cohort, smallest).numbers:
         for edges in (number.cuts, np.array(number.edges[1:-1], dtype=np.float32)):
             part = np.searchsorted(edges, flat, side="right")
             assert min(len(set(patient[part == i])) for i in range(len(edges) + 1)) >= smallest
@@ -103,7 +103,7 @@ def test_the_shape_of_training_comes_back() -> None:
     random = np.random.default_rng(3)
     values = np.round(np.exp(random.normal(4.6, 0.3, 4000)), 1)
     cohort = measured(values)
-    bands = Bands.of(cohort)
+    bands = Quantizer.of(cohort)
     drawn = bands.with_values(bands.banded(cohort), seed=2).values
     assert drawn is not None
     drawn = drawn[::2].astype(float)
@@ -114,7 +114,7 @@ def test_the_shape_of_training_comes_back() -> None:
 
 
 def test_a_patient_is_the_same_whoever_stands_before() -> None:
-    bands = Bands.of(measured(np.arange(100.0)))
+    bands = Quantizer.of(measured(np.arange(100.0)))
     banded = bands.banded(measured(np.arange(100.0)))
     whole = bands.with_values(banded, seed=5)
     part = bands.with_values(banded.subset(np.arange(40, 100)), seed=5, first=40)
@@ -129,7 +129,7 @@ def test_codes_stay_in_order_where_names_would_change_it() -> None:
     one, last = Code.of("a", "LAB", unit="1"), Code.of("a.last", "LAB", unit="1")
     values = (np.arange(600) // 2 + np.tile([0, 1000], 300)).astype(np.float32)
     cohort = Cohort.of([[["LAB/a", "LAB/a.last"]]] * 300, [one, last], values=values)
-    bands = Bands.of(cohort)
+    bands = Quantizer.of(cohort)
     back = bands.with_values(bands.banded(cohort), seed=1)
     assert back.values is not None
     assert np.abs(back.values - values).max() < 60  # two bands at most
@@ -137,20 +137,20 @@ def test_codes_stay_in_order_where_names_would_change_it() -> None:
 
 def test_bands_survive_the_configuration_of_a_model() -> None:
     cohort = measured(np.arange(100.0))
-    bands = Bands.of(cohort)
-    again = Bands.from_json(json.loads(json.dumps(bands.as_json())), bands.vocabulary)
+    bands = Quantizer.of(cohort)
+    again = Quantizer.from_json(json.loads(json.dumps(bands.as_json())), bands.vocabulary)
     assert again.natural == bands.natural
     assert again.numbers == bands.numbers
     number = bands.as_json()["numbers"][0]
     for wrong in ({}, {**number, "edges": number["edges"][1:]}, {**number, "bands": [0]}, {**number, "decimals": "x"}):
         damaged = {"numbers": [wrong], "not learned": []}
         with pytest.raises(InputError, match="do not fit"):
-            Bands.from_json(damaged, bands.vocabulary)
+            Quantizer.from_json(damaged, bands.vocabulary)
 
 
 def test_a_target_of_a_number_is_shared_out_over_its_bands() -> None:
     cohort = measured(np.arange(100.0))
-    bands = Bands.of(cohort, n_bands=2)
+    bands = Quantizer.of(cohort, n_bands=2)
     target = bands.spread(
         Prevalence.of({"LAB/glucose": 0.5, "ZZZ": 0.9, "new": 0.1}), bands.banded(cohort).prevalence()
     )
@@ -160,14 +160,14 @@ def test_a_target_of_a_number_is_shared_out_over_its_bands() -> None:
 
 
 def test_chances_of_bands_are_the_chance_of_the_number() -> None:
-    bands = Bands.of(measured(np.arange(100.0)), n_bands=2)
+    bands = Quantizer.of(measured(np.arange(100.0)), n_bands=2)
     assert bands.vocabulary.tokens == ("LAB/glucose/b00", "LAB/glucose/b01", "ZZZ")
     assert bands.summed(np.array([[0.2, 0.3, 1.0]])).tolist() == [[0.5, 1.0]]
 
 
 def test_a_cohort_without_numbers_is_its_own_banded_form() -> None:
     cohort = Cohort.of([[["A"]], [["B", "A"]]])
-    bands = Bands.of(cohort)
+    bands = Quantizer.of(cohort)
     assert bands.banded(cohort).fingerprint == cohort.fingerprint
     assert bands.with_values(cohort, seed=1).fingerprint == cohort.fingerprint
     assert bands.vocabulary == Vocabulary.of(["A", "B"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adapcla.data import Code, Cohort, description
 from adapcla.data.description import describe, long_tail, overlap, spread
-from adapcla.data.stay import kind_of_visit
+from adapcla.data.vocabulary import visit_kind_code
 
 
 def test_sizes_of_a_cohort_counted_by_eye(tiny_full):
@@ -106,7 +106,7 @@ def test_numbers_and_choices_are_told_of_enough_patients_alone():
     flat = [value for i in range(11) for value in ([np.nan, i + 1, 4.0] if i else [np.nan, 1.0])]
     cohort = Cohort.of(
         patients,
-        [glucose, potassium, kind_of_visit("inpatient"), kind_of_visit("home")],
+        [glucose, potassium, visit_kind_code("inpatient"), visit_kind_code("home")],
         values=np.array(flat, dtype=np.float32),
     )
     told = describe(cohort)

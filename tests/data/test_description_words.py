@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from adapcla.data import Cohort
-from adapcla.data.description import describe
-from adapcla.data.description_words import lines, parts
+from adapcla.data.description import describe, lines, parts
 
 
 def test_every_number_of_a_small_cohort_is_told(tiny: Cohort):

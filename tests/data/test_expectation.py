@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from adapcla.data import Cohort
-from adapcla.data.expectation import expected_counts, expected_prevalence
+from adapcla.data.prevalence import expected_counts
 from adapcla.io import simulator as planted
 
 
@@ -33,7 +33,7 @@ def test_common_codes_and_codes_never_seen_are_left_as_counted():
 
 
 def test_codes_that_many_of_few_patients_hold_are_not_rare(tiny):
-    assert expected_prevalence(tiny).share.tolist() == tiny.prevalence().share.tolist()
+    assert tiny.expected_prevalence().share.tolist() == tiny.prevalence().share.tolist()
 
 
 @pytest.mark.parametrize("counts", [[], [0, 0], [500]])
@@ -44,7 +44,7 @@ def test_without_rare_codes_nothing_changes(counts):
 def test_a_code_of_few_patients_brings_the_visits_of_its_kind():
     """101 patients with A twice each are common, and stay; B has 1 patient with 7 visits, 7 for each rare patient."""
     cohort = Cohort.of([[["A"], ["A"]]] * 101 + [[["B"]] * 7])
-    share = expected_prevalence(cohort).share
+    share = cohort.expected_prevalence().share
     assert share[0] == 202 / 209
     assert share[1] == pytest.approx(7 / 209 * expected_counts(np.array([1]))[0])
 
@@ -57,7 +57,7 @@ def test_codes_that_are_rare_in_training_are_nearer_to_test_patients_than_their_
         train, _, test = world.split(seed=seed)
         tail = train.strata().tail
         counted, expected, truth = (
-            float(one.share[tail].sum()) for one in (train.prevalence(), expected_prevalence(train), test.prevalence())
+            float(one.share[tail].sum()) for one in (train.prevalence(), train.expected_prevalence(), test.prevalence())
         )
         missing, left = missing + truth - counted, left + truth - expected
     assert missing > 0 and abs(left) < 0.5 * missing

@@ -12,7 +12,7 @@ from adapcla.data.fingerprints import (
     drawing_order,
     identities,
     record_fingerprints,
-    run_fingerprints,
+    transition_fingerprints,
     visit_fingerprints,
 )
 
@@ -68,7 +68,7 @@ def test_visits_in_another_order_are_another_record_and_moved_codes_too() -> Non
 def test_runs_are_consecutive_visits_of_one_patient() -> None:
     """Patient 0 has runs AB, BC; patient 1 has BC; no run crosses from patient 0 to patient 1."""
     cohort = Cohort.of([[["A"], ["B"], ["C"]], [["B"], ["C"]]])
-    prints, patient = run_fingerprints(cohort, code_keys(cohort.vocabulary))
+    prints, patient = transition_fingerprints(cohort, code_keys(cohort.vocabulary))
     assert identities(prints)[0][1] == identities(prints)[0][2]
     assert patient.tolist() == [0, 0, 1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.data import icd
+from adapcla.data import code_systems
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,17 @@ from adapcla.data import icd
     ],
 )
 def test_forms_by_hand(code, nine, ten):
-    assert (icd.has_form(code, icd.ICD9), icd.has_form(code, icd.ICD10)) == (nine, ten)
-    assert not icd.has_form(code, "LOCAL")
+    assert (code_systems.has_form(code, code_systems.ICD9), code_systems.has_form(code, code_systems.ICD10)) == (
+        nine,
+        ten,
+    )
+    assert not code_systems.has_form(code, "LOCAL")
 
 
 def test_codes_of_both_forms_are_decided_by_the_others_and_alone_are_icd9():
-    assert icd.system_of(["V101", "E849", "I10"]) == icd.ICD10
-    assert icd.system_of(["V101", "E849", "4019"]) == icd.ICD9
-    assert icd.system_of(["V101"]) == icd.system_of([]) == icd.ICD9
+    assert code_systems.system_of(["V101", "E849", "I10"]) == code_systems.ICD10
+    assert code_systems.system_of(["V101", "E849", "4019"]) == code_systems.ICD9
+    assert code_systems.system_of(["V101"]) == code_systems.system_of([]) == code_systems.ICD9
 
 
 @pytest.mark.parametrize(
@@ -41,13 +44,22 @@ def test_codes_of_both_forms_are_decided_by_the_others_and_alone_are_icd9():
     [("001", "01"), ("139.8", "01"), ("140", "02"), ("4019", "07"), ("799", "16"), ("800", "17"), ("999", "17")],
 )
 def test_chapters_of_icd9_end_where_the_book_says(code, name):
-    assert icd.chapter(code, icd.ICD9) == f"ICD9 {name}"
+    assert code_systems.icd_chapter(code, code_systems.ICD9) == f"ICD9 {name}"
 
 
 def test_supplementary_codes_have_chapters_of_their_own():
-    assert icd.chapter("E849.7", icd.ICD9) == "ICD9 E" and icd.category("e849.7", icd.ICD9) == "E849"
-    assert icd.chapter("V45", icd.ICD9) == "ICD9 V" and icd.category("V4581", icd.ICD9) == "V45"
-    assert icd.chapter("e84.0", icd.ICD10) == "ICD10 E" and icd.category("e84.0", icd.ICD10) == "E84"
+    assert (
+        code_systems.icd_chapter("E849.7", code_systems.ICD9) == "ICD9 E"
+        and code_systems.icd_category("e849.7", code_systems.ICD9) == "E849"
+    )
+    assert (
+        code_systems.icd_chapter("V45", code_systems.ICD9) == "ICD9 V"
+        and code_systems.icd_category("V4581", code_systems.ICD9) == "V45"
+    )
+    assert (
+        code_systems.icd_chapter("e84.0", code_systems.ICD10) == "ICD10 E"
+        and code_systems.icd_category("e84.0", code_systems.ICD10) == "E84"
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,4 +74,4 @@ def test_supplementary_codes_have_chapters_of_their_own():
     ],
 )
 def test_category_is_three_characters_and_four_for_e_codes(code, system, wanted):
-    assert icd.category(code, system) == wanted
+    assert code_systems.icd_category(code, system) == wanted

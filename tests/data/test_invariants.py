@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.data import Attribute, Cohort, Vocabulary, offsets
-from adapcla.data.invariants import check_codes, check_days, check_runs
+from adapcla.data import Attribute, Cohort, Vocabulary, ragged
+from adapcla.data.cohort import check_codes, check_days, check_runs
 from adapcla.errors import InputError
 
 
@@ -108,7 +108,7 @@ def test_messages_name_no_value_of_a_patient(tiny):
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_codes_are_checked_across_the_borders_of_pieces(size, monkeypatch):
     """Visits {0, 2}, {0, 1, 2}, {1}: right in pieces of any size; a repeat is found wherever it lies."""
-    monkeypatch.setattr(offsets, "PIECE", size)
+    monkeypatch.setattr(ragged, "PIECE", size)
     starts, good = np.array([0, 2, 5, 6]), np.array([0, 2, 0, 1, 2, 1], dtype=np.int32)
     check_codes(good, starts, 3)
     for at, wrong in ((1, 0), (3, 0), (3, 2), (4, 1)):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Cohort, Kind, Origin
-from adapcla.data.origin import Group, Part, shared
-from adapcla.data.split import PARTS, parts
+from adapcla.data.provenance import Group, Part, overlap
+from adapcla.data.split import PARTS, split_positions
 from adapcla.errors import InputError
 
 
@@ -52,29 +52,29 @@ def test_parts_of_one_whole_meet_exactly_where_their_patients_do(seed, other_see
         for theirs in other:
             if mine.n_patients and theirs.n_patients:
                 common = {str(p) for p in mine.patients()} & {str(p) for p in theirs.patients()}
-                assert shared(group(mine), group(theirs)) is bool(common)
+                assert overlap(group(mine), group(theirs)) is bool(common)
 
 
 def test_a_part_meets_its_whole_and_a_part_of_a_part_its_part():
     train, _, test = WHOLE.split()
     inner = train.split(seed=5)
-    assert shared(group(WHOLE), group(test)) is True
-    assert shared(group(inner.train), group(train)) is True
-    assert shared(group(inner.train), group(inner.test)) is False
-    assert shared(group(inner.train), group(test)) is False
+    assert overlap(group(WHOLE), group(test)) is True
+    assert overlap(group(inner.train), group(train)) is True
+    assert overlap(group(inner.train), group(inner.test)) is False
+    assert overlap(group(inner.train), group(test)) is False
     assert inner.test.origin.parts == (*train.origin.parts, Part(train.fingerprint, train.n_patients, 5, 0.0, "test"))
 
 
 def test_a_choice_from_the_training_part_counts_as_the_training_part():
     train = WHOLE.split().train
-    assert shared(group(train.subset([0, 1])), group(train.subset([2, 3]))) is True
+    assert overlap(group(train.subset([0, 1])), group(train.subset([2, 3]))) is True
 
 
 def test_copies_are_known_by_content_and_strangers_are_not_known():
     unsaid = replace(WHOLE, card={})
-    assert shared(group(unsaid), group(replace(unsaid, card={"source": "a copy"}))) is True
-    assert shared(group(unsaid), group(numbered(5))) is None
-    assert shared(group(WHOLE.split().train), group(numbered(50).split().test)) is None
+    assert overlap(group(unsaid), group(replace(unsaid, card={"source": "a copy"}))) is True
+    assert overlap(group(unsaid), group(numbered(5))) is None
+    assert overlap(group(WHOLE.split().train), group(numbered(50).split().test)) is None
 
 
 def test_an_origin_survives_the_disk_with_all_it_says(tmp_path: Path):
@@ -123,4 +123,4 @@ def test_two_cohorts_together_keep_what_is_true_of_both():
 
 
 def test_the_names_of_parts_are_those_of_the_split():
-    assert PARTS == parts(10)._fields == ("train", "valid", "test", "control")
+    assert PARTS == split_positions(10)._fields == ("train", "valid", "test", "control")

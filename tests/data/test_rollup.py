@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Attribute, Code, Cohort, Vocabulary
-from adapcla.data.rollup import CommonAttributes, recoded, roll_up
-from adapcla.data.stay import ending
+from adapcla.data.rollup import CommonAttributes, roll_up
+from adapcla.data.vocabulary import discharge_code
 from adapcla.errors import InputError
 
 
@@ -84,7 +84,7 @@ def test_other_patients_follow_what_training_patients_have():
     ],
 )
 def test_the_way_up(code, system, domain, up):
-    from adapcla.data.hierarchy import ancestors
+    from adapcla.data.code_systems import ancestors
 
     found = ancestors(Vocabulary.of([Code.of(code, system, domain=domain)]))[0]
     assert [each.bare for each in found] == up
@@ -128,7 +128,7 @@ def test_a_smallest_count_of_one_changes_nothing(patients):
 
 def test_codes_that_become_one_are_one_in_a_visit():
     cohort = Cohort.of([[["A", "B"], ["B"]]])
-    assert list(recoded(cohort, [Code.of("X"), Code.of("X")]).patients()) == [[["X"], ["X"]]]
+    assert list(cohort.recode([Code.of("X"), Code.of("X")]).patients()) == [[["X"], ["X"]]]
 
 
 def test_attributes_that_few_share_become_unknown_together():
@@ -154,7 +154,7 @@ def test_numbers_keep_their_values_and_those_of_few_patients_go():
     vocabulary = [
         *(Code.of(name, "LAB", domain="lab", unit="mg/dL") for name in ("glucose", "potassium")),
         *(Code.of(name, "ICD9CM") for name in ("41000", "41001")),
-        *(ending(name) for name in ("home", "died")),
+        *(discharge_code(name) for name in ("home", "died")),
     ]
     rows = [["ICD9CM/41000", "LAB/glucose", "END/home"], ["ICD9CM/41001", "LAB/glucose", "LAB/potassium", "END/home"]]
     train = Cohort.of(
@@ -172,6 +172,6 @@ def test_numbers_keep_their_values_and_those_of_few_patients_go():
 def test_a_number_never_loses_its_unit_nor_meets_another_code(new):
     cohort = Cohort.of([[["A", "B"]]], [Code.of("A", unit="mg"), Code.of("B", unit="mg")], values=np.float32([1, 2]))
     with pytest.raises(InputError, match="the number A would become"):
-        recoded(cohort, [new, Code.of("B", unit="mg")])
-    renamed = recoded(cohort, [Code.of("C", unit="mg"), Code.of("B", unit="mg")])
+        cohort.recode([new, Code.of("B", unit="mg")])
+    renamed = cohort.recode([Code.of("C", unit="mg"), Code.of("B", unit="mg")])
     assert renamed.values.tolist() == [2, 1]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapcla import files
-from adapcla.data import Attribute, Cohort, store
+from adapcla.data import Attribute, Cohort, storage
 from adapcla.errors import ExistsError, InputError
 from adapcla.seeds import random_stream
 
@@ -110,7 +110,7 @@ def test_any_flipped_bit_is_found(folder, name):
             broken[bit // 8] ^= 1 << (bit % 8)
             path.write_bytes(broken)
             with pytest.raises(InputError) as caught:
-                store.open_folder(folder)
+                storage.open_folder(folder)
             assert str(folder) in str(caught.value)
     finally:
         path.write_bytes(whole)
@@ -252,7 +252,7 @@ def test_a_vocabulary_with_bad_codes_is_refused(tiny, tmp_path, token):
     """Four rows A, B, C and the bad one: a null, an empty, a formula, one out of order."""
     folder = tiny.save(tmp_path / "c")
     tokens = ["A", "B", "C", token]
-    columns = {name: tokens if name in ("token", "code") else [""] * 4 for name in store.Code._fields}
+    columns = {name: tokens if name in ("token", "code") else [""] * 4 for name in storage.Code._fields}
     parquet(folder / "vocabulary.parquet", **columns)
     with pytest.raises(InputError):
         Cohort.open(resealed(folder))
@@ -260,15 +260,15 @@ def test_a_vocabulary_with_bad_codes_is_refused(tiny, tmp_path, token):
 
 def test_a_vocabulary_without_a_column_says_which(tmp_path):
     with pytest.raises(InputError, match="'domain'"):
-        store.read_vocabulary(
-            parquet(tmp_path / "v.parquet", **{n: ["A"] for n in store.Code._fields if n != "domain"})
+        storage.read_vocabulary(
+            parquet(tmp_path / "v.parquet", **{n: ["A"] for n in storage.Code._fields if n != "domain"})
         )
 
 
 def test_a_vocabulary_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "v.parquet").write_bytes(b"PAR1 but no more PAR1")
     with pytest.raises(InputError, match=r"v\.parquet.*Parquet"):
-        store.read_vocabulary(tmp_path / "v.parquet")
+        storage.read_vocabulary(tmp_path / "v.parquet")
 
 
 # ---- whole or absent --------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class Crash(BaseException):
     """Stands for anything that ends a process in the middle."""
 
 
-STEPS = [(store, name) for name in ("write_vocabulary", "write_manifest", "finish_folder", "json_bytes")] + [
+STEPS = [(storage, name) for name in ("write_vocabulary", "write_manifest", "finish_folder", "json_bytes")] + [
     (files, "sync")
 ]
 
@@ -374,4 +374,4 @@ def test_an_array_whose_header_never_closes_a_bracket_is_named_and_not_a_traceba
     path = tmp_path / "prior.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(24))
     with pytest.raises(InputError, match="not a readable array"):
-        store.read_array(path)
+        storage.read_array(path)

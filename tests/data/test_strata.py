@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Strata, Vocabulary
-from adapcla.data.strata import BANDS, TAIL_CUTS
+from adapcla.data.prevalence import COUNT_BANDS, TAIL_CUTS
 
 counts = st.lists(st.integers(0, 30), min_size=1, max_size=40)
 
@@ -56,7 +56,7 @@ def test_no_tail_code_is_commoner_than_a_mid_or_head_code(values):
 @given(counts)
 def test_count_bands_share_out_the_codes_seen(values):
     found = strata(values)
-    assert sum(found.band(name).astype(int) for name in BANDS).tolist() == found.present.astype(int).tolist()
+    assert sum(found.band(name).astype(int) for name in COUNT_BANDS).tolist() == found.present.astype(int).tolist()
 
 
 @pytest.mark.parametrize("name", TAIL_CUTS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.data.values import values_on, without_units
+from adapcla.data.cohort import values_on
 from adapcla.errors import InputError
 
 LAB = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
@@ -39,7 +39,7 @@ def test_values_follow_their_patients() -> None:
 def test_a_cohort_without_its_numbers_has_no_values() -> None:
     assert measured().keep_codes(np.array([True, True, False])).values is None
     assert measured().without_values().values is None
-    assert not without_units(measured().vocabulary).numbers.any()
+    assert not measured().vocabulary.without_units().numbers.any()
     assert Cohort.of([[["A"]]]).without_values().values is None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Code, Cohort
-from adapcla.data.stay import LENGTH, ending, kind_of_visit
+from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 
 GLUCOSE, SODIUM = (Code.of(name, "LAB", domain="lab", unit=unit) for name, unit in (("glucose", "mg/dL"), ("na", "1")))
 CODES = (
@@ -16,9 +16,9 @@ CODES = (
     *(Code.of(name, domain="drug") for name in ("aspirin", "insulin")),
     GLUCOSE,
     SODIUM,
-    LENGTH,
-    *map(ending, ("died", "facility", "home")),
-    *map(kind_of_visit, ("inpatient", "outpatient")),
+    LENGTH_OF_STAY,
+    *map(discharge_code, ("died", "facility", "home")),
+    *map(visit_kind_code, ("inpatient", "outpatient")),
 )
 BANDS = ("under 60", "60 and more")
 World = Callable[..., Cohort]
@@ -36,8 +36,8 @@ def whole_world(patients: int = 400, seed: int = 1) -> Cohort:
             visit = _visit(draw, bool(diabetic), float(own), bool(old[who]))
             record.append(visit)
             days.append(day)
-            day += int(draw.choice([10, 200])) + round(visit.get(LENGTH.token, 0))
-            if ending("died").token in visit:
+            day += int(draw.choice([10, 200])) + round(visit.get(LENGTH_OF_STAY.token, 0))
+            if discharge_code("died").token in visit:
                 break
         records.append(record)
     values = [visit[token] for record in records for visit in record for token in sorted(visit)]
@@ -61,9 +61,9 @@ def _visit(draw: np.random.Generator, diabetic: bool, own: float, old: bool) -> 
     out[GLUCOSE.token] = round(100 + 60 * diabetic + 10 * own + 5 * draw.normal())
     if draw.random() < 0.8:
         out[SODIUM.token] = round(140 - 4 * ill + 2 * draw.normal())
-    out[kind_of_visit("inpatient" if ill or draw.random() < 0.5 else "outpatient").token] = np.nan
-    out[LENGTH.token] = round(days, 1)
-    out[ending("died" if died else "facility" if draw.random() < 0.2 else "home").token] = np.nan
+    out[visit_kind_code("inpatient" if ill or draw.random() < 0.5 else "outpatient").token] = np.nan
+    out[LENGTH_OF_STAY.token] = round(days, 1)
+    out[discharge_code("died" if died else "facility" if draw.random() < 0.2 else "home").token] = np.nan
     return out
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.evaluation.conditioned import condition_scores, divergence, holdings, judge, marked_visits
 from adapcla.evaluation.neighbours import Neighbours
 
-ASKED = Condition.of("X")
+ASKED = Criteria.of("X")
 
 
 def cohort(n: int, friend: str = "F") -> Cohort:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort, Kind, Origin, Prevalence
-from adapcla.data.origin import Group
+from adapcla.data.provenance import SEPARATED, Group
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import references
 from adapcla.evaluation.contract import ALL, Comparison
@@ -17,7 +17,6 @@ from adapcla.evaluation.evaluation import evaluate
 from adapcla.evaluation.halves import N_HALVES
 from adapcla.evaluation.references import halves
 from adapcla.evaluation.scores import MATCHED, MATCHED_CODES, Scores
-from adapcla.evaluation.separation import APART
 from adapcla.evaluation.table import metric_of, metrics_of
 
 
@@ -209,15 +208,15 @@ def test_an_observer_is_shown_the_comparison_once():
 def test_scores_say_whether_training_patients_are_known_to_be_apart_and_refuse_those_that_are_not(
     cohorts: tuple[Cohort, Cohort, Cohort], scores: Scores, tmp_path: Path
 ):
-    assert scores.card[APART] == scores.summary()[APART] == "not known"
-    assert f"{APART}: not known" in scores.markdown()
+    assert scores.card[SEPARATED] == scores.summary()[SEPARATED] == "not known"
+    assert f"{SEPARATED}: not known" in scores.markdown()
     train, valid, test, control = cohorts[0].split(control=0.2)
     learned = (Group("train", train.fingerprint, train.origin), Group("valid", valid.fingerprint, valid.origin))
     made = replace(cohorts[2], card=Origin(Kind.SYNTHETIC, (), learned).as_card())
     known = evaluate(train, test, made, suites=["tail"], control=control)
-    assert known.card[APART] == "yes" and f"{APART}: yes" in known.markdown()
-    assert Scores.open(known.save(tmp_path / "s")).card[APART] == "yes"
-    assert evaluate(train, test, cohorts[2], suites=["tail"]).card[APART] == "not known"
+    assert known.card[SEPARATED] == "yes" and f"{SEPARATED}: yes" in known.markdown()
+    assert Scores.open(known.save(tmp_path / "s")).card[SEPARATED] == "yes"
+    assert evaluate(train, test, cohorts[2], suites=["tail"]).card[SEPARATED] == "not known"
     for wrong in ({"test": train.subset([1])}, {"test": valid}, {"test": test, "control": cohorts[0].split().train}):
         with pytest.raises(InputError, match="took part in training"):
             evaluate(train, synthetic=made, suites=["tail"], **wrong)

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.evaluation.contract import Comparison
 from adapcla.evaluation.intervals import (
     KEPT_DRAWS,
@@ -23,7 +24,6 @@ from adapcla.evaluation.intervals import (
     spread,
     wilson,
 )
-from adapcla.evaluation.pairs import cooccurrence
 
 
 def comparison(n_patients: int, intervals: bool = True) -> Comparison:
@@ -119,8 +119,8 @@ def test_counts_without_a_group_are_the_counts_of_the_others():
     one = Comparison.of(cohort, cohort, cohort)
     groups = groups_of(one)
     assert groups is not None
-    for group, rest in enumerate(counts_without_groups(one, cooccurrence(cohort), cooccurrence)):
-        expected = cooccurrence(cohort.subset(np.flatnonzero(groups != group)))
+    for group, rest in enumerate(counts_without_groups(one, cooccurrence_counts(cohort), cooccurrence_counts)):
+        expected = cooccurrence_counts(cohort.subset(np.flatnonzero(groups != group)))
         assert (rest != expected).nnz == 0
         assert rest.nnz == expected.nnz
 

@@ -7,7 +7,7 @@ import pytest
 from tests.evaluation.conftest import GLUCOSE, World
 
 from adapcla.data import Cohort
-from adapcla.data.stay import READMITTED, ending
+from adapcla.data.vocabulary import READMITTED, discharge_code
 from adapcla.evaluation.contract import ALL, Comparison
 from adapcla.evaluation.curves import roc_area
 from adapcla.evaluation.outcomes import (
@@ -26,7 +26,8 @@ from adapcla.evaluation.stays import Stays
 
 def test_death_is_asked_of_last_visits_and_its_codes_are_taken_out_there_alone():
     cohort = Cohort.of(
-        [[["A", "END/home"], ["B", "END/died"]], [["A", "END/home"]]], ["A", "B", *map(ending, ("died", "home"))]
+        [[["A", "END/home"], ["B", "END/died"]], [["A", "END/home"]]],
+        ["A", "B", *map(discharge_code, ("died", "home"))],
     )
     asked = examples_of(cohort, died_at_last(Stays.of(cohort)), MORTALITY, most=9, seed=1)
     assert list(asked.inputs.patients()) == [[["A", "END/home"], ["B", "zz-asked/00"]], [["A", "zz-asked/00"]]]

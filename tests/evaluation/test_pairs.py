@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Cohort
-from adapcla.evaluation.pairs import PairSet, cooccurrence, visit_pairs, visits_with_neighbours
+from adapcla.data.cooccurrence import PairSet, cooccurrence_counts, visit_pairs, visits_with_neighbours
 
 VOCABULARY = [f"C{i:02d}" for i in range(12)]
 visits = st.sets(st.sampled_from(VOCABULARY), min_size=1, max_size=6)
@@ -41,7 +41,7 @@ def test_pairs_are_those_of_a_loop_whatever_the_block(cohort: Cohort, block: int
 
 @given(cohorts)
 def test_cooccurrence_counts_visits_and_is_symmetric(cohort: Cohort):
-    counts = cooccurrence(cohort).toarray()
+    counts = cooccurrence_counts(cohort).toarray()
     expected = Counter((a, b) for _, a, b in plain_pairs(cohort))
     index = cohort.vocabulary.index
     assert (counts == counts.T).all()
@@ -54,7 +54,7 @@ def test_cooccurrence_counts_visits_and_is_symmetric(cohort: Cohort):
 def test_the_set_holds_the_pairs_of_its_cohort_and_no_other(one: Cohort, other: Cohort):
     known = {(a, b) for _, a, b in plain_pairs(one)}
     asked = [(a, b) for _, a, b in plain_pairs(other)]
-    pair_set, index = PairSet.of(cooccurrence(one)), one.vocabulary.index
+    pair_set, index = PairSet.of(cooccurrence_counts(one)), one.vocabulary.index
     first, second = (np.array([index[pair[side]] for pair in asked], dtype=np.int64) for side in (0, 1))
     assert pair_set.holds(first, second).tolist() == [pair in known for pair in asked]
     assert pair_set.holds(second, first).tolist() == [pair in known for pair in asked]

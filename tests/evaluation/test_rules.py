@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort
+from adapcla.data.rules import MIN_PATIENTS, Rules
 from adapcla.evaluation.contract import Comparison
-from adapcla.evaluation.rules import FEWEST, Rules, rule_breaks
+from adapcla.evaluation.rules import rule_breaks
 
 CODES = ["C", "D", "P", "X"]
 
@@ -32,7 +33,7 @@ def test_a_code_of_one_sex_is_a_rule_and_its_breaker_is_found():
 
 
 def test_a_rare_code_makes_no_rule():
-    assert Rules.of(world(FEWEST - 1)).counts == {"sex": 0, "age": 0, "before": 0, "size": 0}
+    assert Rules.of(world(MIN_PATIENTS - 1)).counts == {"sex": 0, "age": 0, "before": 0, "size": 0}
 
 
 def test_no_training_patient_breaks_a_rule():
@@ -74,7 +75,7 @@ def test_the_end_of_a_tail_of_sizes_is_no_limit():
     """A tenth of the visits goes on to each next size: that 20 of the largest do not is chance (.9 ** 20 is .12)."""
     sizes = [1] * 1800 + [2] * 180 + [3] * 20
     assert Rules.of(Cohort.of([[CODES[:size]] for size in sizes], CODES)).most == 0
-    few = [1] * 10 + [3] * (FEWEST - 1) + [2]
+    few = [1] * 10 + [3] * (MIN_PATIENTS - 1) + [2]
     assert Rules.of(Cohort.of([[CODES[:size]] for size in few], CODES)).most == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.conftest import World
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.stay import END, KIND, LENGTH, READMITTED, ending, kind_of_visit
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, READMITTED, VISIT_KIND, discharge_code, visit_kind_code
 from adapcla.evaluation.contract import ALL, Comparison
 from adapcla.evaluation.references import marginal
 from adapcla.evaluation.stays import (
@@ -23,7 +23,13 @@ from adapcla.evaluation.stays import (
     stay_length_distance,
 )
 
-CODES = [LENGTH, READMITTED, *map(ending, ("died", "home")), *map(kind_of_visit, ("inpatient", "outpatient")), "A"]
+CODES = [
+    LENGTH_OF_STAY,
+    READMITTED,
+    *map(discharge_code, ("died", "home")),
+    *map(visit_kind_code, ("inpatient", "outpatient")),
+    "A",
+]
 
 
 def course(*visits: tuple[int, float, str, str]) -> Cohort:
@@ -59,9 +65,9 @@ def test_where_there_are_no_dates_the_source_says_who_came_back():
 def test_shares_of_endings_differ_by_their_total_variation():
     one = Cohort.of([[["A", "END/home"]]] * 8 + [[["A"]]] * 2, CODES[1:])
     two = Cohort.of([[["A", "END/home"]]] * 5 + [[["A", "END/died"]]] * 5, CODES[1:])
-    score = choice_distance(END, Comparison.of(one, one, two))[ALL]
+    score = choice_distance(DISCHARGE, Comparison.of(one, one, two))[ALL]
     assert score.value == pytest.approx(0.5) and score.n == 10
-    assert choice_distance(KIND, Comparison.of(one, one, two))[ALL].reason == "no training visit tells its kind"
+    assert choice_distance(VISIT_KIND, Comparison.of(one, one, two))[ALL].reason == "no training visit tells its kind"
 
 
 def test_a_copy_is_at_no_distance_and_chance_loses_who_dies_and_how_long_it_took(world: World):
@@ -79,7 +85,7 @@ def test_a_copy_is_at_no_distance_and_chance_loses_who_dies_and_how_long_it_took
 
 def test_stays_that_are_longer_by_a_day_are_one_day_away(world: World):
     train = world(200, 1)
-    here = np.asarray(train.codes) == train.vocabulary.index[LENGTH.token]
+    here = np.asarray(train.codes) == train.vocabulary.index[LENGTH_OF_STAY.token]
     longer = replace(train, values=np.where(here, train.values + np.float32(1), train.values).astype(np.float32))
     comparison = Comparison.of(train, train, longer)
     assert stay_length_distance(comparison)[ALL].value == pytest.approx(1, rel=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Code, Cohort
-from adapcla.data.stay import kind_of_visit
+from adapcla.data.vocabulary import visit_kind_code
 from adapcla.evaluation.contract import Comparison
 from adapcla.evaluation.trajectories import (
     FEWEST,
@@ -39,7 +39,7 @@ def test_index_codes_are_common_and_outcomes_come_later():
 
 def test_stays_and_measurements_are_no_turn_in_a_course():
     """Everybody has a kind of visit; where nothing else is there, it is asked for all the same."""
-    visit, lab = kind_of_visit("inpatient"), Code.of("glucose", "LAB", domain="lab")
+    visit, lab = visit_kind_code("inpatient"), Code.of("glucose", "LAB", domain="lab")
     listed = [Code.of("A"), Code.of("O"), visit, lab]
     first, later = [visit.token, lab.token, "A"], [visit.token, "O"]
     watched = Watched.of(Cohort.of([[first, later], [first], [[visit.token], later]], listed), n_index=1)

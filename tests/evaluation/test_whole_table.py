@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.evaluation.conftest import World
 
 from adapcla.data import Cohort
-from adapcla.data.stay import DIED
+from adapcla.data.vocabulary import DEATH
 from adapcla.evaluation.evaluation import evaluate, metrics_asked
 from adapcla.evaluation.suites import PLAIN_SUITES, with_whole_record
 from adapcla.evaluation.table import METRICS
@@ -28,7 +28,7 @@ def test_records_of_diagnoses_alone_get_no_new_row():
 
 
 def test_a_code_of_death_brings_stays_and_no_numbers():
-    train = Cohort.of([[["A", DIED.token]]], ["A", DIED])
+    train = Cohort.of([[["A", DEATH.token]]], ["A", DEATH])
     assert with_whole_record(["fidelity"], train.vocabulary) == ["fidelity", "stays"]
     assert with_whole_record(["tail"], train.vocabulary) == ["tail"]
     learned = {metric.key for metric in metrics_asked(["utility"], train.vocabulary) if metric.suite == "stays"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError
 from adapcla.generation import appointing
 from adapcla.generation.appointing import MOST_CODES, Way, can_be_appointed, with_appointments
@@ -17,7 +17,7 @@ from adapcla.generation.sampling import SampleRule
 from adapcla.models.base import DrawRule
 
 
-def plain(model: Model, condition: Condition) -> Proposer:
+def plain(model: Model, condition: Criteria) -> Proposer:
     clauses = condition.clauses(model.vocabulary)
     raised = Raised(condition, clauses, (0.0,) * len(clauses), DrawRule(), len(model.vocabulary))
     return Proposer(model, condition, SampleRule(), raised)
@@ -25,7 +25,7 @@ def plain(model: Model, condition: Condition) -> Proposer:
 
 @pytest.mark.parametrize("method", ["adapcla", "tailwise", "gpt"])
 def test_pilots_tell_the_probability_and_the_bound(small_model: Callable[..., Model], method: str) -> None:
-    one = plain(small_model(method), Condition.of("C6"))
+    one = plain(small_model(method), Criteria.of("C6"))
     chosen = with_appointments(one, 1000, 1, 0.003)
     share = np.mean([len(one.block(5, low).weight) / 1024 for low in range(0, 8 * 1024, 1024)])
     assert abs(chosen.probability - share) < 0.25 * share
@@ -49,7 +49,7 @@ def test_a_way_that_wastes_everything_is_not_chosen(
     ways = (Way(12.0, -9.0, 0.0), Way(12.0))
     monkeypatch.setattr(appointing, "_DRAWN", ways)
     monkeypatch.setattr(appointing, "_CONSIDERED", ways)
-    chosen = with_appointments(plain(small_model("tailwise"), Condition.of("C6")), 100, 1, 0.003)
+    chosen = with_appointments(plain(small_model("tailwise"), Criteria.of("C6")), 100, 1, 0.003)
     assert chosen.proposer.described["room"] == 0.0
 
 
@@ -57,17 +57,17 @@ def test_one_clause_of_few_codes_can_be_appointed(
     small_model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = small_model("adapcla")
-    assert can_be_appointed(plain(model, Condition.of("C6|C5"))) and MOST_CODES > 2
-    assert not can_be_appointed(plain(model, Condition.of(["C6", "C5"])))
+    assert can_be_appointed(plain(model, Criteria.of("C6|C5"))) and MOST_CODES > 2
+    assert not can_be_appointed(plain(model, Criteria.of(["C6", "C5"])))
     monkeypatch.setattr(appointing, "MOST_CODES", 1)
-    assert not can_be_appointed(plain(model, Condition.of("C6|C5")))
+    assert not can_be_appointed(plain(model, Criteria.of("C6|C5")))
 
 
 def test_a_condition_that_nobody_fulfils_is_said(
     small_model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(appointing, "_ROUNDS", 1)
-    condition = Condition.of("C7", without="C0|C1|C2|C3|C4|C5|C6", visits="3", at="last")
+    condition = Criteria.of("C7", without="C0|C1|C2|C3|C4|C5|C6", visits="3", at="last")
     model = small_model("marginal")
     model.network.logits.fill_(3.0)  # type: ignore[union-attr, operator]
     with pytest.raises(AdapclaError, match="exclude each other"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.generation.appointments import FORBIDDEN, AppointedProposer, Appointments, Branches
 from adapcla.generation.conditional import Pool
 from adapcla.generation.model import Model
@@ -31,7 +31,7 @@ def marginal(small_model: Callable[..., Model]) -> Model:
     return model
 
 
-def proposer(model: Model, condition: Condition, tilt: float = 0.0, certain: float = 5.0) -> AppointedProposer:
+def proposer(model: Model, condition: Criteria, tilt: float = 0.0, certain: float = 5.0) -> AppointedProposer:
     """Appointments of all codes of a clause alike, where all other codes are raised by `tilt`."""
     clauses, n = condition.clauses(model.vocabulary), len(model.vocabulary)
     plain = Proposer(model, condition, SampleRule(), Raised(condition, clauses, (0.0,) * len(clauses), DrawRule(), n))
@@ -49,7 +49,7 @@ def chance(shift: np.ndarray | float = 0.0) -> np.ndarray:
 
 def test_the_weight_is_the_product_of_the_steps(marginal: Model) -> None:
     """C0 is forbidden in the first visit and appointed in the second, where all others are raised by a half."""
-    one = proposer(marginal, Condition.of("C0"), tilt=0.5)
+    one = proposer(marginal, Criteria.of("C0"), tilt=0.5)
     rolled = Rolled(
         np.array([1, 0, 2], dtype=np.int32), np.array([1, 2]), np.array([2]), np.zeros(2, np.int64), np.array([[1]])
     )
@@ -66,7 +66,7 @@ def test_the_weight_is_the_product_of_the_steps(marginal: Model) -> None:
 @pytest.mark.parametrize("tilt", [0.0, -1.0, 0.7])
 def test_weights_sum_to_the_probability_that_can_be_counted(marginal: Model, tilt: float) -> None:
     """C0 or C1 in a first visit, which is drawn again until it holds a code."""
-    part = proposer(marginal, Condition.of("C0|C1", at="first"), tilt).block(3, 0)
+    part = proposer(marginal, Criteria.of("C0|C1", at="first"), tilt).block(3, 0)
     p = chance()
     exact = (1 - (1 - p[0]) * (1 - p[1])) / (1 - np.prod(1 - p))
     assert part.totals is not None
@@ -78,15 +78,15 @@ def test_weights_sum_to_the_probability_that_can_be_counted(marginal: Model, til
 @pytest.mark.parametrize(
     "condition",
     [
-        Condition.of("C6"),
-        Condition.of("C6|C5|C4", within=2),
-        Condition.of("C5", at="last"),
-        Condition.of("C6", without="C1", visits="2..3"),
+        Criteria.of("C6"),
+        Criteria.of("C6|C5|C4", within=2),
+        Criteria.of("C5", at="last"),
+        Criteria.of("C6", without="C1", visits="2..3"),
     ],
     ids=["any", "family", "last", "rest"],
 )
 def test_weights_sum_to_the_probability_by_plain_patients(
-    small_model: Callable[..., Model], method: str, condition: Condition
+    small_model: Callable[..., Model], method: str, condition: Criteria
 ) -> None:
     model = small_model(method)
     one = proposer(model, condition, tilt=-0.4, certain=0.5 if method == "gpt" else 4.0)
@@ -99,7 +99,7 @@ def test_weights_sum_to_the_probability_by_plain_patients(
 
 
 def test_every_branch_fulfils_the_condition_and_has_its_stretch(small_model: Callable[..., Model]) -> None:
-    model, condition = small_model("tailwise"), Condition.of("C6|C5")
+    model, condition = small_model("tailwise"), Criteria.of("C6|C5")
     part = proposer(model, condition).block(1, 0)
     assert part.below is not None and part.totals is not None
     assert condition.fulfilled(cohort_of(model, part.kept, {})).all()
@@ -111,13 +111,13 @@ def test_every_branch_fulfils_the_condition_and_has_its_stretch(small_model: Cal
 
 def test_what_cannot_be_taken_is_not_drawn_to_its_end(small_model: Callable[..., Model]) -> None:
     model = small_model("tailwise")
-    one = proposer(model, Condition.of("C6"))
+    one = proposer(model, Criteria.of("C6"))
     all_of_them = one.block(1, 0)
     some = one.block(1, 0, lambda number, end: number % 8 == 0)
     assert some.n_visits < all_of_them.n_visits and set(some.number % 8) == {0}
     assert some.totals is not None and all_of_them.totals is not None
     assert np.array_equal(some.totals, all_of_them.totals)
-    rest = proposer(model, Condition.of("C6", without="C1"))
+    rest = proposer(model, Criteria.of("C6", without="C1"))
     assert not rest.settled
     assert rest.block(1, 0, lambda number, end: number < 0).n_visits == rest.block(1, 0).n_visits
 
@@ -141,7 +141,7 @@ def test_of_the_branches_of_a_stem_one_is_taken_at_most() -> None:
 def test_death_ends_a_record_before_and_in_its_appointed_visit(small_model: Callable[..., Model]) -> None:
     model = small_model("adapcla")
     model.network.last_code = 2
-    for condition in (Condition.of("C2"), Condition.of("C6")):
+    for condition in (Criteria.of("C2"), Criteria.of("C6")):
         kept = proposer(model, condition).block(1, 0).kept
         entries = np.repeat(np.arange(len(kept.visit_sizes)), kept.visit_sizes)
         last = np.isin(np.arange(len(kept.visit_sizes)), np.cumsum(kept.lengths) - 1)
@@ -149,7 +149,7 @@ def test_death_ends_a_record_before_and_in_its_appointed_visit(small_model: Call
 
 
 def test_the_same_stems_have_the_same_branches(small_model: Callable[..., Model]) -> None:
-    one = proposer(small_model("adapcla"), Condition.of("C6|C5"))
+    one = proposer(small_model("adapcla"), Criteria.of("C6|C5"))
     again = replace(one)
     first, second = (which.block(4, BLOCK) for which in (one, again))
     assert np.array_equal(first.kept.codes, second.kept.codes) and np.array_equal(first.weight, second.weight)

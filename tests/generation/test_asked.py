@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort, Prevalence
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.generation.asked import Asked
 from adapcla.generation.model import Model
@@ -25,47 +25,47 @@ def model(small_model: Callable[..., Model]) -> Model:
     return replace(made, prevalence=Prevalence(made.vocabulary, share, 600))
 
 
-def refused(model: Model, said: str, condition: Condition, **more: object) -> None:
+def refused(model: Model, said: str, condition: Criteria, **more: object) -> None:
     with pytest.raises(UsageError, match=said):
         Asked(model, condition, **more).demand_possible()  # type: ignore[arg-type]
 
 
 def test_what_training_never_showed_is_refused_with_what_is_nearest(model: Model) -> None:
-    refused(model, r"C7: no training visit holds it[\s\S]*nearest that it has seen: C0", Condition.of("C7"))
-    Asked(model, Condition.of("C7|C6")).demand_possible()
+    refused(model, r"C7: no training visit holds it[\s\S]*nearest that it has seen: C0", Criteria.of("C7"))
+    Asked(model, Criteria.of("C7|C6")).demand_possible()
 
 
 def test_what_nobody_can_fulfil_is_refused(model: Model) -> None:
-    refused(model, "with and without C1 at once", Condition.of("C1", without="C1|C2"))
-    refused(model, "the longest record of this model has 3", Condition.of(visits="4.."))
-    refused(model, "expected one of F, M", Condition.of("C1", where=[("sex", "X")]))
+    refused(model, "with and without C1 at once", Criteria.of("C1", without="C1|C2"))
+    refused(model, "the longest record of this model has 3", Criteria.of(visits="4.."))
+    refused(model, "expected one of F, M", Criteria.of("C1", where=[("sex", "X")]))
     never = Steering(model.vocabulary, np.where(np.arange(8) == 1, -np.inf, 0.0), model.prevalence)
-    refused(model, "never comes", Condition.of("C1"), steering=never)
+    refused(model, "never comes", Criteria.of("C1"), steering=never)
 
 
 def test_a_shareable_model_refuses_what_too_few_training_patients_show(model: Model) -> None:
     shared = replace(model, shareable=True, prevalence=model.prevalence.suppressed())
-    Asked(model, Condition.of("C6")).demand_possible()
-    refused(shared, "fewer than 11 training patients", Condition.of("C6"))
-    Asked(shared, Condition.of("C1")).demand_possible()
+    Asked(model, Criteria.of("C6")).demand_possible()
+    refused(shared, "fewer than 11 training patients", Criteria.of("C6"))
+    Asked(shared, Criteria.of("C1")).demand_possible()
     with pytest.raises(UsageError, match="made to be shared"):
-        Asked(shared, Condition.of(["C1", "C2"])).demand_company(0.01)
-    Asked(shared, Condition.of(["C1", "C2"])).demand_company(0.1)
-    Asked(model, Condition.of(["C1", "C2"])).demand_company(0.01)
+        Asked(shared, Criteria.of(["C1", "C2"])).demand_company(0.01)
+    Asked(shared, Criteria.of(["C1", "C2"])).demand_company(0.1)
+    Asked(model, Criteria.of(["C1", "C2"])).demand_company(0.01)
 
 
 def test_the_training_patients_decide_where_they_are_at_hand(model: Model) -> None:
     sex = Attribute(np.zeros(40, dtype=np.int16), ("F", "M"))
     train = Cohort.of([[["C1"]]] * 20 + [[["C2"]]] * 20, model.vocabulary, attributes={"sex": sex})
     said = r"no training patient is with C1; with C2\nnearest: with C1: 20 patients; with C2: 20 patients"
-    refused(model, said, Condition.of(["C1", "C2"]), train=train)
+    refused(model, said, Criteria.of(["C1", "C2"]), train=train)
     few = train.subset(np.r_[0:5, 20:40])
-    Asked(model, Condition.of("C1"), train=few).demand_possible()
-    refused(replace(model, shareable=True), "fewer than 11", Condition.of("C1"), train=few)
-    refused(model, "with C1: fewer than 11", Condition.of(["C1", "C2"]), train=few)
+    Asked(model, Criteria.of("C1"), train=few).demand_possible()
+    refused(replace(model, shareable=True), "fewer than 11", Criteria.of("C1"), train=few)
+    refused(model, "with C1: fewer than 11", Criteria.of(["C1", "C2"]), train=few)
 
 
 def test_the_share_of_the_attributes(model: Model) -> None:
-    female = Asked(model, Condition.of("C1", where=[("sex", "F")])).share_of_where
+    female = Asked(model, Criteria.of("C1", where=[("sex", "F")])).share_of_where
     assert 0.3 < female < 0.7
-    assert Asked(model, Condition.of("C1")).share_of_where == 1.0
+    assert Asked(model, Criteria.of("C1")).share_of_where == 1.0

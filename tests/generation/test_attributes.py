@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from adapcla.data.attributes import AttributeDistribution
 from adapcla.errors import UsageError
-from adapcla.generation.attributes import AttributeLaw
 
-LAW = AttributeLaw(("sex",), (("F", "M"),), np.array([[1], [2]]), np.array([30, 70]))
+LAW = AttributeDistribution(("sex",), (("F", "M"),), np.array([[1], [2]]), np.array([30, 70]))
 
 
 def test_attributes_come_at_their_training_rates() -> None:
@@ -18,7 +18,7 @@ def test_attributes_come_at_their_training_rates() -> None:
 
 
 def test_a_condition_leaves_those_who_fulfil_it() -> None:
-    two = AttributeLaw(
+    two = AttributeDistribution(
         ("age", "sex"), (("old", "young"), ("F", "M")), np.array([[1, 1], [1, 2], [2, 1]]), np.array([1, 2, 3])
     )
     assert two.given([("age", "old")]).counts.tolist() == [1, 2]

@@ -194,5 +194,27 @@ def test_an_order_of_codes_that_is_none_is_refused(plain: Generator, tmp_path: P
     weights["code_of_rank"][0] = 10**12
     save_file(weights, folder / "weights.safetensors")
     write_manifest(folder)
-    with pytest.raises(InputError, match="order"):
+    with pytest.raises(InputError, match="'code_of_rank' does not fit the vocabulary"):
         load(folder)
+
+
+@pytest.mark.parametrize("method", ["tailwise", "gpt", "halo"])
+@pytest.mark.parametrize("wrong", [-382071739, 2**31 - 1])
+def test_an_index_out_of_range_is_refused_whatever_it_indexes(
+    method: str, wrong: int, parts: Split, tmp_path: Path
+) -> None:
+    """Each integer weight in turn gets an entry that no table has: loading names it, nothing fails while sampling."""
+    from safetensors.torch import load_file, save_file
+
+    small = {"width": 16, "layers": 1, "heads": 2, "passes": 1}
+    folder = generator_for(method, **small).fit(parts.train, parts.valid).save(tmp_path / "model")
+    whole = load_file(folder / "weights.safetensors")
+    integers = [name for name, value in whole.items() if not value.is_floating_point() and value.numel()]
+    assert integers
+    for name in integers:
+        damaged = {key: value.clone() for key, value in whole.items()}
+        damaged[name].view(-1)[0] = wrong
+        save_file(damaged, folder / "weights.safetensors")
+        write_manifest(folder)
+        with pytest.raises(InputError, match=f"'{name}'"):
+            load(folder)

@@ -13,12 +13,11 @@ from adapcla.generation.calibration import calibrate_prevalence, calibrate_recor
 
 
 def test_biases_that_are_off_are_brought_back(parts: Split) -> None:
-    """Codes come too often, one far too rarely, and records end too late; five rounds put all of it right."""
-    generator = generator_for("tailwise", width=16, layers=1, heads=2, passes=3, batch_size=64, calibration_rounds=0)
+    """One code comes far too rarely and records end too late; five rounds put both right."""
+    generator = generator_for("tailwise", width=32, layers=1, heads=2, passes=12, batch_size=32, calibration_rounds=0)
     generator.fit(parts.train, parts.valid)
     network, often = generator.network_, int(np.argmax(parts.train.visit_counts))
     with torch.no_grad():
-        network.bias[: network.n_codes] += 0.3  # type: ignore[index,operator,misc]
         network.bias[network.rank_of_code[often]] -= 0.8  # type: ignore[index,operator]
         network.bias[-1] -= 0.4  # type: ignore[index,operator]
     wanted = parts.train.prevalence().share
@@ -32,9 +31,9 @@ def test_biases_that_are_off_are_brought_back(parts: Split) -> None:
             abs(float(made.visits_per_patient.mean() / parts.train.visits_per_patient.mean()) - 1),
         )
 
-    assert min(errors()) > 0.08
+    assert min(errors()[1:]) > 0.15
     calibrate_prevalence(generator.model, parts.train, parts.valid, rounds=5)
-    assert max(errors()) < 0.06
+    assert max(errors()) < 0.08
     facts = generator.model.facts
     assert [line["round"] for line in facts["calibration"]] == [0, 1, 2, 3, 4]
     assert facts["calibration"][-1]["mean difference"] < facts["calibration"][0]["mean difference"] / 3

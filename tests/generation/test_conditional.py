@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError
 from adapcla.generation import Generator, appointments, conditional, pilots, proposals
 from adapcla.generation.conditional import Pool, sample_given
@@ -24,11 +24,11 @@ from adapcla.generation.sampling import SampleRule, sample
 from adapcla.generation.steering import steer
 
 CONDITIONS = {
-    "a code": Condition.of("C6"),
-    "any of two, at last": Condition.of("C6|C5", at="last"),
-    "two codes": Condition.of(["C4", "C3"]),
-    "a family at first": Condition.of("C*6", at="first"),
-    "early, long, female, and not another": Condition.of(
+    "a code": Criteria.of("C6"),
+    "any of two, at last": Criteria.of("C6|C5", at="last"),
+    "two codes": Criteria.of(["C4", "C3"]),
+    "a family at first": Criteria.of("C*6", at="first"),
+    "early, long, female, and not another": Criteria.of(
         "C5", without="C1", where=[("sex", "F")], visits="2..3", within=2
     ),
 }
@@ -112,7 +112,7 @@ def test_the_law_of_a_steered_model_is_kept_too(always_steered: None, small_mode
     model = small_model("tailwise")
     target = Prevalence(model.vocabulary, np.full(8, 0.15))
     steering = steer(model, target)
-    condition = Condition.of("C6")
+    condition = Criteria.of("C6")
     thrown = condition.patients(sample(model, 4000, 5, steering))
     assert p_value(thrown, sample_given(model, _N, 7, condition, steering)) > 1e-3
 
@@ -120,7 +120,7 @@ def test_the_law_of_a_steered_model_is_kept_too(always_steered: None, small_mode
 def test_the_same_seed_gives_the_same_bytes_and_nobody_comes_twice(
     always_steered: None, small_model: Callable[..., Model]
 ) -> None:
-    model, condition = small_model("adapcla"), Condition.of("C6")
+    model, condition = small_model("adapcla"), Criteria.of("C6")
     one, two = (sample_given(model, 300, 7, condition) for _ in range(2))
     assert one.fingerprint == two.fingerprint and one.card == two.card
     assert one.fingerprint != sample_given(model, 300, 8, condition).fingerprint
@@ -139,7 +139,7 @@ def rare_model(small_model: Callable[..., Model]) -> Model:
 
 
 def test_a_rare_code_takes_a_hundredth_of_the_visits(rare_model: Model) -> None:
-    effort = sample_given(rare_model, 400, 1, Condition.of("C7")).card["effort"]
+    effort = sample_given(rare_model, 400, 1, Criteria.of("C7")).card["effort"]
     assert effort["way"] == "steered"
     assert effort["visits"] * 200 < effort["visits_by_rejection"]
     assert effort["effective"] > 0.25 * effort["fulfilled"]
@@ -150,7 +150,7 @@ def test_a_rare_code_that_hears_its_company_takes_a_hundredth_of_the_visits(smal
     network: Any = model.network
     with torch.no_grad():
         network.head.bias[network.rank_of_code[7]] -= 6.5
-    effort = sample_given(model, 400, 1, Condition.of("C7")).card["effort"]
+    effort = sample_given(model, 400, 1, Criteria.of("C7")).card["effort"]
     assert effort["way"] == "steered" and effort["probability"] < 2e-4
     assert effort["visits"] * 100 < effort["visits_by_rejection"]
 
@@ -160,20 +160,20 @@ def test_where_steering_gains_nothing_patients_are_drawn_and_thrown_away(
 ) -> None:
     monkeypatch.setattr(conditional, "COMMON", 1.1)
     monkeypatch.setattr(conditional, "NO_GAIN", 1e-9)
-    drawn = sample_given(small_model("adapcla"), 600, 1, Condition.of("C6"))  # more than one block of proposals
-    assert Condition.of("C6").fulfilled(drawn).all() and drawn.n_patients == 600
+    drawn = sample_given(small_model("adapcla"), 600, 1, Criteria.of("C6"))  # more than one block of proposals
+    assert Criteria.of("C6").fulfilled(drawn).all() and drawn.n_patients == 600
     assert (drawn.card["effort"]["way"], drawn.card["effort"]["clipped"]) == ("plain", 0.0)
 
 
 def test_a_common_condition_is_drawn_and_thrown_away(small_model: Callable[..., Model]) -> None:
-    effort = sample_given(small_model("adapcla"), 100, 1, Condition.of("C0|C1|C2|C3")).card["effort"]
+    effort = sample_given(small_model("adapcla"), 100, 1, Criteria.of("C0|C1|C2|C3")).card["effort"]
     assert effort["way"] == "plain" and effort["clipped"] == 0
 
 
 def test_a_network_without_exact_steps_throws_away(
     monkeypatch: pytest.MonkeyPatch, small_model: Callable[..., Model]
 ) -> None:
-    model, condition = small_model("eva", heads=None), Condition.of("C7", at="first")
+    model, condition = small_model("eva", heads=None), Criteria.of("C7", at="first")
     found = sample_given(model, 20, 1, condition)
     assert found.card["effort"]["way"] == "plain" and condition.fulfilled(found).all()
     monkeypatch.setattr(conditional, "MOST_PROPOSALS", 2000)
@@ -182,13 +182,13 @@ def test_a_network_without_exact_steps_throws_away(
 
 
 def test_unusual_rules_throw_away_too(small_model: Callable[..., Model]) -> None:
-    found = sample_given(small_model("adapcla"), 20, 1, Condition.of("C7"), rule=SampleRule(min_codes=2))
+    found = sample_given(small_model("adapcla"), 20, 1, Criteria.of("C7"), rule=SampleRule(min_codes=2))
     assert found.card["effort"]["way"] == "plain" and found.codes_per_visit.min() >= 2
 
 
 def test_parts_that_exclude_each_other_are_said(rare_model: Model) -> None:
     with pytest.raises(AdapclaError, match="exclude each other"):
-        sample_given(rare_model, 5, 1, Condition.of(["C7", "C6"], without="C0|C1|C2|C3|C4|C5", visits="3", at="first"))
+        sample_given(rare_model, 5, 1, Criteria.of(["C7", "C6"], without="C0|C1|C2|C3|C4|C5", visits="3", at="first"))
 
 
 def test_a_low_effective_sample_size_is_said(capsys: pytest.CaptureFixture[str]) -> None:

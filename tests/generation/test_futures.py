@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation import futures
 from adapcla.generation.continuation import continued
@@ -29,7 +29,7 @@ def test_continuations_follow_the_law_of_throwing_away(
     method: str, small_model: Callable[..., Model], histories: Cohort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(futures, "COMMON", 0.5)
-    model, condition, draws = small_model(method), Condition.of("C5", within=2), 150
+    model, condition, draws = small_model(method), Criteria.of("C5", within=2), 150
     found = continued_given(model, histories, condition, draws, seed=3)
     assert found.drawn.n_patients == 2 * draws and condition.fulfilled(found.drawn).all()
     effort = found.drawn.card["effort"]
@@ -52,7 +52,7 @@ def test_continuations_follow_the_law_of_throwing_away(
 
 
 def test_the_same_seed_gives_the_same_continuations(small_model: Callable[..., Model], histories: Cohort) -> None:
-    model, condition = small_model("adapcla"), Condition.of("C5")
+    model, condition = small_model("adapcla"), Criteria.of("C5")
     one, two = (continued_given(model, histories, condition, 10, seed=3).drawn for _ in range(2))
     assert one.fingerprint == two.fingerprint
 
@@ -70,10 +70,10 @@ def test_what_cannot_be_continued_is_said(
     small_model: Callable[..., Model], histories: Cohort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="a history has its attributes already"):
-        continued_given(small_model("adapcla"), histories, Condition.of("C5", where=[("sex", "F")]), 5, 1)
+        continued_given(small_model("adapcla"), histories, Criteria.of("C5", where=[("sex", "F")]), 5, 1)
     with pytest.raises(UsageError, match="cannot go on from a history"):
-        continued_given(small_model("eva", heads=None), histories, Condition.of("C5"), 5, 1)
+        continued_given(small_model("eva", heads=None), histories, Criteria.of("C5"), 5, 1)
     monkeypatch.setattr(futures, "_MOST", 10)
     monkeypatch.setattr(futures, "_LEVELS", 0)
     with pytest.raises(AdapclaError, match="continuations in"):
-        continued_given(small_model("adapcla"), histories, Condition.of(["C5", "C6", "C7"]), 50, 1)
+        continued_given(small_model("adapcla"), histories, Criteria.of(["C5", "C6", "C7"]), 50, 1)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.condition import Condition
-from adapcla.data.stay import died
+from adapcla.data.criteria import Criteria
+from adapcla.data.rules import Rules
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.rules import Rules
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.generator import load
 from adapcla.generation.membership import evidence
@@ -175,21 +174,21 @@ def test_the_closed_loop_measures_bands(exact: Generator) -> None:
 def test_a_condition_may_name_numbers_and_endings(name: str, fits: dict[str, Generator], world: Any) -> None:
     found = fits[name].sample(20, seed=2, having=["LAB/glucose", "END/died"], without="LAB/sodium", train=world[0])
     assert found.values is not None
-    assert Condition.of(["LAB/glucose", "END/died"], without="LAB/sodium").fulfilled(found).all()
+    assert Criteria.of(["LAB/glucose", "END/died"], without="LAB/sodium").fulfilled(found).all()
     assert found.card["condition"]["having"] == ["LAB/glucose", "END/died"]
 
 
 @pytest.mark.parametrize("name", ["adapcla", "tailwise"])
 def test_continuations_have_numbers(name: str, fits: dict[str, Generator], world: Any) -> None:
-    histories = world[2].subset(np.flatnonzero(~died(world[2]))[:5])
+    histories = world[2].subset(np.flatnonzero(~world[2].died())[:5])
     found = fits[name].continue_(histories, visits=2, draws=4, seed=1)
     assert found.drawn.vocabulary == histories.vocabulary
     assert found.drawn.values is not None
     assert found.probabilities.shape == (5, histories.n_codes)
     kinds = histories.vocabulary.positions(KINDS)
     assert (found.probabilities[:, kinds].sum(axis=1) <= 1 + 1e-9).all()
-    given = fits[name].continue_given(histories, Condition.of("LAB/glucose", within=2), draws=2, seed=1)
-    assert Condition.of("LAB/glucose").fulfilled(given.drawn).all()
+    given = fits[name].continue_given(histories, Criteria.of("LAB/glucose", within=2), draws=2, seed=1)
+    assert Criteria.of("LAB/glucose").fulfilled(given.drawn).all()
 
 
 def test_the_dead_are_not_continued(fits: dict[str, Generator], world: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.generation import pilots
 from adapcla.generation.conditional import sample_given
 from adapcla.generation.model import Model
@@ -18,7 +18,7 @@ from adapcla.generation.sampling import SampleRule
 from adapcla.models.base import DrawRule
 
 
-def proposer(model: Model, condition: Condition) -> Proposer:
+def proposer(model: Model, condition: Criteria) -> Proposer:
     clauses = condition.clauses(model.vocabulary)
     raised = Raised(condition, clauses, (0.0,) * len(clauses), DrawRule(), len(model.vocabulary))
     model.network.eval()
@@ -28,7 +28,7 @@ def proposer(model: Model, condition: Condition) -> Proposer:
 def test_asked_codes_are_raised_and_codes_of_their_own_make_room() -> None:
     """Of five codes the second is asked for and the last two belong to a choice group."""
     alone = np.array([True, True, True, False, False])
-    raised = Raised(Condition.of("B"), (np.array([1]),), (4.0,), DrawRule(), 5, room=-0.5, alone=alone)
+    raised = Raised(Criteria.of("B"), (np.array([1]),), (4.0,), DrawRule(), 5, room=-0.5, alone=alone)
     bias = raised.bias(1)
     assert bias is not None and bias.tolist() == [-0.5, 4.0, -0.5, 0.0, 0.0]
     assert raised.bias(0) is None
@@ -36,7 +36,7 @@ def test_asked_codes_are_raised_and_codes_of_their_own_make_room() -> None:
 
 def test_a_code_of_two_clauses_is_raised_by_the_larger_shift() -> None:
     clauses = (np.array([0, 1]), np.array([1]))
-    raised = Raised(Condition.of(["A|B", "B"]), clauses, (3.0, 2.0), DrawRule(torch.tensor([1.0, 0.0, 0.0])), 3)
+    raised = Raised(Criteria.of(["A|B", "B"]), clauses, (3.0, 2.0), DrawRule(torch.tensor([1.0, 0.0, 0.0])), 3)
     bias = raised.bias(0b11)
     assert bias is not None and bias.tolist() == [4.0, 3.0, 0.0]
     only = raised.bias(0b10)
@@ -46,7 +46,7 @@ def test_a_code_of_two_clauses_is_raised_by_the_larger_shift() -> None:
 @pytest.mark.parametrize("room", [-0.5, 0.3])
 def test_proposals_that_make_room_have_the_same_law(small_model: Callable[..., Model], room: float) -> None:
     """Weights of proposals that fulfil the condition sum to its probability, whatever the shifts."""
-    model, condition = small_model("tailwise"), Condition.of("C6")
+    model, condition = small_model("tailwise"), Criteria.of("C6")
     plain = proposer(model, condition)
     blocks = [plain.block(5, low) for low in range(0, 12 * 1024, 1024)]
     share = sum(len(part.weight) for part in blocks) / sum(part.n for part in blocks)
@@ -59,7 +59,7 @@ def test_proposals_that_make_room_have_the_same_law(small_model: Callable[..., M
 
 def test_pilots_choose_what_promises_most(small_model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch) -> None:
     """With one way of making room that wastes everything, it is not chosen."""
-    model, condition = small_model("adapcla"), Condition.of("C6")
+    model, condition = small_model("adapcla"), Criteria.of("C6")
     monkeypatch.setattr(pilots, "_ROOM", (-30.0, 0.0))
     chosen = with_shifts(proposer(model, condition), 1, 0.003)
     assert chosen.proposer.described["room"] == 0.0 and chosen.n_visits > 0 and 0 < chosen.probability < 1
@@ -75,5 +75,5 @@ def test_the_card_tells_the_room(small_model: Callable[..., Model], monkeypatch:
 
     monkeypatch.setattr(conditional, "COMMON", 1.1)
     monkeypatch.setattr(conditional, "NO_GAIN", np.inf)
-    effort = sample_given(small_model("tailwise"), 50, 7, Condition.of(["C6", "C5"])).card["effort"]
+    effort = sample_given(small_model("tailwise"), 50, 7, Criteria.of(["C6", "C5"])).card["effort"]
     assert effort["room"] in pilots._ROOM and len(effort["shifts"]) == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import OpenClauses, Raised, log_weights
 from adapcla.generation.rollout import Rolled
@@ -25,14 +25,14 @@ def marginal(small_model: Callable[..., Model]) -> Model:
     return model
 
 
-def course_of(model: Model, condition: Condition, shift: float, n: int) -> OpenClauses:
+def course_of(model: Model, condition: Criteria, shift: float, n: int) -> OpenClauses:
     clauses = condition.clauses(model.vocabulary)
     return OpenClauses(Raised(condition, clauses, (shift,) * len(clauses), DrawRule(), 8), n, 3)
 
 
 def test_the_weight_is_the_product_of_the_steps(marginal: Model) -> None:
     """C0 is raised by 2 in the first two visits, where it comes in the second; the third is drawn as it is."""
-    course = course_of(marginal, Condition.of("C0"), 2.0, 1)
+    course = course_of(marginal, Criteria.of("C0"), 2.0, 1)
     alive = np.array([0])
     for number, codes in enumerate(([1], [0, 1], [0, 2])):
         [(rows, rule)] = course.rules(alive, number)
@@ -51,7 +51,7 @@ def test_the_weight_is_the_product_of_the_steps(marginal: Model) -> None:
 
 def test_an_empty_visit_that_ended_the_record_counts(marginal: Model) -> None:
     """C0 must be in the last visit, so that it is raised in the empty visit too."""
-    course = course_of(marginal, Condition.of("C0", at="last"), 2.0, 1)
+    course = course_of(marginal, Criteria.of("C0", at="last"), 2.0, 1)
     alive = np.array([0])
     course.rules(alive, 0)
     course.saw(alive, 0, (np.array([0]), np.array([0])))
@@ -65,8 +65,8 @@ def test_an_empty_visit_that_ended_the_record_counts(marginal: Model) -> None:
 
 
 def test_clauses_are_raised_only_where_they_can_be_met(marginal: Model) -> None:
-    first = course_of(marginal, Condition.of("C0", at="first"), 2.0, 2)
-    early = course_of(marginal, Condition.of("C0", within=2), 2.0, 2)
+    first = course_of(marginal, Criteria.of("C0", at="first"), 2.0, 2)
+    early = course_of(marginal, Criteria.of("C0", within=2), 2.0, 2)
     alive = np.arange(2)
     for number, (in_first, in_early) in enumerate([(1, 1), (0, 1), (0, 0)]):
         for course, raised in ((first, in_first), (early, in_early)):
@@ -76,7 +76,7 @@ def test_clauses_are_raised_only_where_they_can_be_met(marginal: Model) -> None:
 
 
 def test_patients_are_drawn_by_what_is_open_for_them(marginal: Model) -> None:
-    course = course_of(marginal, Condition.of(["C0", "C1"]), 2.0, 2)
+    course = course_of(marginal, Criteria.of(["C0", "C1"]), 2.0, 2)
     alive = np.arange(2)
     course.rules(alive, 0)
     course.saw(alive, 0, (np.array([0]), np.array([0])))

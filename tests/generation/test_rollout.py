@@ -9,13 +9,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from adapcla.data.attributes import AttributeDistribution
 from adapcla.errors import AdapclaError
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.rollout import BLOCK, blocks, joined, roll
 from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.draws import Noise
 
-_NOBODY = AttributeLaw((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
+_NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
 
 
 class _Counting:

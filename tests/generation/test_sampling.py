@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from adapcla import evaluate
+from adapcla.data.attributes import AttributeDistribution
+from adapcla.data.rules import Rules
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.rules import Rules
 from adapcla.generation import Generator, generator_for
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.rollout import BLOCK, Rolled
 from adapcla.generation.sampling import SampleRule, cohort_of, redrawn_card, rules_for
 from adapcla.io import simulator as planted
@@ -30,7 +30,7 @@ def test_days_are_summed_gaps_from_each_first_visit(plain: Generator) -> None:
         np.array([0, 30, 0]),
         np.array([[1], [1], [0]]),
     )
-    law = AttributeLaw(("sex",), (("F", "M"),), np.array([[1]]), np.array([1]))
+    law = AttributeDistribution(("sex",), (("F", "M"),), np.array([[1]]), np.array([1]))
     cohort = cohort_of(replace(plain.model, law=law), rolled, {})
     assert cohort.days is not None and cohort.days.tolist() == [0, 30, 0]
     assert cohort.attributes["sex"].values.tolist() == [0, -1]

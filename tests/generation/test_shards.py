@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
+from adapcla.data.rules import Rules
 from adapcla.errors import ExistsError, InputError
-from adapcla.evaluation.rules import Rules
 from adapcla.generation import Generator, shards
 from adapcla.generation.model import Model
 from adapcla.generation.sampling import BLOCK, SampleRule

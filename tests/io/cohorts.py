@@ -6,8 +6,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from adapcla.data import Attribute, Code, Cohort, Vocabulary
-from adapcla.data.stay import ENDS, KINDS, LENGTH, ending, kind_of_visit
-from adapcla.data.vocabulary import CODE_PATTERN
+from adapcla.data.vocabulary import (
+    CODE_PATTERN,
+    DISCHARGES,
+    LENGTH_OF_STAY,
+    VISIT_KINDS,
+    discharge_code,
+    visit_kind_code,
+)
 
 #: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8)
@@ -38,11 +44,11 @@ def whole_cohorts(draw: st.DrawFn) -> Cohort:
         [
             *(Code.of(name, "ICD9CM") for name in ("4019", "25000")),
             *(Code.of(f"insulin.{dose}", "DRUG", domain="drug", group="DRUG/insulin") for dose in ("up", "down")),
-            *(kind_of_visit(name) for name in KINDS),
-            *(ending(name) for name in ENDS if name != "died"),
+            *(visit_kind_code(name) for name in VISIT_KINDS),
+            *(discharge_code(name) for name in DISCHARGES if name != "died"),
             Code.of("2345-7", "LOINC", domain="lab", unit=draw(st.sampled_from(["1", "mg/dL", "°F", "10*9/L", "=x"]))),
             Code.of("odd", "LOCAL", domain=draw(st.sampled_from(["diagnosis", "drug", "other", "stay"])), unit="g"),
-            LENGTH,
+            LENGTH_OF_STAY,
         ]
     )
     choices: dict[str, list[str | None]] = {}

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapcla.data import Code, Cohort, Vocabulary
+from adapcla.data import Code, Cohort, Vocabulary, code_systems
 from adapcla.errors import UsageError
-from adapcla.io import codes
 
 
 @pytest.mark.parametrize(
@@ -32,15 +31,15 @@ from adapcla.io import codes
     ],
 )
 def test_ccs_of_known_codes(code: str, system: str, wanted: str | None) -> None:
-    assert codes.ccs(code, system) == wanted
+    assert code_systems.ccs(code, system) == wanted
 
 
 def test_ccs_agrees_with_the_published_icd9_table(open_data_at: Callable[[str], Path]) -> None:
     with gzip.open(open_data_at("vocab/ccs_icd9cm_single.csv.gz"), "rt", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) > 15_000
-    assert [row["icd9cm"] for row in rows if codes.ccs(row["icd9cm"], "ICD9CM") != row["ccs"]] == []
-    assert all(codes.ccs_name(row["ccs"]) == row["ccs_label"] for row in rows)
+    assert [row["icd9cm"] for row in rows if code_systems.ccs(row["icd9cm"], "ICD9CM") != row["ccs"]] == []
+    assert all(code_systems.ccs_name(row["ccs"]) == row["ccs_label"] for row in rows)
 
 
 def test_ccs_of_icd10_agrees_with_the_published_table_on_codes_in_use(open_data_at: Callable[[str], Path]) -> None:
@@ -50,21 +49,21 @@ def test_ccs_of_icd10_agrees_with_the_published_table_on_codes_in_use(open_data_
     with gzip.open(open_data_at("mimic4_demo/hosp/diagnoses_icd.csv.gz"), "rt", encoding="utf-8") as stream:
         used = [row["icd_code"] for row in csv.DictReader(stream) if row["icd_version"] == "10"]
     judged = [code for code in used if code in official]
-    same = sum(codes.ccs(code, "ICD10CM") == official[code] for code in judged)
+    same = sum(code_systems.ccs(code, "ICD10CM") == official[code] for code in judged)
     assert same / len(judged) > 0.94
 
 
 def test_mapping_skips_what_has_no_counterpart_and_takes_the_unspecified_of_equals() -> None:
     """I10 answers to 401.0, 401.1 and 401.9 alike; 36570 has no counterpart; 003.1 + 995.91 is a combination."""
-    assert codes.map_icd(["I10", "A02.1"], to="ICD9CM") == {"I10": "4019", "A02.1": "0031"}
-    assert codes.map_icd(["36570", "0010", "0010"], to="ICD10CM") == {"0010": "A000"}
+    assert code_systems.map_codes(["I10", "A02.1"], to="ICD9CM") == {"I10": "4019", "A02.1": "0031"}
+    assert code_systems.map_codes(["36570", "0010", "0010"], to="ICD10CM") == {"0010": "A000"}
 
 
 def test_mapping_a_cohort_keeps_bare_and_unmapped_codes() -> None:
     """Two ICD-9 codes become E119: one entry in the visit; the unmapped code stays in ICD-9."""
     listed = [Code.of(c, "ICD9CM") for c in ("25000", "25002", "36570")] + [Code.of("99", "LOCAL")]
     cohort = Cohort.of([[["ICD9CM/25000", "ICD9CM/25002", "ICD9CM/36570", "LOCAL/99"]]], listed)
-    mapped = codes.map_cohort(cohort, "ICD10CM")
+    mapped = code_systems.map_revision(cohort, "ICD10CM")
     visit = next(mapped.patients())[0]
     assert "ICD9CM/36570" in visit
     assert "LOCAL/99" in visit
@@ -81,27 +80,27 @@ def test_group_at_ccs_joins_both_revisions_and_keeps_the_rest() -> None:
         Code.of("3893", "ICD9PROC", domain="procedure"),
     ]
     cohort = Cohort.of([[["ICD9CM/4019", "ICD9CM/250"], ["ICD10CM/I10", "ICD9PROC/3893"]]], listed)
-    grouped = codes.group(cohort, "ccs")
+    grouped = code_systems.group_codes(cohort, "ccs")
     assert list(grouped.patients()) == [[["CCS/98", "ICD9CM/250"], ["CCS/98", "ICD9PROC/3893"]]]
     assert grouped.card["level"]["codes kept as they were"] == 2
     assert grouped.vocabulary.codes[0].description == "Essential hypertension"
-    assert codes.group(cohort, "full") is cohort
+    assert code_systems.group_codes(cohort, "full") is cohort
 
 
 def test_unknown_level_and_target_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="category"):
-        codes.group(Cohort.of([[["4019"]]]), "chapter")
+        code_systems.group_codes(Cohort.of([[["4019"]]]), "chapter")
     with pytest.raises(UsageError, match="ICD10CM"):
-        codes.map_icd(["4019"], to="ICD11")
+        code_systems.map_codes(["4019"], to="ICD11")
 
 
 def test_without_the_extra_ccs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cached in (codes._ccs_table, codes._ccs_of_icd9, codes._ccs_of_icd10, codes._gem):
+    for cached in (code_systems._ccs_table, code_systems._ccs_of_icd9, code_systems._ccs_of_icd10, code_systems._gem):
         cached.cache_clear()
-    monkeypatch.setattr(codes, "find_spec", lambda name: None)
+    monkeypatch.setattr(code_systems, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"adapcla\[codes\]"):
-        codes.group(Cohort.of([[["4019"]]]), "ccs")
-    assert codes.group(Cohort.of([[["4019"]]]), "category").n_codes == 1
+        code_systems.group_codes(Cohort.of([[["4019"]]]), "ccs")
+    assert code_systems.group_codes(Cohort.of([[["4019"]]]), "category").n_codes == 1
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,8 @@ def test_without_the_extra_ccs_says_what_to_install(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_titles_need_no_other_package(system: str, code: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codes, "find_spec", lambda name: None)
-    assert codes.descriptions(Vocabulary.of([Code.of(code, system)])) == {f"{system}/{code}": title}
+    monkeypatch.setattr(code_systems, "find_spec", lambda name: None)
+    assert code_systems.describe_codes(Vocabulary.of([Code.of(code, system)])) == {f"{system}/{code}": title}
 
 
 @pytest.mark.parametrize(("file", "system"), [("icd9cm_dx", "ICD9CM"), ("icd9cm_px", "ICD9PROC")])
@@ -132,15 +131,15 @@ def test_titles_are_those_of_the_published_lists(file: str, system: str, open_da
     with gzip.open(open_data_at(f"vocab/{file}.csv.gz"), "rt", encoding="utf-8") as stream:
         published = {row["code"]: row["long"] for row in csv.DictReader(stream)}
     listed = Vocabulary.of([Code.of(code, system) for code in published])
-    known = codes.descriptions(listed)
+    known = code_systems.describe_codes(listed)
     assert {code: known.get(f"{system}/{code}") for code in published} == published
 
 
 def test_bare_codes_are_judged_together() -> None:
     """E119 alone could be an ICD-9 E-code; beside I10 and J45 it is ICD-10. Snomed numbers are neither."""
-    assert set(codes.icd_systems(Vocabulary.of(["E119", "I10", "J45"]))) == {"ICD10CM"}
-    assert set(codes.icd_systems(Vocabulary.of(["E8497", "0389", "V270"]))) == {"ICD9CM"}
-    assert set(codes.icd_systems(Vocabulary.of(["44054006", "38341003"]))) == {""}
+    assert set(code_systems.icd_systems(Vocabulary.of(["E119", "I10", "J45"]))) == {"ICD10CM"}
+    assert set(code_systems.icd_systems(Vocabulary.of(["E8497", "0389", "V270"]))) == {"ICD9CM"}
+    assert set(code_systems.icd_systems(Vocabulary.of(["44054006", "38341003"]))) == {""}
 
 
 def test_descriptions_of_categories_dotted_codes_and_procedures() -> None:
@@ -150,12 +149,12 @@ def test_descriptions_of_categories_dotted_codes_and_procedures() -> None:
         Code.of("0016070", "ICD10PCS", domain="procedure"),
         Code.of("x", "LOCAL", description="mine"),
     ]
-    known = codes.descriptions(Vocabulary.of(listed))
+    known = code_systems.describe_codes(Vocabulary.of(listed))
     assert known["ICD10CM/E11"] == "Type 2 diabetes mellitus"
     assert known["ICD10CM/E11.9"] == "Type 2 diabetes mellitus without complications"
     assert known["ICD10PCS/0016070"].startswith("Bypass Cerebral Ventricle")
     assert known["LOCAL/x"] == "mine"
-    shown = codes.described(Cohort.of([[["ICD10CM/E11"]]], listed[:1]))
+    shown = code_systems.add_descriptions(Cohort.of([[["ICD10CM/E11"]]], listed[:1]))
     assert shown.vocabulary.codes[0].description == "Type 2 diabetes mellitus"
 
 
@@ -166,7 +165,7 @@ token = st.sampled_from(["25000", "25001", "4019", "4011", "0389", "V4581"])
 @given(st.lists(st.lists(st.lists(token, min_size=1, max_size=5), min_size=1, max_size=3), min_size=1, max_size=5))
 def test_grouping_is_the_set_of_categories_of_each_visit(patients: list[list[list[str]]]) -> None:
     cohort = Cohort.of(patients, days=np.concatenate([np.arange(len(p), dtype=np.int32) for p in patients]))
-    grouped = codes.group(cohort, "category")
+    grouped = code_systems.group_codes(cohort, "category")
     wanted = [[sorted({c[:3] for c in visit}) for visit in patient] for patient in patients]
     assert list(grouped.patients()) == wanted
     assert (grouped.days == cohort.days).all()
@@ -174,5 +173,5 @@ def test_grouping_is_the_set_of_categories_of_each_visit(patients: list[list[lis
 
 def test_ranges_of_rolled_up_codes_do_not_hide_what_the_others_are():
     """Half of the codes are sections: the other half still has titles."""
-    known = codes.descriptions(Vocabulary.of(["I61", "E11", "I60-I69", "E10-E19"]))
+    known = code_systems.describe_codes(Vocabulary.of(["I61", "E11", "I60-I69", "E10-E19"]))
     assert set(known) == {"I61", "E11"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adapcla.data import Code, Cohort, LabelRule
+from adapcla.data.labels import BENCHMARK_CCS, add_labels, phenotypes
 from adapcla.errors import InputError, UsageError
-from adapcla.io.phenotypes import BENCHMARK, phenotypes, with_labels
 
 #: One ICD-9 code and one ICD-10 code of each phenotype, by hand.
 EXAMPLES = {
@@ -33,10 +33,10 @@ EXAMPLES = {
 
 def test_there_are_25_and_known_codes_fall_into_theirs() -> None:
     """Every example is its own patient, so the label matrix must name it; both revisions must agree."""
-    assert len(set(BENCHMARK)) == 25
+    assert len(set(BENCHMARK_CCS)) == 25
     for revision, system in enumerate(("ICD9CM", "ICD10CM")):
         listed = [Code.of(pair[revision], system) for pair in EXAMPLES.values()]
-        cohort = with_labels(Cohort.of([[[code.token]] for code in listed], listed), "phenotypes")
+        cohort = add_labels(Cohort.of([[[code.token]] for code in listed], listed), "phenotypes")
         assert len(cohort.label_names) == 25
         found = {
             name: [cohort.label_names[i] for i in row.nonzero()[0]]
@@ -54,7 +54,7 @@ def test_a_table_labels_any_vocabulary_with_or_without_system(tmp_path: Path) ->
     """Code 7 is in two systems: the bare spelling means both, the full one only its own."""
     (tmp_path / "l.csv").write_text("code,label\n7,both\nA/7,first\n007,zero\nmissing,first\n")
     listed = [Code.of("7", "A"), Code.of("7", "B"), Code.of("007", "B")]
-    cohort = with_labels(Cohort.of([[["A/7"]], [["B/7"]], [["B/007"]]], listed), tmp_path / "l.csv")
+    cohort = add_labels(Cohort.of([[["A/7"]], [["B/7"]], [["B/007"]]], listed), tmp_path / "l.csv")
     assert cohort.label_names == ("both", "first", "zero")
     assert cohort.labels.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 1]]
     assert cohort.card["labelled"]["codes of the rule not in the cohort"] == 1
@@ -62,9 +62,9 @@ def test_a_table_labels_any_vocabulary_with_or_without_system(tmp_path: Path) ->
 
 
 def test_auto_labels_and_says_when_nothing_varies() -> None:
-    assert with_labels(Cohort.of([[["X1"]], [["X2"]]]), "auto").label_names == ("X1", "X2")
+    assert add_labels(Cohort.of([[["X1"]], [["X2"]]]), "auto").label_names == ("X1", "X2")
     with pytest.raises(InputError, match="some patients"):
-        with_labels(Cohort.of([[["X1"]], [["X1"]]]), "auto")
+        add_labels(Cohort.of([[["X1"]], [["X1"]]]), "auto")
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_auto_labels_and_says_when_nothing_varies() -> None:
 def test_a_bad_cell_is_named_by_place(tmp_path: Path, text: str, where: str) -> None:
     (tmp_path / "l.csv").write_text(text)
     with pytest.raises(InputError, match=where):
-        with_labels(Cohort.of([[["I10"]]]), tmp_path / "l.csv")
+        add_labels(Cohort.of([[["I10"]]]), tmp_path / "l.csv")
 
 
 def test_missing_column_empty_table_and_unknown_way_are_refused(tmp_path: Path) -> None:
     cohort = Cohort.of([[["I10"]]])
     (tmp_path / "l.csv").write_text("code,name\nI10,a\n")
     with pytest.raises(InputError, match="label"):
-        with_labels(cohort, tmp_path / "l.csv")
+        add_labels(cohort, tmp_path / "l.csv")
     (tmp_path / "e.csv").write_text("code,label\n")
     with pytest.raises(InputError, match="without rows"):
-        with_labels(cohort, tmp_path / "e.csv")
+        add_labels(cohort, tmp_path / "e.csv")
     with pytest.raises(UsageError, match="phenotypes"):
-        with_labels(cohort, "phenotype")
+        add_labels(cohort, "phenotype")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Prevalence, Vocabulary
+from adapcla.data.prevalence import read_prevalence, write_prevalence
 from adapcla.errors import InputError, UsageError
-from adapcla.io.prior import read_prevalence, write_prevalence
 
 
 def read_text(folder: Path, text: str) -> Prevalence:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.data.stay import ENDS, KINDS
+from adapcla.data.vocabulary import DISCHARGES, VISIT_KINDS
 from adapcla.io import words
 
 
-@pytest.mark.parametrize("name", [name for name in vars(words) if name.endswith(("_KINDS", "_ENDS"))])
+@pytest.mark.parametrize(
+    "name", [name for name in vars(words) if name.endswith(("_KINDS", "_ENDS")) and name != "VISIT_KINDS"]
+)
 def test_meanings_exist_and_words_are_in_lower_case(name: str) -> None:
     table = getattr(words, name)
-    assert set(table.values()) <= {"", *(KINDS if name.endswith("_KINDS") else ENDS)}
+    assert set(table.values()) <= {"", *(VISIT_KINDS if name.endswith("_KINDS") else DISCHARGES)}
     assert all(word == word.lower() for word in table)
 
 

@@ -98,7 +98,7 @@ def test_own_pairs_are_exactly_what_the_patient_adds_to_the_counts(patient: int)
 
 
 def test_corrections_stand_at_the_questions_that_they_concern() -> None:
-    """A visit of 0, 1, 2: after 0 the pairs (0, 1) and (0, 2) matter, after 0 and 1 also (1, 2); 1 cannot come again."""
+    """A visit of 0, 1, 2: after 0 the pairs (0, 1) and (0, 2) matter, then also (1, 2); 1 cannot come again."""
     prior = prior_of(PATIENTS)
     codes, sizes = torch.tensor([0, 1, 2]), torch.tensor([3])
     lowest = torch.tensor([0, 1, 2, 3])

@@ -191,7 +191,7 @@ def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None
     network = made(world, shape)
     attributes, noise = starts(150)
     network.probability_sum = torch.zeros(network.n_codes + network.n_gaps + 1, dtype=torch.float64)
-    who, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
+    _, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
     expected = network.probability_sum[network.rank_of_code].numpy()
     drawn = np.bincount(codes, minlength=world.n_codes)
     assert abs(drawn.sum() - expected.sum()) < 4 * np.sqrt(expected.sum())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.data.stay import LENGTH, ending, kind_of_visit
+from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.models.base import DrawRule, Network, Shape
 from adapcla.models.batch import Batch, Records, packed
 from adapcla.models.choice_groups import Groups, Run, choices_, ranked
@@ -25,14 +25,14 @@ from adapcla.seeds import random_stream
 #: Two kinds, two lengths of stay, two codes of their own, a value in two bands, two endings.
 WORLD = Vocabulary.of(
     [
-        kind_of_visit("inpatient"),
-        kind_of_visit("outpatient"),
-        *(Code(f"STAY/days/b0{i}", "STAY", domain="stay", group=LENGTH.token) for i in range(2)),
+        visit_kind_code("inpatient"),
+        visit_kind_code("outpatient"),
+        *(Code(f"STAY/days/b0{i}", "STAY", domain="stay", group=LENGTH_OF_STAY.token) for i in range(2)),
         "A",
         "B",
         *(Code(f"LAB/x/b0{i}", "LAB", domain="lab", group="LAB/x") for i in range(3)),
-        ending("home"),
-        ending("died"),
+        discharge_code("home"),
+        discharge_code("died"),
     ]
 )
 UNITS = [np.flatnonzero(WORLD.group_of_code == g).tolist() for g in range(len(WORLD.groups))]

@@ -26,8 +26,8 @@ def test_likelihood_by_hand(tiny):
     first = -np.log(0.6 * 0.6 * 0.8 * 0.8)
     second = -np.log(0.4 * 0.6 * 0.8 * 0.8)
     assert likelihood.codes[0] == pytest.approx(first, abs=1e-4)
-    going_on, ending = -np.log(2.5 / 4), -np.log(2.5 / 3)
-    assert likelihood.record[0] == pytest.approx(first + going_on + second + ending, abs=1e-4)
+    going_on, discharge_code = -np.log(2.5 / 4), -np.log(2.5 / 3)
+    assert likelihood.record[0] == pytest.approx(first + going_on + second + discharge_code, abs=1e-4)
 
 
 def test_draws_are_independent_with_the_prevalence(tiny):

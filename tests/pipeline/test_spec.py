@@ -9,20 +9,8 @@ from adapcla.pipeline.spec import DataSpec, Spec, data_path, key_of, read_spec, 
 
 def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
     found = sorted((repository / "experiments").glob("*.toml"))
-    wanted = {
-        "demo",
-        "law",
-        "tradeoff",
-        "planted",
-        "diabetes130",
-        "synpuf",
-        "chile",
-        "zero-shot",
-        "mimic3",
-        "mimic4",
-        "ablation",
-    }
-    assert wanted | {"mimic4-to-mimic3", "schedules"} <= {path.stem for path in found}
+    wanted = {"demo", "paper", "diabetes130", "synpuf", "chile", "simulated", "ablation", "zero-shot", "trade-off"}
+    assert wanted == {path.stem for path in found}
     for path in found:
         spec = read_spec(path)
         assert spec.name == path.stem

@@ -36,9 +36,9 @@ def test_an_ending_of_few_patients_is_not_shown(train: Cohort):
 
 
 def test_every_bar_of_a_number_holds_enough_patients(train: Cohort):
-    from adapcla.data.bands import Bands
+    from adapcla.data.quantization import Quantizer
 
-    cut = Bands.of(train, smallest=40)
+    cut = Quantizer.of(train, smallest=40)
     banded = cut.banded(train)
     counts = banded.patient_counts[[banded.vocabulary.index[code.token] for n in cut.numbers for code in n.codes()]]
     assert counts.min() >= 40 and np.all([len(bars.labels) <= 10 for bars in numbers(train, train, 40)])

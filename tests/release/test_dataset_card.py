@@ -51,7 +51,9 @@ def test_checksums_are_as_sha256sum_writes_them(tmp_path):
     assert re.fullmatch(rb"[0-9a-f]{64}  a\n", checksums(tmp_path))
 
 
-@pytest.mark.parametrize(("value", "passed", "word"), [(None, True, "not assessed"), (0.1, True, "kept")])
+@pytest.mark.parametrize(
+    ("value", "passed", "word"), [(None, False, "not assessed"), (None, True, "concerns nobody"), (0.1, True, "kept")]
+)
 def test_verdicts(value, passed, word):
     from adapcla.evaluation.privacy import GateLine
 

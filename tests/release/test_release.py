@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import ACCEPTED, ACCEPTING
 
 from adapcla.data import Attribute
-from adapcla.data.bands import Bands
+from adapcla.data.quantization import Quantizer
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
 from adapcla.io import read
@@ -33,7 +34,7 @@ def planted(**changes) -> Spec:
     """A release that is made in a few seconds, by counting."""
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
     given = {name: changes.pop(name) for name in list(changes) if name in ("repair", "anyway", "formats", "model")}
-    return specification("planted", method="marginal", changes={**COUNTED, **world, **changes}, **given)
+    return specification("planted", method="marginal", changes={**COUNTED, **world, **changes}, **ACCEPTED, **given)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -110,10 +111,10 @@ def test_no_code_of_few_patients_is_in_the_vocabulary(finished_release):
 
 def test_control_patients_stay_out_of_the_vocabulary(finished_release, tmp_path):
     """A code that all control patients hold and no training patient does is not in the vocabulary."""
-    from adapcla.data.parts import open_parts
+    from adapcla.data.split_folder import open_splits
 
-    parts = open_parts(finished_release.folder.data)
-    rolled = open_parts(finished_release.place(finished_release.tries[0], "patients"))
+    parts = open_splits(finished_release.folder.data)
+    rolled = open_splits(finished_release.place(finished_release.tries[0], "patients"))
     seen = set(np.array(parts["train"].vocabulary.tokens)[parts["train"].patient_counts >= 11])
     kept = {token for token in rolled["control"].vocabulary.tokens if token in set(parts["train"].vocabulary.tokens)}
     assert kept <= seen | {code.token for code in rolled["train"].vocabulary.codes}
@@ -177,7 +178,7 @@ def memorising(passes: float, **changes) -> Spec:
     settings = {"passes": passes, "validations": 1, "width": 48, "layers": 1, "heads": 2, "learning_rate": 0.006}
     fit = {f"fit.settings.{name}": value for name, value in settings.items()}
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
-    return specification("planted", method="gpt", changes={**COUNTED, **world, **fit}, **changes)
+    return specification("planted", method="gpt", changes={**COUNTED, **world, **fit}, **ACCEPTED, **changes)
 
 
 def test_the_gate_refuses_a_network_that_knows_its_patients_by_heart(monkeypatch, tmp_path):
@@ -230,7 +231,7 @@ def whole_cohort(tmp_path_factory) -> Path:
 def test_a_release_of_whole_records_tells_of_stays_and_numbers(whole_cohort, tmp_path):
     judged = {**COUNTED, "evaluate.suites": ("fidelity", "utility", "privacy")}
     formats = ("csv", "meds", "omop", "fhir", "halo")
-    spec = specification("cohort", str(whole_cohort), method="marginal", changes=judged, formats=formats)
+    spec = specification("cohort", str(whole_cohort), method="marginal", changes=judged, formats=formats, **ACCEPTED)
     plan = ReleasePlan(spec, tmp_path / "out")
     told = plan.run()
     out, synthetic = tmp_path / "out", told.synthetic
@@ -260,7 +261,7 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     banded = bands.banded(train)
     held = [banded.patient_counts[banded.vocabulary.index[code.token]] for n in bands.numbers for code in n.codes()]
     assert len(held) >= 4 and min(held) >= 60
-    assert len(Bands.of(train).vocabulary) > len(bands.vocabulary)
+    assert len(Quantizer.of(train).vocabulary) > len(bands.vocabulary)
 
 
 def test_repairs_of_whole_records_end_before_differential_privacy(monkeypatch, whole_cohort, tmp_path):
@@ -316,7 +317,7 @@ def test_a_kill_while_writing_leaves_no_release_and_is_taken_up(tmp_path):
         sys.executable, "-m", "adapcla", "synthesize", "planted", "--out", str(tmp_path / "out"),
         "--method", "marginal", "--set", "data.planted.patients=520", "--set", "data.planted.codes=60",
         "--set", "evaluate.quick=true",
-        "--set", 'evaluate.suites=["privacy"]', "--json",
+        "--set", 'evaluate.suites=["privacy"]', "--json", *ACCEPTING,
     ]  # fmt: skip
     # Folders are put in place whole: parts, model, sample, scores, and, fifth or later, those of the release.
     dead = subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapcla.data import Cohort
-from adapcla.data.origin import Group, Kind, Origin
+from adapcla.data.provenance import Group, Kind, Origin
 from adapcla.release.release_folder import shareable
 
 

@@ -90,7 +90,7 @@ def test_models_of_real_patients_may_be_judged_apart():
     ("lines", "light", "word"),
     [
         ((KEPT,), "green", "Every privacy limit"),
-        ((KEPT, GateLine("near_copy_excess", None, None, 0.01, True, "few")), "amber", "could not be assessed"),
+        ((KEPT, GateLine("near_copy_excess", None, None, 0.01, False, "few")), "red", "could not be assessed"),
         (
             (KEPT, GateLine("unique_pair_gap [beyond_prevalence]", 0.09, 0.17, 0.01, True)),
             "amber",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.conftest import ACCEPTED
 
 import adapcla
 from adapcla.errors import InputError, UsageError
@@ -46,7 +47,8 @@ def test_synthesize_gives_cohort_scores_verdict_and_page(tmp_path, monkeypatch):
     quick = {"evaluate.quick": True, "evaluate.suites": ("tail", "privacy")}
     whole = synthesis.specification
     monkeypatch.setattr(synthesis, "specification", lambda *a, **k: whole(*a, **{**k, "changes": quick}))
-    made = adapcla.synthesize(simulate(520, 60, seed=1), out=tmp_path / "release", method="marginal", patients=200)
+    world = simulate(520, 60, seed=1)
+    made = adapcla.synthesize(world, out=tmp_path / "release", method="marginal", patients=200, **ACCEPTED)
     assert made.cohort.n_patients == 200 and made.passed and not made.reasons
     assert made.folder == tmp_path / "release" and made.page.is_file()
     assert made.scores.values()["tail_pair_seen"] is not None

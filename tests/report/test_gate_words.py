@@ -15,6 +15,6 @@ def test_every_line_has_a_question_and_a_title_of_its_own():
 
 
 def test_a_line_without_a_value_says_why():
-    assert in_words(GateLine("copy_excess", None, None, 1e-4, False, "nothing could be assessed")) == (
-        "Copies: nothing could be assessed."
+    assert in_words(GateLine("copy_excess", None, None, 1e-4, False, "too few patients")) == (
+        "Copies: this could not be assessed (too few patients)."
     )

@@ -53,7 +53,7 @@ def _show(folder: Path, description: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from adapcla.data import description_words as words
+    from adapcla.data import description as words
 
     screen = Console(highlight=False)
     # Headings are lines of their own: a title of a narrow table would be broken to its width.

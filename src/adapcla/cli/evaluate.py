@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla.cli.options import (
+    Accept,
     AsJson,
     At,
     Having,
     Out,
     Overwrite,
+    Reason,
     Seed,
     Visits,
     Where,
@@ -22,12 +24,13 @@ from adapcla.cli.options import (
     emit,
 )
 from adapcla.console import say
+from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adapcla.data import Cohort
-    from adapcla.data.condition import Condition
+    from adapcla.data.criteria import Criteria
     from adapcla.evaluation import Comparison, Scores
 
 
@@ -54,6 +57,8 @@ def evaluate(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws, smaller classifiers: a quick look.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
+    accept: Accept = None,
+    reason: Reason = "",
     generator: Annotated[
         Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
     ] = None,
@@ -77,18 +82,23 @@ def evaluate(
     With --having and the like, SYNTHETIC is of patients of that condition, and is compared with real ones of the same.
     """
     from adapcla.data import Cohort
+    from adapcla.data.prevalence import read_prevalence
     from adapcla.evaluation.cache import default_folder
     from adapcla.evaluation.evaluation import evaluate
+    from adapcla.evaluation.privacy import require_known
     from adapcla.files import refuse_populated
-    from adapcla.io.prior import read_prevalence
 
     refuse_populated(out, overwrite)
     if having or without or where or visits or at != "any" or within is not None:
-        from adapcla.data.condition import Condition
+        from adapcla.data.criteria import Criteria
 
-        condition = Condition.of(having or (), without or (), attributes_of(where), visits, at, within)
+        unused: dict[str, Any] = {"--gate": gate, "--control": control, "--target": target, "--suites": suites}
+        unused |= {"--quick": quick, "--cache": cache, "--method": method, "--references": references != 4}
+        _refuse_on_condition({**unused, "--accept": accept})
+        condition = Criteria.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
+    require_known(accept or [], reason)
     chosen = _suites(suites, target is not None, gate)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
     reserved = None if control is None else Cohort.open(control)
@@ -119,7 +129,18 @@ def evaluate(
         typer.echo(scores.markdown())
     say(f"{out}: {len(scores.rows):,} scores")
     if gate:
-        _require_privacy(scores)
+        _require_privacy(scores, accept or [], reason)
+
+
+def _refuse_on_condition(options: dict[str, Any]) -> None:
+    """Raise where an option was given that patients of a condition are not evaluated by: none is left out unsaid."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} with --having, --without, --where, --visits, --at or --within\n"
+            "expected: one of the two; the privacy gate and the suites are about all patients\n"
+            "to do: evaluate the whole sample with the gate, and its patients of a condition in a second call"
+        )
 
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
@@ -135,7 +156,7 @@ def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
 
 
 def _on_condition(
-    condition: Condition,
+    condition: Criteria,
     train: Path,
     test: Path,
     synthetic: Path,
@@ -147,14 +168,14 @@ def _on_condition(
 ) -> None:
     """Judge patients of a condition against held-out ones of the same condition, and draw what both look like."""
     from adapcla.data import Cohort
+    from adapcla.data.provenance import require_apart, training_sources
     from adapcla.evaluation.conditioned import judge
-    from adapcla.evaluation.separation import behind, require_apart
     from adapcla.files import fresh_folder, write_json
     from adapcla.report.figures.disease import disease
     from adapcla.report.style import save_both
 
     learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
-    require_apart(behind(learned_from, written), {"test": unseen})
+    require_apart(training_sources(learned_from, written), {"test": unseen})
     others = {"on demand": written}
     if generator is not None:
         from adapcla.generation.comparators import comparators
@@ -202,24 +223,24 @@ def _asked_of_model(
     seed: int,
 ) -> dict[str, Any]:
     """What only the model can say of real patients, as far as the suites ask."""
-    from adapcla.evaluation.separation import behind, require_apart
+    from adapcla.data.provenance import require_apart, training_sources
     from adapcla.generation.generator import load
     from adapcla.generation.membership import evidence
     from adapcla.generation.tail_swap import tail_swap
 
     model = load(generator).model
     # Before attack models are trained for nothing.
-    require_apart([*behind(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
+    require_apart([*training_sources(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
     of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
     of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
     return of_tail | of_members
 
 
-def _require_privacy(scores: Scores) -> None:
+def _require_privacy(scores: Scores, accepted: list[str], reason: str) -> None:
     """Raise, naming the failed lines, unless the privacy gate is met."""
-    from adapcla.evaluation.privacy import gate, require
+    from adapcla.evaluation.privacy import accept, gate, require
 
-    lines = gate(scores.by_stratum("privacy"))
+    lines = accept(gate(scores.by_stratum("privacy")), accepted, reason)
     # The failed lines are in the error that `require` raises.
     for line in lines:
         if line.passed:

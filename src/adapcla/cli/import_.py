@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from adapcla.cli import reading
-from adapcla.cli.options import AsJson, Out, Overwrite, emit
+from adapcla.cli.options import AllowDropped, AsJson, Out, Overwrite, emit
 from adapcla.console import say
 
 
@@ -45,6 +46,7 @@ def import_(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the columns are taken for and what is left out, and end.")
     ] = False,
+    allow_dropped: AllowDropped = 0.01,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,6 +54,7 @@ def import_(
     options = reading.asked(locals())
     from adapcla.files import refuse_populated
     from adapcla.io import read
+    from adapcla.io.losses import ALLOWED, require_kept
     from adapcla.io.readers.preview import preview
 
     if dry_run:
@@ -60,6 +63,9 @@ def import_(
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
     cohort = read(source, path, **options)
+    require_kept(cohort, allow_dropped, path)
+    # Whoever goes on from here has been asked already.
+    cohort = replace(cohort, card={**cohort.card, ALLOWED: allow_dropped})
     cohort.save(out, overwrite=overwrite)
     _report(
         {

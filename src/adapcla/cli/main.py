@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_group, solve_typer_info_help
 
 from adapcla.errors import AdapclaError
+from adapcla.machine import thread_count
 from adapcla.version import __version__
 
 #: The verbs in the order in which `--help` shows them; each is a module of `adapcla.cli`.
@@ -116,6 +117,8 @@ def settings(
 
 def main() -> None:
     """Run a verb; a failure is one to three lines on stderr and its exit code, a traceback only with `--debug`."""
+    # Before numpy and torch are loaded, which read it once.
+    os.environ["OMP_NUM_THREADS"] = str(thread_count())
     try:
         app()
     except SystemExit:

@@ -14,6 +14,15 @@ from adapcla.errors import UsageError
 
 Out = Annotated[Path, typer.Option("--out", help="Folder to write; refused if it holds something.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option("--accept", help="A line of the privacy gate that may stay not shown, with --reason."),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why these lines are accepted; it stands on page and card.")]
+AllowDropped = Annotated[
+    float,
+    typer.Option("--allow-dropped", min=0, max=1, help="Share of visits, codes or patients that may be dropped."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
 CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort folder.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from adapcla.cli.options import AsJson, CohortFolder, Overwrite, emit
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 
 
 def register(app: typer.Typer) -> None:
@@ -26,16 +26,14 @@ def _prior() -> None:
 def export(
     cohort: CohortFolder,
     out: Annotated[Path, typer.Option("--out", help="CSV file to write.")],
-    min_cell: Annotated[
-        int, typer.Option("--min-cell", help="Leave out codes of fewer visits than this.")
-    ] = SMALLEST_COUNT,
+    min_cell: Annotated[int, typer.Option("--min-cell", help="Leave out codes of fewer visits than this.")] = MIN_COUNT,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the share of visits that hold each code, small cells left out."""
     from adapcla.data import Cohort
+    from adapcla.data.prevalence import write_prevalence
     from adapcla.errors import ExistsError
-    from adapcla.io.prior import write_prevalence
 
     if out.exists() and not overwrite:
         raise ExistsError(f"{out} exists\nto do: name another --out, or add --overwrite")

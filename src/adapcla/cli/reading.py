@@ -40,8 +40,16 @@ _OPTIONS = (
     *("system", "max_visits", "labs", "lab_values", "value", "unit", "time", "kind", "length", "ending"),
 )
 _LISTS = ("domains", "attributes", "lab_values")
-#: What stands for itself: an experiment that asks for nothing else is the same as one that does not ask.
-_DEFAULTS = {"labs": "200", "lab_values": "last"}
+#: What stands for itself: who asks for nothing else asks for the same as one that does not ask.
+_DEFAULTS = {
+    "domains": "dx",
+    "level": "full",
+    "icd": "apart",
+    "attributes": "",
+    "system": "",
+    "labs": "200",
+    "lab_values": "last",
+}
 
 
 def asked(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,5 +58,5 @@ def asked(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> asked({"domains": "dx,lab", "labs": "200", "out": "folder"})
     {'domains': ('dx', 'lab')}
     """
-    found = {name: given[name] for name in _OPTIONS if name in given and given[name] != _DEFAULTS.get(name, given)}
+    found = {name: given[name] for name in _OPTIONS if name in given and given[name] != _DEFAULTS.get(name)}
     return {name: listed(value) if name in _LISTS else value for name, value in found.items()}

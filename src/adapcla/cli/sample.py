@@ -27,7 +27,7 @@ from adapcla.console import say
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
-    from adapcla.data.condition import Condition
+    from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import Generator
     from adapcla.generation.model import Model
     from adapcla.generation.sampling import SampleRule
@@ -85,7 +85,7 @@ def sample(
 ) -> None:
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.data import Cohort
-    from adapcla.data.condition import Condition
+    from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import load
     from adapcla.generation.sampling import SampleRule, rules_for
     from adapcla.generation.shards import assemble, stream_sample
@@ -100,7 +100,7 @@ def sample(
         )
     condition = None
     if having or without or visits or at != "any" or (within is not None and histories is None):
-        condition = Condition.of(having or (), without or (), attributes, visits, at, within)
+        condition = Criteria.of(having or (), without or (), attributes, visits, at, within)
     kept = None if rules is None else rules_for(generator.model, Cohort.open(rules))
     rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, () if condition else attributes, kept)
     if patients is None and histories is None:
@@ -170,7 +170,7 @@ def _on_demand(
     generator: Generator,
     patients: int,
     seed: int,
-    condition: Condition,
+    condition: Criteria,
     steering: Steering | None,
     rule: SampleRule,
     train: Path | None,
@@ -179,7 +179,7 @@ def _on_demand(
     overwrite: bool,
 ) -> dict[str, Any]:
     """Patients who fulfil a condition, written as a cohort; its card."""
-    from adapcla.data import Cohort, store
+    from adapcla.data import Cohort, storage
     from adapcla.files import read_json, refuse_populated
     from adapcla.generation.conditional import sample_given
 
@@ -189,19 +189,19 @@ def _on_demand(
     known = None if train is None else Cohort.open(train)
     cohort = sample_given(generator.model, patients, seed, condition, steering, rule, known)
     cohort.save(out, overwrite)
-    return read_json(out / store.CARD)
+    return read_json(out / storage.CARD)
 
 
 def _continued(
     generator: Generator,
     histories: Path,
-    asked: tuple[Condition | None, int, int, int, int],
+    asked: tuple[Criteria | None, int, int, int, int],
     out: Path,
     overwrite: bool,
     steering: Steering | None,
 ) -> dict[str, Any]:
     """Continuations of histories, `draws` of each in their order, written as a cohort of the new visits; its card."""
-    from adapcla.data import Cohort, store
+    from adapcla.data import Cohort, storage
     from adapcla.files import read_json, refuse_populated
     from adapcla.generation.continuation import likeliest
     from adapcla.generation.futures import as_known
@@ -224,7 +224,7 @@ def _continued(
     for number, codes in enumerate(told if n_likeliest else (), 1):
         for code in codes:
             say(f"history {number}: {code['probability']:.1%} {code['code']} {code['name']}")
-    return read_json(out / store.CARD) | ({"likeliest": told} if n_likeliest else {})
+    return read_json(out / storage.CARD) | ({"likeliest": told} if n_likeliest else {})
 
 
 def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, Any]:

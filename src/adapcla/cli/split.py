@@ -26,13 +26,13 @@ def split(
 ) -> None:
     """Divide patients into train, valid, test and control; `train` takes the folder that holds these parts."""
     from adapcla.data import Cohort
-    from adapcla.data.parts import divided, save_parts
     from adapcla.data.split import SPLIT_SEED
+    from adapcla.data.split_folder import save_splits, split_cohort
     from adapcla.files import refuse_populated
 
     refuse_populated(out, overwrite)
-    parts = divided(Cohort.open(cohort), SPLIT_SEED if seed is None else seed, control)
-    save_parts(parts, out, overwrite)
+    parts = split_cohort(Cohort.open(cohort), SPLIT_SEED if seed is None else seed, control)
+    save_splits(parts, out, overwrite)
     counts = {name: part.n_patients for name, part in parts.items()}
     if as_json:
         emit({"out": str(out), **counts})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from adapcla.cli import reading
-from adapcla.cli.options import AsJson, Out, Overwrite, Seed, assignments, emit, listed
+from adapcla.cli.options import Accept, AllowDropped, AsJson, Out, Overwrite, Reason, Seed, assignments, emit, listed
 from adapcla.console import say
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import GateError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def synthesize(
     formats: Annotated[str, typer.Option("--format", help="csv, meds, omop, fhir, halo, with commas.")] = "csv",
     min_patients: Annotated[
         int, typer.Option("--min-patients", min=2, help="Fewest patients of a code; rarer ones are rolled up.")
-    ] = SMALLEST_COUNT,
+    ] = MIN_COUNT,
     rollup: Annotated[Literal["icd", "ccs"], typer.Option("--rollup", help="The way up for rarer codes.")] = "icd",
     repair: Annotated[
         bool, typer.Option("--repair", help="Where the gate is not met, try more carefully, three times at most.")
@@ -42,6 +42,8 @@ def synthesize(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Write what the gate refuses, with UNSAFE in the folder's name.")
     ] = False,
+    accept: Accept = None,
+    reason: Reason = "",
     model: Annotated[
         bool, typer.Option("--model", help="Write the generator too, where attacks on it fail; takes longer.")
     ] = False,
@@ -71,6 +73,7 @@ def synthesize(
     kind: reading.Kind = None,
     length: reading.Length = None,
     ending: reading.Ending = None,
+    allow_dropped: AllowDropped = 0.01,
     title: Annotated[str, typer.Option("--title", help="Heading of page and card; the file's name if empty.")] = "",
     work: Annotated[
         Path | None, typer.Option("--work", help="Working folder, which holds real patients; beside OUT if not given.")
@@ -103,6 +106,9 @@ def synthesize(
         anyway=anyway,
         model=model,
         birth_year=birth_year,
+        allow_dropped=allow_dropped,
+        accept=tuple(accept or ()),
+        reason=reason,
     )
     plan = ReleasePlan(spec, out, work, overwrite)
     if dry_run:

@@ -9,7 +9,7 @@ import typer
 
 from adapcla.cli.options import AsJson, Control, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def train(
     device: Annotated[str, typer.Option("--device", envvar="ADAPCLA_DEVICE", help="cpu, cuda; auto is cpu.")] = "auto",
     setting: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any other setting.")] = None,
     shareable: Annotated[
-        bool, typer.Option("--shareable", help=f"No small counts, no code of < {SMALLEST_COUNT} patients.")
+        bool, typer.Option("--shareable", help=f"No small counts, no code of < {MIN_COUNT} patients.")
     ] = False,
     min_support: Annotated[int, typer.Option("--min-support", help="Fewest patients of a code; others roll up.")] = 0,
     dp: Annotated[bool, typer.Option("--dp", help="Train with differential privacy; the unit is a patient.")] = False,
@@ -56,7 +56,7 @@ def train(
     Batches and size that are not given follow from the size of the cohort. Where neither rate nor passes are given, a
     few whole fits are tried, and the one with the least validation loss is kept.
     """
-    from adapcla.data.parts import parts_at
+    from adapcla.data.split_folder import open_or_split
     from adapcla.generation.methods import generator_for
     from adapcla.generation.recommended import with_recommended
     from adapcla.generation.run_folder import outcome, train_run
@@ -71,9 +71,9 @@ def train(
     _refuse_mixed(dp, shareable or min_support > 0, epsilon is not None or delta is not None or prior is not None)
     # What is wrong with the options is said before any patient is read.
     generator_for(method, **changes)
-    parts = parts_at(cohort, split_seed, control)
+    parts = open_or_split(cohort, split_seed, control)
     fit_on, watch = parts["train"], parts["valid"].on(parts["train"].vocabulary)
-    support = max(min_support, SMALLEST_COUNT if shareable else 0)
+    support = max(min_support, MIN_COUNT if shareable else 0)
     if support:
         fit_on, watch = _rolled_up(fit_on, watch, support)
     rates, given = rates_to_try(method, changes, fit_on.n_patients), changes

@@ -5,13 +5,12 @@ May not: read anybody's file format, know a network, a metric or a figure.
 May import: numpy, scipy and the ground floor.
 """
 
-from adapcla.data.attribute import Attribute
+from adapcla.data.attributes import Attribute
+from adapcla.data.code_systems import Hierarchy
 from adapcla.data.cohort import Cohort
-from adapcla.data.hierarchy import Hierarchy
 from adapcla.data.labels import LabelRule
-from adapcla.data.origin import Kind, Origin
-from adapcla.data.prevalence import Prevalence
-from adapcla.data.strata import Strata
+from adapcla.data.prevalence import Prevalence, Strata
+from adapcla.data.provenance import Kind, Origin
 from adapcla.data.vocabulary import Code, Vocabulary
 
 __all__ = [

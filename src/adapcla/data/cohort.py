@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.data import invariants, store
-from adapcla.data.attribute import Attribute
-from adapcla.data.digest import digest
-from adapcla.data.offsets import counted, jaccard, kept_runs, ranges, since_first, starts_of
-from adapcla.data.origin import Origin, Part
-from adapcla.data.prevalence import Prevalence
-from adapcla.data.split import SPLIT_SEED, ControlledSplit, Split, parts
-from adapcla.data.strata import Strata
-from adapcla.data.values import values_on, without_units
-from adapcla.data.vocabulary import Code, Vocabulary
+from adapcla.data import storage
+from adapcla.data.attributes import Attribute
+from adapcla.data.prevalence import OWN_HALF, RARE_PATIENTS, RARE_SHARE, Prevalence, Strata, expected_counts
+from adapcla.data.provenance import Origin, Part, cohort_fingerprint
+from adapcla.data.ragged import (
+    chunks,
+    count_values,
+    expand_ranges,
+    jaccard,
+    kept_segments,
+    since_segment_start,
+    starts_from_sizes,
+)
+from adapcla.data.split import SPLIT_SEED, ControlledSplit, Split, split_positions
+from adapcla.data.vocabulary import DEATH, Code, Vocabulary
 from adapcla.errors import InputError
 
 
@@ -54,12 +59,12 @@ class Cohort:
     card: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        invariants.check_visits(self.codes, self.visit_starts, self.patient_starts, self.n_codes)
-        invariants.check_groups(self.codes, self.visit_starts, self.vocabulary.group_of_code)
-        invariants.check_values(self.values, self.codes, self.vocabulary.numbers)
-        invariants.check_days(self.days, self.patient_starts)
-        invariants.check_labels(self.labels, self.n_patients, len(self.label_names))
-        invariants.check_attributes(self.attributes, self.n_patients)
+        check_visits(self.codes, self.visit_starts, self.patient_starts, self.n_codes)
+        check_groups(self.codes, self.visit_starts, self.vocabulary.group_of_code)
+        check_values(self.values, self.codes, self.vocabulary.numbers)
+        check_days(self.days, self.patient_starts)
+        check_labels(self.labels, self.n_patients, len(self.label_names))
+        check_attributes(self.attributes, self.n_patients)
 
     # ---- making one -------------------------------------------------------------------------------------
     @classmethod
@@ -78,15 +83,15 @@ class Cohort:
         return cls(
             vocabulary,
             vocabulary.positions(flat, complete=True).astype(np.int32),
-            starts_of(np.array([len(visit) for visit in visits], dtype=np.int64)),
-            starts_of(np.array([len(patient) for patient in rows], dtype=np.int64)),
+            starts_from_sizes(np.array([len(visit) for visit in visits], dtype=np.int64)),
+            starts_from_sizes(np.array([len(patient) for patient in rows], dtype=np.int64)),
             **extras,
         )
 
     @classmethod
     def open(cls, folder: str | Path) -> Cohort:
         """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
-        content = store.open_folder(Path(folder))
+        content = storage.open_folder(Path(folder))
         Origin.from_card(content.card)  # one that cannot be read is said now, not when it is asked for
         return cls(
             Vocabulary(content.codes),
@@ -98,9 +103,9 @@ class Cohort:
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
         """Write the cohort to a folder, whole or not at all."""
-        arrays = {name: array for name in store.ARRAY_TYPES if (array := getattr(self, name)) is not None}
-        content = store.FolderContent(arrays, self.vocabulary.codes, self.label_names, self.attributes, self.card)
-        return store.save_folder(Path(folder), content, overwrite)
+        arrays = {name: array for name in storage.ARRAY_TYPES if (array := getattr(self, name)) is not None}
+        content = storage.FolderContent(arrays, self.vocabulary.codes, self.label_names, self.attributes, self.card)
+        return storage.save_folder(Path(folder), content, overwrite)
 
     @property
     def origin(self) -> Origin:
@@ -214,7 +219,7 @@ class Cohort:
     @cached_property
     def visit_counts(self) -> NDArray[np.int64]:
         """Number of visits that hold each code."""
-        return counted(self.codes, self.n_codes)
+        return count_values(self.codes, self.n_codes)
 
     @cached_property
     def patient_counts(self) -> NDArray[np.int64]:
@@ -233,7 +238,31 @@ class Cohort:
     def fingerprint(self) -> str:
         """SHA-256 of everything but the card: equal for equal patients."""
         arrays = (self.codes, self.visit_starts, self.patient_starts, self.days, self.labels)
-        return digest(self.vocabulary.fingerprint, arrays, self.label_names, self.attributes, self.values)
+        return cohort_fingerprint(self.vocabulary.fingerprint, arrays, self.label_names, self.attributes, self.values)
+
+    def expected_prevalence(self) -> Prevalence:
+        """The share of visits that hold each code, as it is expected in as many other patients of the same law.
+
+        Patients are independent and visits of one patient are not, so that patients are what is counted. Each brings
+        the code's visits for a patient that holds it: its own number, drawn towards that of all rare codes as far as
+        few patients hold it.
+        """
+        patients, visits = self.patient_counts, self.visit_counts
+        rare = (patients > 0) & (patients <= min(RARE_PATIENTS, RARE_SHARE * self.n_patients))
+        typical = visits[rare].sum() / max(patients[rare].sum(), 1)
+        each = (visits + OWN_HALF * typical) / (patients + OWN_HALF)
+        expected = np.where(rare, expected_counts(patients) * each, visits) / max(self.n_visits, 1)
+        return Prevalence(self.vocabulary, np.minimum(expected, 1.0), self.n_visits)
+
+    def died(self) -> NDArray[np.bool_]:
+        """Which patients' last visit ends with death.
+
+        >>> Cohort.of([[["A", "END/died"]], [["A"]]], [DEATH, "A"]).died().tolist()
+        [True, False]
+        """
+        code, held = self.vocabulary.index.get(DEATH.token), np.zeros(self.n_visits, dtype=bool)
+        held[self.visit_of_entry[np.asarray(self.codes) == (-1 if code is None else code)]] = True
+        return held[self.last_visits]
 
     # ---- parts and other forms --------------------------------------------------------------------------
     def subset(self, positions: NDArray[np.int64] | Sequence[int]) -> Cohort:
@@ -274,15 +303,15 @@ class Cohort:
 
     def _arrays(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> dict[str, Any]:
         """The arrays of patients who have the visits from first[i] up to stop[i]."""
-        visits = ranges(first, stop)
-        entries = ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
-        patient_starts = starts_of(np.asarray(stop - first))
+        visits = expand_ranges(first, stop)
+        entries = expand_ranges(self.visit_starts[visits], self.visit_starts[visits + 1])
+        patient_starts = starts_from_sizes(np.asarray(stop - first))
         return {
             "codes": np.asarray(self.codes[entries]),
             "values": None if self.values is None else np.asarray(self.values[entries]),
-            "visit_starts": starts_of(self.codes_per_visit[visits]),
+            "visit_starts": starts_from_sizes(self.codes_per_visit[visits]),
             "patient_starts": patient_starts,
-            "days": None if self.days is None else since_first(self.days[visits], patient_starts),
+            "days": None if self.days is None else since_segment_start(self.days[visits], patient_starts),
         }
 
     def without_values(self) -> Cohort:
@@ -294,7 +323,7 @@ class Cohort:
         True
         """
         plain = self.values is None
-        return self if plain else replace(self, vocabulary=without_units(self.vocabulary), values=None)
+        return self if plain else replace(self, vocabulary=self.vocabulary.without_units(), values=None)
 
     def followed_by(self, other: Cohort) -> Cohort:
         """These patients and then the other's, on this vocabulary; days and attributes that both have, no labels.
@@ -335,7 +364,7 @@ class Cohort:
         """
         share, origin = control or 0.0, self.origin
         divided = []
-        for name, positions in parts(self.n_patients, seed, share)._asdict().items():
+        for name, positions in split_positions(self.n_patients, seed, share)._asdict().items():
             part = Part(self.fingerprint, self.n_patients, seed, share, name)
             card = {**self.card, **replace(origin, parts=(*origin.parts, part)).as_card()}
             divided.append(replace(self.subset(positions), card=card))
@@ -380,7 +409,7 @@ class Cohort:
         >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
         1
         """
-        kept = kept_runs(keep, self.visit_starts, self.patient_starts)
+        kept = kept_segments(keep, self.visit_starts, self.patient_starts)
         stays = {reason: keep, "visits left empty": kept.visits, "patients left without visits": kept.patients}
         dropped = dict(self.card.get("dropped", {}))
         dropped |= {what: dropped.get(what, 0) + n for what, mask in stays.items() if (n := int((~mask).sum()))}
@@ -390,8 +419,164 @@ class Cohort:
             values=None if self.values is None else np.asarray(self.values)[keep],
             visit_starts=kept.visit_starts,
             patient_starts=kept.patient_starts,
-            days=None if self.days is None else since_first(self.days[kept.visits], kept.patient_starts),
+            days=None if self.days is None else since_segment_start(self.days[kept.visits], kept.patient_starts),
             labels=None if self.labels is None else self.labels[kept.patients],
             attributes={name: a.of_patients(kept.patients) for name, a in self.attributes.items()},
             card={**self.card, "dropped": dropped},
         )
+
+    def recode(self, codes: Sequence[Code]) -> Cohort:
+        """The cohort with its i-th code replaced by `codes[i]`; codes that become one are one in a visit.
+
+        Numbers keep their values. A number may get another name, but neither another unit nor a code in common with
+        others: two values in one place have no meaning.
+
+        >>> list(Cohort.of([[["A", "B"], ["C"]]]).recode([Code.of("X"), Code.of("X"), Code.of("C")]).patients())
+        [[['X'], ['C']]]
+        """
+        vocabulary = Vocabulary.of(codes)
+        position = vocabulary.positions([code.token for code in codes])
+        _refuse_merged_numbers(self.vocabulary, codes, position)
+        keys, first = np.unique(self.visit_of_entry * max(len(vocabulary), 1) + position[self.codes], return_index=True)
+        visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
+        sizes = np.bincount(visit_of, minlength=self.n_visits).astype(np.int64)
+        return replace(
+            self,
+            vocabulary=vocabulary,
+            codes=code_of.astype(np.int32),
+            values=None if self.values is None else np.asarray(self.values)[first],
+            visit_starts=starts_from_sizes(sizes),
+        )
+
+
+def _refuse_merged_numbers(vocabulary: Vocabulary, codes: Sequence[Code], position: NDArray[np.int64]) -> None:
+    """Raise where a number would lose or change its unit, or share its new code with another code."""
+    shared = np.bincount(position, minlength=1)[position] > 1
+    for old, new, together in zip(vocabulary.codes, codes, shared, strict=True):
+        if old.unit != new.unit or (old.unit and together):
+            raise InputError(
+                f"the number {old.token} would become {new.token}, together with other codes or in another unit",
+                expected="numbers that keep their unit and stay apart",
+                remedy="leave numbers out of the recoding, or drop their values first (Cohort.without_values)",
+            )
+
+
+# ---- what must hold in the arrays ------------------------------------------------------------------------
+def require(good: bool, found: str, expected: str) -> None:
+    """Raise with what was found and expected, unless `good`."""
+    if not good:
+        raise InputError(found, expected=expected, remedy="read the source again; the arrays do not fit together")
+
+
+def require_form(name: str, array: NDArray[Any], dtype: type[np.generic]) -> None:
+    """Raise unless the array is flat and of this type: other types would give the same patients other bytes."""
+    require(array.ndim == 1, f"{name} of shape {array.shape}", "a flat array")
+    require(array.dtype == dtype, f"{name} of type {array.dtype}", str(np.dtype(dtype)))
+
+
+def check_runs(name: str, starts: NDArray[np.int64], end: int) -> None:
+    """Raise unless `starts` cuts 0 … `end` into runs, none of them empty."""
+    require_form(name, starts, np.int64)
+    spans = len(starts) >= 1 and starts[0] == 0 and starts[-1] == end
+    require(bool(spans), f"{name} does not span its array", f"0 … {end}")
+    require(
+        bool((np.diff(starts) > 0).all()), f"{name} holds an empty run", "no empty visit, no patient without visits"
+    )
+
+
+def check_visits(
+    codes: NDArray[np.int32], visit_starts: NDArray[np.int64], patient_starts: NDArray[np.int64], n_codes: int
+) -> None:
+    """Raise unless patients have visits, and visits have known codes, each once, ascending."""
+    require_form("codes", codes, np.int32)
+    check_runs("visit_starts", visit_starts, len(codes))
+    check_runs("patient_starts", patient_starts, len(visit_starts) - 1)
+    check_codes(codes, visit_starts, n_codes)
+
+
+def check_codes(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], n_codes: int) -> None:
+    """Raise unless every visit holds known codes, each once, ascending."""
+    if len(codes) == 0:
+        return
+    inside = int(codes.min()) >= 0 and int(codes.max()) < n_codes
+    require(inside, "a code index out of range", "0 ≤ index < size of the vocabulary")
+    for part in chunks(len(codes) - 1):
+        rising = np.diff(codes[part.start : part.stop + 1]) > 0
+        # The last code of a visit says nothing about the first of the next.
+        low, high = np.searchsorted(visit_starts, (part.start + 1, part.stop + 1))
+        rising[visit_starts[low:high] - 1 - part.start] = True
+        require(bool(rising.all()), "a visit with repeated or unordered codes", "each code once, ascending")
+
+
+def check_days(days: NDArray[np.int32] | None, patient_starts: NDArray[np.int64]) -> None:
+    """Raise unless days, where there are any, count from each patient's first visit and never fall."""
+    if days is None:
+        return
+    require_form("days", days, np.int32)
+    require(len(days) == patient_starts[-1], "days do not match the visits", "one day per visit")
+    if len(days) == 0:
+        return
+    require(bool((days[patient_starts[:-1]] == 0).all()), "days that do not begin at 0", "days since the first visit")
+    going_on = np.diff(days) >= 0
+    going_on[patient_starts[1:-1] - 1] = True
+    require(bool(going_on.all()), "days that go back in time", "visits in time order")
+
+
+def check_labels(labels: NDArray[np.uint8] | None, n_patients: int, n_labels: int) -> None:
+    """Raise unless there is one row of zeros and ones per patient, or neither labels nor names."""
+    if labels is None:
+        require(n_labels == 0, f"{n_labels} label names without labels", "names with labels, or neither")
+        return
+    shape = (n_patients, n_labels)
+    require(labels.shape == shape, f"labels of shape {labels.shape}", f"shape {shape}")
+    require(labels.dtype == np.uint8, f"labels of type {labels.dtype}", "uint8")
+    require(labels.size == 0 or int(labels.max()) <= 1, "a label that is neither 0 nor 1", "0 or 1")
+
+
+def check_attributes(attributes: Mapping[str, tuple[NDArray[np.int16], tuple[str, ...]]], n_patients: int) -> None:
+    """Raise unless every attribute has one known category, or −1, per patient."""
+    for name, (values, categories) in attributes.items():
+        require(name.isidentifier(), "an attribute whose name is no word", "letters, digits and underscores")
+        require_form(f"attribute {name}", values, np.int16)
+        require(len(values) == n_patients, f"attribute {name} does not match the patients", "one value per patient")
+        inside = n_patients == 0 or (int(values.min()) >= -1 and int(values.max()) < len(categories))
+        require(inside, f"attribute {name} outside its categories", f"−1 (unknown) to {len(categories) - 1}")
+
+
+def check_groups(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], group_of_code: NDArray[np.int32]) -> None:
+    """Raise unless every visit holds at most one code of each choice group."""
+    if not len(group_of_code) or int(group_of_code.max()) < 0:
+        return
+    n_groups = int(group_of_code.max()) + 1
+    grouped = np.flatnonzero(group_of_code[codes] >= 0)
+    visit = np.searchsorted(visit_starts, grouped, side="right") - 1
+    choices = visit * n_groups + group_of_code[codes[grouped]]
+    require(len(np.unique(choices)) == len(choices), "two codes of one choice group in a visit", "at most one of them")
+
+
+def check_values(values: NDArray[np.float32] | None, codes: NDArray[np.int32], is_number: NDArray[np.bool_]) -> None:
+    """Raise unless entries of numbers carry a finite value each, and no other entry does."""
+    if values is None:
+        require(not is_number.any(), "a vocabulary with numbers, and no values", "one value for each entry")
+        return
+    require(bool(is_number.any()), "values, and a vocabulary without numbers", "no values")
+    require_form("values", values, np.float32)
+    require(len(values) == len(codes), "values do not match the codes", "one value for each entry, NaN for no number")
+    for part in chunks(len(codes)):
+        fits = np.isfinite(values[part]) == is_number[codes[part]]
+        require(bool(fits.all()), "a value at a code that is no number, or a number without one", "values for numbers")
+
+
+def values_on(
+    is_number: NDArray[np.bool_], values: NDArray[np.float32] | None, n_entries: int
+) -> NDArray[np.float32] | None:
+    """The values of the same entries on a vocabulary with these numbers: none without numbers, NaN without values.
+
+    >>> values_on(np.array([True]), None, 2)
+    array([nan, nan], dtype=float32)
+    >>> values_on(np.array([False]), np.array([1, 2], dtype=np.float32), 2) is None
+    True
+    """
+    if not is_number.any():
+        return None
+    return np.full(n_entries, np.nan, dtype=np.float32) if values is None else values

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.cohort import Cohort
-from adapcla.data.offsets import run_sums
+from adapcla.data.ragged import segment_sums
 from adapcla.data.vocabulary import Vocabulary
 from adapcla.seeds import keyed_uniform, stream_key
 
@@ -35,7 +35,7 @@ def visit_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.u
     >>> bool((prints[0] == prints[1]).all()), bool((prints[0] == prints[2]).any())
     (True, False)
     """
-    return run_sums(keys[np.asarray(cohort.codes)], np.asarray(cohort.visit_starts))
+    return segment_sums(keys[np.asarray(cohort.codes)], np.asarray(cohort.visit_starts))
 
 
 def record_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -49,14 +49,14 @@ def record_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.
     number = cohort.visit_number
     with np.errstate(over="ignore"):
         numbered = visit_fingerprints(cohort, keys) * _number_keys(int(number.max(initial=0)) + 1)[number]
-    return run_sums(numbered, np.asarray(cohort.patient_starts))
+    return segment_sums(numbered, np.asarray(cohort.patient_starts))
 
 
-def run_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def transition_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """A 128-bit number for each two consecutive visits of a patient, and the patient of each.
 
     >>> cohort = Cohort.of([[["A"], ["B"], ["C"]], [["B"], ["C"]], [["A"]]])
-    >>> prints, patient = run_fingerprints(cohort, code_keys(cohort.vocabulary))
+    >>> prints, patient = transition_fingerprints(cohort, code_keys(cohort.vocabulary))
     >>> patient.tolist(), bool((prints[1] == prints[2]).all())
     ([0, 0, 1], True)
     """

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.attribute import Attribute
+from adapcla.data.attributes import Attribute
+from adapcla.data.code_systems import ancestors
 from adapcla.data.cohort import Cohort
-from adapcla.data.hierarchy import ancestors
-from adapcla.data.offsets import starts_of
 from adapcla.data.vocabulary import Code, Vocabulary
-from adapcla.errors import InputError
 
 #: From a vocabulary to the ancestors of each code, nearest first.
 Ladder = Callable[[Vocabulary], Sequence[tuple[Code, ...]]]
 #: The entry of a cohort's card that says how few training patients a code may have.
-FEWEST = "fewest patients of a code"
+MIN_PATIENTS_KEY = "fewest patients of a code"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +52,8 @@ class RollUp:
         if not placed.all():
             part = part.keep_codes(placed)
         kept = [code for code in self.codes if code is not None]
-        rolled = recoded(part, kept)
-        return replace(rolled, card={**rolled.card, FEWEST: self.smallest})
+        rolled = part.recode(kept)
+        return replace(rolled, card={**rolled.card, MIN_PATIENTS_KEY: self.smallest})
 
     def facts(self, train: Cohort) -> dict[str, Any]:
         """How much of the vocabulary, of its tail and of what training patients hold kept its full code.
@@ -134,42 +132,6 @@ def _held_by_enough(train: Cohort, token_of: dict[int, str], smallest: int) -> s
     pairs = np.unique(train.patient_of_entry[there] * max(len(tokens), 1) + of_entry[there])
     n_patients = np.bincount(pairs % max(len(tokens), 1), minlength=len(tokens))
     return {token for token, n in zip(tokens, n_patients, strict=False) if n >= smallest}
-
-
-def recoded(cohort: Cohort, codes: Sequence[Code]) -> Cohort:
-    """The cohort with its i-th code replaced by `codes[i]`; codes that become one are one in a visit.
-
-    Numbers keep their values. A number may get another name, but neither another unit nor a code in common with others:
-    two values in one place have no meaning.
-
-    >>> list(recoded(Cohort.of([[["A", "B"], ["C"]]]), [Code.of("X"), Code.of("X"), Code.of("C")]).patients())
-    [[['X'], ['C']]]
-    """
-    vocabulary = Vocabulary.of(codes)
-    position = vocabulary.positions([code.token for code in codes])
-    _refuse_merged_numbers(cohort.vocabulary, codes, position)
-    keys, first = np.unique(cohort.visit_of_entry * max(len(vocabulary), 1) + position[cohort.codes], return_index=True)
-    visit_of, code_of = np.divmod(keys, max(len(vocabulary), 1))
-    sizes = np.bincount(visit_of, minlength=cohort.n_visits).astype(np.int64)
-    return replace(
-        cohort,
-        vocabulary=vocabulary,
-        codes=code_of.astype(np.int32),
-        values=None if cohort.values is None else np.asarray(cohort.values)[first],
-        visit_starts=starts_of(sizes),
-    )
-
-
-def _refuse_merged_numbers(vocabulary: Vocabulary, codes: Sequence[Code], position: NDArray[np.int64]) -> None:
-    """Raise where a number would lose or change its unit, or share its new code with another code."""
-    shared = np.bincount(position, minlength=1)[position] > 1
-    for old, new, together in zip(vocabulary.codes, codes, shared, strict=True):
-        if old.unit != new.unit or (old.unit and together):
-            raise InputError(
-                f"the number {old.token} would become {new.token}, together with other codes or in another unit",
-                expected="numbers that keep their unit and stay apart",
-                remedy="leave numbers out of the recoding, or drop their values first (Cohort.without_values)",
-            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,12 +40,14 @@ class ControlledSplit(NamedTuple, Generic[Each]):
 PARTS = ControlledSplit._fields
 
 
-def parts(n_patients: int, seed: int = SPLIT_SEED, control: float = 0.0) -> ControlledSplit[NDArray[np.int64]]:
+def split_positions(
+    n_patients: int, seed: int = SPLIT_SEED, control: float = 0.0
+) -> ControlledSplit[NDArray[np.int64]]:
     """Positions of the parts: 20 % test; of the rest 10 % validation; `control` is a share of all, taken from train.
 
     The test and validation patients do not change when a control part is reserved.
 
-    >>> [len(part) for part in parts(100, seed=4, control=0.1)]
+    >>> [len(part) for part in split_positions(100, seed=4, control=0.1)]
     [62, 8, 20, 10]
     """
     if not 0 <= control < 0.7:

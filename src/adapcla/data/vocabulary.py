@@ -1,4 +1,8 @@
-"""The ordered set of codes that a cohort is written in."""
+"""The ordered set of codes that a cohort is written in, and the codes that describe a visit as a whole.
+
+Kind of visit, length of stay and discharge are codes like all others, of the domain `stay`. Kind and discharge are
+choice groups; the length is a number of days. A record ends with a visit that ends with death.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.icd import REVISIONS
 from adapcla.errors import InputError
+
+#: The revision that a system's name speaks of, where a source says nothing finer.
+REVISIONS = {"ICD9CM": "9", "ICD9PROC": "9", "ICD10": "10", "ICD10CM": "10", "ICD10PCS": "10"}
 
 #: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
 CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
@@ -196,3 +202,66 @@ class Vocabulary:
         ('B',)
         """
         return Vocabulary(tuple(code for code, kept in zip(self.codes, keep, strict=True) if kept))
+
+    def without_units(self) -> Vocabulary:
+        """The vocabulary with numbers as plain codes.
+
+        >>> bool(Vocabulary.of([Code.of("glucose", "LAB", unit="mg/dL")]).without_units().numbers.any())
+        False
+        """
+        return Vocabulary(tuple(code._replace(unit="") for code in self.codes))
+
+
+# ---- codes of a visit as a whole ------------------------------------------------------------------------
+STAY = "stay"
+VISIT_KIND, DISCHARGE = "kind", "end"
+#: What kinds of visit and endings are called in every source, and what each means.
+VISIT_KINDS = {
+    "inpatient": "Inpatient stay",
+    "emergency": "Emergency visit",
+    "emergency-inpatient": "Inpatient stay that began in the emergency department",
+    "elective": "Planned inpatient stay",
+    "observation": "Observation stay",
+    "outpatient": "Outpatient visit",
+    "home": "Visit at home or by telephone",
+    "other": "Visit of another kind",
+}
+DISCHARGES = {
+    "home": "Discharged home",
+    "home-care": "Discharged home with care",
+    "facility": "Discharged to another facility",
+    "hospice": "Discharged to hospice",
+    "against-advice": "Left against advice",
+    "died": "Died",
+    "other": "Ended in another way",
+}
+
+
+def visit_kind_code(name: str) -> Code:
+    """The code of a kind of visit.
+
+    >>> visit_kind_code("inpatient").token, visit_kind_code("inpatient").group
+    ('KIND/inpatient', 'kind')
+    """
+    return Code.of(name, "KIND", description=VISIT_KINDS.get(name, ""), domain=STAY, group=VISIT_KIND)
+
+
+def discharge_code(name: str) -> Code:
+    """The code of an ending.
+
+    >>> discharge_code("died").token
+    'END/died'
+    """
+    return Code.of(name, "END", description=DISCHARGES.get(name, ""), domain=STAY, group=DISCHARGE)
+
+
+#: The days from the begin of a visit to its end.
+LENGTH_OF_STAY = Code.of("days", "STAY", description="Length of stay", domain=STAY, unit="d")
+#: After a visit with this code there is no other.
+DEATH = discharge_code("died")
+#: Where a source has no dates it may say itself that the patient came back within thirty days.
+READMITTED = Code.of(
+    "within-30", "READMITTED", description="Readmitted within 30 days", domain=STAY, group="readmitted"
+)
+#: Kinds of visit that are stays in hospital.
+ADMISSION_KINDS = ("inpatient", "emergency-inpatient", "elective", "observation")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria, clause_codes
 from adapcla.errors import UsageError
 from adapcla.evaluation.contract import Missing, Score
 from adapcla.evaluation.intervals import jackknife_score, patient_groups
@@ -33,13 +33,13 @@ _LONGEST = 20
 REAL, COPIES = "real", "copies"
 
 
-def marked_visits(cohort: Cohort, condition: Condition, seed: int = 1) -> NDArray[np.bool_]:
+def marked_visits(cohort: Cohort, condition: Criteria, seed: int = 1) -> NDArray[np.bool_]:
     """The visits that hold a code that is asked for; of a patient without one, any one visit, by chance.
 
-    >>> marked_visits(Cohort.of([[["A"], ["B"], ["B", "C"]], [["A"]]]), Condition.of("B")).tolist()
+    >>> marked_visits(Cohort.of([[["A"], ["B"], ["B", "C"]], [["A"]]]), Criteria.of("B")).tolist()
     [False, True, True, True]
     """
-    asked = asked_codes(cohort, condition)
+    asked = clause_codes(cohort, condition)
     marked = np.zeros(cohort.n_visits, dtype=bool)
     marked[cohort.visit_of_entry[np.isin(np.asarray(cohort.codes), asked)]] = True
     none = np.setdiff1d(np.arange(cohort.n_patients), cohort.patient_of_visit[marked])
@@ -48,20 +48,14 @@ def marked_visits(cohort: Cohort, condition: Condition, seed: int = 1) -> NDArra
     return marked
 
 
-def asked_codes(cohort: Cohort, condition: Condition) -> NDArray[np.int64]:
-    """The positions of all codes of all clauses."""
-    clauses = condition.clauses(cohort.vocabulary, known=False)
-    return np.unique(np.concatenate(clauses)) if clauses else np.zeros(0, dtype=np.int64)
-
-
-def holdings(cohort: Cohort, condition: Condition, seed: int = 1) -> dict[str, sparse.csr_matrix]:
+def holdings(cohort: Cohort, condition: Criteria, seed: int = 1) -> dict[str, sparse.csr_matrix]:
     """What each patient holds, by score: patients × what is counted.
 
     `company`: codes of marked visits but the asked ones; `before` and `after`: codes of the visits before and after
     the first marked one; each static attribute by its category; `length`: the number of visits.
 
     >>> cohort = Cohort.of([[["A"], ["B", "C"], ["D"]]])
-    >>> held = holdings(cohort, Condition.of("B"))
+    >>> held = holdings(cohort, Criteria.of("B"))
     >>> [cohort.vocabulary.tokens[held[name].indices[0]] for name in ("before", "company", "after")]
     ['A', 'C', 'D']
     """
@@ -71,7 +65,7 @@ def holdings(cohort: Cohort, condition: Condition, seed: int = 1) -> dict[str, s
     at = first[cohort.patient_of_visit]
     visits, patients = cohort.matrix(), np.arange(cohort.n_patients)
     others = np.ones(cohort.n_codes)
-    others[asked_codes(cohort, condition)] = 0
+    others[clause_codes(cohort, condition)] = 0
     out = {}
     for name, chosen in (("company", marked), ("before", number < at), ("after", number > at)):
         owner = cohort.patient_of_visit[chosen]
@@ -110,7 +104,7 @@ def divergence(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
     return min(max((towards_middle(p) + towards_middle(q)) / 2, 0.0), LOG2)
 
 
-def condition_scores(real: Cohort, judged: Cohort, condition: Condition, seed: int = 1) -> dict[str, Score]:
+def condition_scores(real: Cohort, judged: Cohort, condition: Criteria, seed: int = 1) -> dict[str, Score]:
     """The divergence of each part, with a jackknife interval over the judged patients; both on one vocabulary."""
     theirs, own = holdings(real, condition, seed), holdings(judged, condition, seed)
     groups = patient_groups(judged.n_patients, seed)
@@ -134,7 +128,7 @@ def condition_scores(real: Cohort, judged: Cohort, condition: Condition, seed: i
 class Judged:
     """The scores of every row against the real patients of a condition."""
 
-    condition: Condition
+    condition: Criteria
     n_real: int
     n_each: int
     rows: dict[str, dict[str, Score]]
@@ -168,7 +162,7 @@ def _cell(score: Score | None) -> Cell:
     return Cell(f"{score.value:.3f}", score.value, note)
 
 
-def judge(condition: Condition, train: Cohort, test: Cohort, others: Mapping[str, Cohort], seed: int = 1) -> Judged:
+def judge(condition: Criteria, train: Cohort, test: Cohort, others: Mapping[str, Cohort], seed: int = 1) -> Judged:
     """Every cohort of `others` against held-out real patients who fulfil the condition, beside real ones and copies.
 
     One half of the held-out patients is what all are compared with, the other half is the row `real`. Others are judged

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from adapcla.console import Meter, meter
 from adapcla.data import Cohort, Prevalence, Vocabulary
+from adapcla.data.provenance import SEPARATED, require_apart, training_sources
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import cache as score_cache
 from adapcla.evaluation.cache import ScoreCache, content_key
@@ -19,7 +20,6 @@ from adapcla.evaluation.halves import N_HALVES, Found, over_halves
 from adapcla.evaluation.matching import Profile
 from adapcla.evaluation.references import Halves, Reference, halves, some_patients
 from adapcla.evaluation.scores import MATCHED, MATCHED_CODES, Row, Scores, normalised
-from adapcla.evaluation.separation import APART, behind, require_apart
 from adapcla.evaluation.suites import SUITES, ceiling_of, default_suites, references_of, with_whole_record
 from adapcla.evaluation.table import metrics_of
 from adapcla.evaluation.whole_table import WHOLE_RECORD
@@ -305,7 +305,7 @@ def evaluate(
     for name, cohort in (("train", train), ("test", test)):
         if cohort.n_patients == 0:
             raise InputError(f"no patient in the {name} cohort", remedy="give a cohort with patients")
-    known = require_apart(behind(train, synthetic), {"test": test, "control": control})
+    known = require_apart(training_sources(train, synthetic), {"test": test, "control": control})
     apart = "yes" if known and synthetic.origin.learned_from else "not known"
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
@@ -325,7 +325,9 @@ def evaluate(
                 scores.setdefault((view, key), {})[subject] = strata
     if observe is not None:
         observe(base)
-    return Scores(method, seed, tuple(_all_rows(base, metrics, scores)), {**_card(base, bench, metrics), APART: apart})
+    return Scores(
+        method, seed, tuple(_all_rows(base, metrics, scores)), {**_card(base, bench, metrics), SEPARATED: apart}
+    )
 
 
 def _all_rows(

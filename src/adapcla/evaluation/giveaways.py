@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import run_sums
-from adapcla.evaluation.pairs import cooccurrence
+from adapcla.data.cooccurrence import cooccurrence_counts
+from adapcla.data.ragged import segment_sums
 
 Floats = NDArray[np.float64]
 #: Codes and pairs that have a column of their own: those that most patients and visits hold.
@@ -71,7 +71,7 @@ class Columns:
         order = np.argsort(-everybody.patient_counts, kind="stable")[:N_CODES]
         codes = np.sort(order[everybody.patient_counts[order] > 0])
         # Half a visit gives a pair that never occurs a finite place.
-        both = cooccurrence(everybody)[codes][:, codes].toarray().astype(np.float64)
+        both = cooccurrence_counts(everybody)[codes][:, codes].toarray().astype(np.float64)
         alone = everybody.visit_counts[codes].astype(np.float64)
         lift = np.log((both + 0.5) / (np.outer(alone, alone) / max(everybody.n_visits, 1) + 0.5))
         first, second = np.triu_indices(len(codes), 1)
@@ -84,10 +84,10 @@ def _sizes(cohort: Cohort) -> dict[str, Floats]:
     """Lengths of the record and of its visits, and how much of it repeats."""
     starts, sizes = np.asarray(cohort.patient_starts), cohort.codes_per_visit.astype(np.float64)
     visits = cohort.visits_per_patient.astype(np.float64)
-    codes = run_sums(sizes, starts)
+    codes = segment_sums(sizes, starts)
     mean = codes / visits
     different = np.asarray((cohort.patient_matrix() > 0).sum(axis=1), dtype=np.float64).ravel()
-    spread = np.maximum(run_sums(sizes**2, starts) / visits - mean**2, 0.0)
+    spread = np.maximum(segment_sums(sizes**2, starts) / visits - mean**2, 0.0)
     step = cohort.visits_with_next
     owner, shared = cohort.patient_of_visit[step], cohort.jaccard(step, step + 1)
     steps = np.maximum(visits - 1, 1)
@@ -137,12 +137,12 @@ def _pairs(cohort: Cohort, columns: Columns) -> dict[str, Floats]:
     starts, visits = np.asarray(cohort.patient_starts), cohort.matrix().tocsc()
     common = visits[:, columns.codes].tocsr().astype(np.float64)
     n_common = np.asarray(common.sum(axis=1)).ravel()
-    n_pairs = run_sums(n_common * (n_common - 1) / 2, starts)
+    n_pairs = segment_sums(n_common * (n_common - 1) / 2, starts)
     off_diagonal = columns.lift - np.diag(np.diag(columns.lift))
-    lift = run_sums(np.asarray(common.multiply(common @ off_diagonal).sum(axis=1)).ravel() / 2, starts)
+    lift = segment_sums(np.asarray(common.multiply(common @ off_diagonal).sum(axis=1)).ravel() / 2, starts)
     out = {"mean log lift of pairs": np.where(n_pairs > 0, lift / np.maximum(n_pairs, 1), 0.0)}
     tokens = cohort.vocabulary.tokens
     for first, second in columns.pairs:
         both = np.asarray(visits[:, [first]].multiply(visits[:, [second]]).todense(), dtype=np.float64).ravel()
-        out[f"{tokens[first]} + {tokens[second]}"] = run_sums(both, starts)
+        out[f"{tokens[first]} + {tokens[second]}"] = segment_sums(both, starts)
     return out

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, LabelRule, Vocabulary
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.evaluation.protocols import VALID_SHARE, Tasks, Trial, apart, recent, record_keys
 from adapcla.seeds import random_stream
 
@@ -88,4 +88,4 @@ def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray
     visit = np.concatenate([examples.visit_of_entry[~hidden], examples.last_visits])
     order = np.lexsort((codes, visit))
     sizes = np.bincount(visit, minlength=examples.n_visits)
-    return replace(examples, codes=codes[order], visit_starts=starts_of(sizes), labels=None, label_names=())
+    return replace(examples, codes=codes[order], visit_starts=starts_from_sizes(sizes), labels=None, label_names=())

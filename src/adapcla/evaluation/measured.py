@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -75,7 +75,7 @@ class Scales:
     def of(cls, train: Cohort) -> Scales:
         """The scales of a training cohort."""
         values, n = values_of(train), train.n_codes
-        judged = train.vocabulary.numbers & (train.patient_counts >= SMALLEST_COUNT)
+        judged = train.vocabulary.numbers & (train.patient_counts >= MIN_COUNT)
         low, high, spread, mean, deviation = (np.full(n, fill) for fill in (-np.inf, np.inf, 1.0, 0.0, 1.0))
         for number, own in by_number(values):
             if not judged[number]:
@@ -124,7 +124,7 @@ def usual_range(value: Floats, patient: NDArray[np.int64]) -> tuple[float, float
         _, who = np.unique(patient, return_inverse=True)
         least = np.full(int(who.max()) + 1, np.inf)
         np.minimum.at(least, who, sign * value)
-        enough = np.sort(least)[min(SMALLEST_COUNT, len(least)) - 1]
+        enough = np.sort(least)[min(MIN_COUNT, len(least)) - 1]
         ends.append(sign * max(enough, sign * float(np.quantile(value, share))))
     return float(ends[0]), float(ends[1])
 

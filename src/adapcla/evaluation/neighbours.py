@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.evaluation.pairs import PairSet, cooccurrence
+from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
 
 #: Neighbours compared by `top_neighbours`.
 TOP = 20
@@ -90,7 +90,7 @@ class Neighbours:
     @classmethod
     def of(cls, cohort: Cohort) -> Neighbours:
         """The neighbours in a cohort's visits."""
-        return cls(cooccurrence(cohort))
+        return cls(cooccurrence_counts(cohort))
 
     @cached_property
     def pairs(self) -> PairSet:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.evaluation.pairs import cooccurrence
+from adapcla.data.cooccurrence import cooccurrence_counts
 
 
 class Agreement(NamedTuple):
@@ -45,7 +45,7 @@ def sequential_counts(cohort: Cohort) -> sparse.csr_matrix:
 
 
 #: How each kind of n-gram is counted.
-KINDS = {"unigram": code_counts, "bigram": cooccurrence, "sequential_bigram": sequential_counts}
+KINDS = {"unigram": code_counts, "bigram": cooccurrence_counts, "sequential_bigram": sequential_counts}
 
 
 def places(cohort: Cohort, kind: str) -> int:

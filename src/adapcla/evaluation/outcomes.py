@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.bands import Bands
-from adapcla.data.stay import DIED, LENGTH, READMITTED
+from adapcla.data.quantization import Quantizer
+from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY, READMITTED
 from adapcla.evaluation.classifiers import fit, predict
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.curves import Statistic
@@ -53,22 +53,22 @@ def came_back(stays: Stays) -> Truth:
     return stays.readmitted
 
 
-MORTALITY = Outcome("death", died_at_last, (DIED.system, LENGTH.system, READMITTED.system))
+MORTALITY = Outcome("death", died_at_last, (DEATH.system, LENGTH_OF_STAY.system, READMITTED.system))
 READMISSION = Outcome("readmission", came_back, (READMITTED.system,))
 
 
-def bands_of(train: Cohort) -> Bands:
+def bands_of(train: Cohort) -> Quantizer:
     """The bands that classifiers read numbers in."""
-    return Bands.of(train, n_bands=N_BANDS)
+    return Quantizer.of(train, n_bands=N_BANDS)
 
 
-def readable(cohort: Cohort, bands: Bands) -> Cohort:
+def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
     """The cohort with a band in the place of each number that has bands; other numbers stay as plain codes.
 
     >>> from adapcla.data.vocabulary import Code
     >>> lab = Code.of("glucose", "LAB", domain="lab", unit="mg/dL")
     >>> train = Cohort.of([[["LAB/glucose"]]] * 44, [lab], values=np.arange(80, 124, dtype=np.float32))
-    >>> list(readable(train.subset([0]), Bands.of(train, n_bands=2)).patients())
+    >>> list(readable(train.subset([0]), Quantizer.of(train, n_bands=2)).patients())
     [[['LAB/glucose/b00']]]
     """
     if cohort.values is None:

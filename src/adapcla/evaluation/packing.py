@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class FlatVisits:
     def of(cls, cohort: Cohort, new_position: NDArray[np.int64]) -> FlatVisits:
         """The cohort's visits with code c as `new_position[c]`, left out where that is negative."""
         codes = new_position[cohort.codes]
-        kept = starts_of((codes >= 0).astype(np.int64))
+        kept = starts_from_sizes((codes >= 0).astype(np.int64))
         return cls(codes[codes >= 0], kept[cohort.visit_starts], np.asarray(cohort.patient_starts))
 
 
@@ -59,7 +59,7 @@ def pack(flat: FlatVisits, rows: NDArray[np.int64]) -> Packed:
     order = np.argsort(-lengths, kind="stable")
     # How many records are longer than 0, 1, 2, … visits.
     widths = len(rows) - np.cumsum(np.bincount(lengths))[:-1]
-    rank = ranges(np.zeros_like(widths), widths)
+    rank = expand_ranges(np.zeros_like(widths), widths)
     visits = first[order][rank] + np.repeat(np.arange(len(widths)), widths)
     begin, end = flat.visit_starts[visits], flat.visit_starts[visits + 1]
-    return Packed(flat.codes[ranges(begin, end)], starts_of(end - begin), widths, order)
+    return Packed(flat.codes[expand_ranges(begin, end)], starts_from_sizes(end - begin), widths, order)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.data.strata import BANDS, COUNT_CUTS, TAIL_CUTS
+from adapcla.data.cooccurrence import cooccurrence_counts, visit_pairs, visits_with_neighbours
+from adapcla.data.prevalence import COUNT_BANDS, COUNT_CUTS, TAIL_CUTS
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Real, Score
 from adapcla.evaluation.intervals import counts_without_groups, jackknife_interval, ratio_scores
 from adapcla.evaluation.neighbours import Contexts, Neighbours
-from adapcla.evaluation.pairs import cooccurrence, visit_pairs, visits_with_neighbours
 
 Mask = NDArray[np.bool_]
 #: The largest divergence of two distributions, in nats.
@@ -33,7 +33,7 @@ def tail_strata(comparison: Comparison) -> dict[str, Mask]:
     """
     strata = comparison.strata
     out = {ALL if cut == TAIL_CUTS[0] else cut: strata.cut(cut) for cut in TAIL_CUTS}
-    out.update({band: strata.band(band) for band in BANDS})
+    out.update({band: strata.band(band) for band in COUNT_BANDS})
     out.update({cut: strata.cut(cut) for cut in COUNT_CUTS})
     out.update({name: strata.tail & mask for name, mask in domain_strata(comparison).items()})
     return out
@@ -151,7 +151,7 @@ def _all_context_scores(comparison: Comparison) -> dict[str, dict[str, Score]]:
     # One group at a time: the contexts of all groups together would not fit into memory.
     without = [
         {real: measure.of(contexts) for real, measure in measures.items()}
-        for contexts in map(Contexts.of, counts_without_groups(comparison, synthetic.counts, cooccurrence))
+        for contexts in map(Contexts.of, counts_without_groups(comparison, synthetic.counts, cooccurrence_counts))
     ]
     out: dict[str, dict[str, Score]] = {}
     for real, ending in _ENDINGS.items():

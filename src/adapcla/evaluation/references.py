@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.offsets import since_first, starts_of
+from adapcla.data.ragged import since_segment_start, starts_from_sizes
 from adapcla.seeds import random_stream
 
 #: Times that empty visits are drawn again before they are given one code each.
@@ -141,12 +141,12 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     order = np.lexsort((code, visit))
     codes = code[order].astype(np.int32)
     sizes = np.bincount(visit, minlength=int(visits.sum()))
-    starts = starts_of(visits)
+    starts = starts_from_sizes(visits)
     somebody = random_stream(seed, "marginal attributes").integers(0, train.n_patients, size=n_patients)
     return Cohort(
         train.vocabulary,
         codes,
-        starts_of(sizes),
+        starts_from_sizes(sizes),
         starts,
         days=_days_of_anybody(train, starts, seed),
         values=_values_of_anybody(train, codes, seed),
@@ -161,7 +161,7 @@ def _days_of_anybody(train: Cohort, starts: NDArray[np.int64], seed: int) -> NDA
         return None if train.days is None else np.zeros(int(starts[-1]), dtype=np.int32)
     gaps = np.asarray(train.days)[step + 1] - np.asarray(train.days)[step]
     drawn = random_stream(seed, "marginal gaps").choice(gaps, size=int(starts[-1]))
-    return since_first(np.cumsum(drawn, dtype=np.int64), starts).astype(np.int32)
+    return since_segment_start(np.cumsum(drawn, dtype=np.int64), starts).astype(np.int32)
 
 
 def _values_of_anybody(train: Cohort, codes: NDArray[np.int32], seed: int) -> NDArray[np.float32] | None:

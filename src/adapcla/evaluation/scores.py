@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapcla import files
+from adapcla.data.provenance import SEPARATED
 from adapcla.errors import InputError
 from adapcla.evaluation.contract import ALL, ARROWS, Goal, Score
 from adapcla.evaluation.references import Reference
-from adapcla.evaluation.separation import APART
 from adapcla.tables import Table, number
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Scores:
     def markdown(self) -> str:
         """The headline scores as Markdown tables, one per suite."""
         lines = [f"# Scores of {self.method} (seed {self.seed})", ""]
-        lines += [f"{APART}: {self.card[APART]}", ""] if APART in self.card else []
+        lines += [f"{SEPARATED}: {self.card[SEPARATED]}", ""] if SEPARATED in self.card else []
         for suite, rows in self._headlines().items():
             lines += [f"## {suite}", "", _table(rows).markdown()]
         return "\n".join(lines)

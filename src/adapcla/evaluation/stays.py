@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.stay import ADMISSIONS, DIED, END, LENGTH, READMITTED, died, kind_of_visit
+from adapcla.data.vocabulary import ADMISSION_KINDS, DEATH, DISCHARGE, LENGTH_OF_STAY, READMITTED, visit_kind_code
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.fidelity import POSITIVE
 from adapcla.evaluation.intervals import groups_of, jackknife_score, ratio_scores
@@ -29,8 +29,9 @@ FEWEST = 20
 class Stays:
     """What is known of each visit as a whole.
 
-    >>> from adapcla.data.stay import ending
-    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", ending("died")], days=np.array([0, 9], dtype=np.int32))
+    >>> from adapcla.data.vocabulary import discharge_code
+    >>> days = np.array([0, 9], dtype=np.int32)
+    >>> cohort = Cohort.of([[["A"], ["A", "END/died"]]], ["A", discharge_code("died")], days=days)
     >>> stays = Stays.of(cohort)
     >>> stays.choice("end").tolist(), stays.died.tolist(), stays.readmitted.tolist()
     ([-1, 0], [False, True], [1, -1])
@@ -46,7 +47,7 @@ class Stays:
     @classmethod
     def of(cls, cohort: Cohort) -> Stays:
         """The stays of a cohort."""
-        length, died = _length(cohort), holds(cohort, DIED.token)
+        length, died = _length(cohort), holds(cohort, DEATH.token)
         return cls(cohort, length, died, _readmitted(cohort, length, died))
 
     def choice(self, group: str) -> NDArray[np.int64]:
@@ -85,7 +86,7 @@ def holds(cohort: Cohort, token: str) -> Mask:
 def _length(cohort: Cohort) -> Floats:
     """The length of each visit in days, NaN where it is not known."""
     out = np.full(cohort.n_visits, np.nan)
-    position = cohort.vocabulary.index.get(LENGTH.token)
+    position = cohort.vocabulary.index.get(LENGTH_OF_STAY.token)
     if position is not None and cohort.values is not None:
         here = np.asarray(cohort.codes) == position
         out[cohort.visit_of_entry[here]] = np.asarray(cohort.values)[here]
@@ -94,7 +95,11 @@ def _length(cohort: Cohort) -> Floats:
 
 def _readmitted(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
     """Whether another stay begins soon after each stay; −1 where it cannot be told."""
-    known = [kind_of_visit(name).token for name in ADMISSIONS if kind_of_visit(name).token in cohort.vocabulary.index]
+    known = [
+        visit_kind_code(name).token
+        for name in ADMISSION_KINDS
+        if visit_kind_code(name).token in cohort.vocabulary.index
+    ]
     admitted = np.any([holds(cohort, token) for token in known], axis=0) if known else np.ones(cohort.n_visits, bool)
     out = np.full(cohort.n_visits, -1, dtype=np.int8)
     at_risk = np.flatnonzero(admitted & ~died)
@@ -187,8 +192,8 @@ def mean_length(comparison: Comparison) -> dict[str, Score]:
 
 def _endings(train: Stays, synthetic: Stays) -> dict[str, Mask]:
     """The synthetic visits of each ending that enough training visits with a length have."""
-    codes, known = choices(train.cohort, END), np.isfinite(train.length)
-    truth, chosen = train.choice(END), synthetic.choice(END)
+    codes, known = choices(train.cohort, DISCHARGE), np.isfinite(train.length)
+    truth, chosen = train.choice(DISCHARGE), synthetic.choice(DISCHARGE)
     names = [train.cohort.vocabulary.codes[code].bare for code in codes]
     return {f"end:{name}": chosen == k for k, name in enumerate(names) if (known & (truth == k)).sum() >= FEWEST}
 
@@ -202,7 +207,7 @@ def length_by_ending(comparison: Comparison) -> dict[str, Score]:
     missing = _no_length(train, synthetic)
     if missing:
         return {ALL: missing.score}
-    n = len(choices(train.cohort, END)) + 1
+    n = len(choices(train.cohort, DISCHARGE)) + 1
     totals, weight = _sums(train, n, np.ones(train.cohort.n_visits, dtype=bool))
     judged = weight >= FEWEST
     judged[0] = False  # without an ending
@@ -222,7 +227,7 @@ def length_by_ending(comparison: Comparison) -> dict[str, Score]:
 def _sums(stays: Stays, n: int, keep: Mask) -> tuple[Floats, Floats]:
     """Days and visits with a length by ending, the first for visits without an ending."""
     here = keep & np.isfinite(stays.length)
-    place = stays.choice(END)[here] + 1
+    place = stays.choice(DISCHARGE)[here] + 1
     total, count = np.bincount(place, stays.length[here], minlength=n), np.bincount(place, minlength=n)
     return total.astype(np.float64), count.astype(np.float64)
 
@@ -241,7 +246,7 @@ def death_rate(comparison: Comparison) -> dict[str, Score]:
     train, synthetic = both(comparison)
     if not train.died.any():
         return {ALL: Missing("no training patient dies").score}
-    gone = died(synthetic.cohort)
+    gone = synthetic.cohort.died()
     masks = {ALL: np.ones(len(gone), dtype=bool)}
     masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
     bottoms = np.stack(list(masks.values()), axis=1).astype(np.float64)
@@ -265,7 +270,7 @@ def death_by_age(comparison: Comparison) -> dict[str, Score]:
     made = _ages(train, synthetic)
     if not made:
         return {ALL: Missing("the synthetic patients have no age").score}
-    real, gone = died(train.cohort), died(synthetic.cohort)
+    real, gone = train.cohort.died(), synthetic.cohort.died()
     weight = np.array([mask.sum() for mask in here.values()], dtype=np.float64)
     truth = np.array([real[mask].mean() for mask in here.values()])
 

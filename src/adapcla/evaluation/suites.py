@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from adapcla.data import Vocabulary
-from adapcla.data.stay import DOMAIN
+from adapcla.data.vocabulary import STAY
 from adapcla.evaluation.contract import Metric
 from adapcla.evaluation.references import Reference
 
@@ -23,11 +23,11 @@ def has_numbers(vocabulary: Vocabulary) -> bool:
 def has_stays(vocabulary: Vocabulary) -> bool:
     """Whether some code speaks of a visit as a whole.
 
-    >>> from adapcla.data.stay import DIED
-    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DIED]))
+    >>> from adapcla.data.vocabulary import DEATH
+    >>> has_stays(Vocabulary.of(["A"])), has_stays(Vocabulary.of([DEATH]))
     (False, True)
     """
-    return bool(vocabulary.domain_mask(DOMAIN).any())
+    return bool(vocabulary.domain_mask(STAY).any())
 
 
 @dataclass(frozen=True)

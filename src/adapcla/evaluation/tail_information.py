@@ -22,8 +22,8 @@ from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, visit_fingerprints
-from adapcla.data.offsets import run_sums
-from adapcla.data.strata import INFORMATION_BANDS
+from adapcla.data.prevalence import INFORMATION_BANDS
+from adapcla.data.ragged import segment_sums
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
 from adapcla.evaluation.references import some_patients
@@ -170,7 +170,7 @@ def _folds(cohort: Cohort) -> Ints:
     A generator may repeat itself; were a repeat in another fold, knowing it by heart would look like knowledge.
     """
     visits = visit_fingerprints(cohort, code_keys(cohort.vocabulary))[:, 0]
-    return (run_sums(visits, np.asarray(cohort.patient_starts)) % np.uint64(FOLDS)).astype(np.int64)
+    return (segment_sums(visits, np.asarray(cohort.patient_starts)) % np.uint64(FOLDS)).astype(np.int64)
 
 
 def _strengths(cohort: Cohort, places: _Places, knowledge: _Knowledge, band: Ints) -> Floats:

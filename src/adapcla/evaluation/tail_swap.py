@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.strata import RARE_BANDS
+from adapcla.data.prevalence import RARE_BANDS
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.intervals import ratio_scores
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from adapcla.data.stay import END, KIND
+from adapcla.data.vocabulary import DISCHARGE, VISIT_KIND
 from adapcla.evaluation.contract import Metric
 from adapcla.evaluation.curves import average_precision, roc_area
 from adapcla.evaluation.fidelity import POSITIVE
@@ -56,9 +56,9 @@ WHOLE_RECORD: tuple[Metric, ...] = (
     Metric("stay_length_w1", "stays", "down", stay_length_distance,
            "Wasserstein distance between the lengths of stay and those of training.",
            bounds=POSITIVE, unit="days", sized=True),
-    Metric("stay_kind_tv", "stays", "down", partial(choice_distance, KIND),
+    Metric("stay_kind_tv", "stays", "down", partial(choice_distance, VISIT_KIND),
            "Total variation between the kinds of visits and those of training.", sized=True),
-    Metric("stay_end_tv", "stays", "down", partial(choice_distance, END),
+    Metric("stay_end_tv", "stays", "down", partial(choice_distance, DISCHARGE),
            "Total variation between the endings of visits and those of training.", sized=True),
     Metric("stay_days", "stays", "match", mean_length,
            "Mean length of stay, in all and by ending.", bounds=POSITIVE, unit="days"),

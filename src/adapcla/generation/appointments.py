@@ -32,8 +32,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from adapcla.data.condition import Condition
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.criteria import Criteria
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.generation.continuation import prefilled
 from adapcla.generation.proposals import Judge, Proposed, Proposer, Shifts, log_weights
 from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
@@ -53,7 +53,7 @@ _BEFORE, _APPOINTED = 1, 2
 class Appointments(Shifts):
     """The codes of a clause in their order, when each is appointed, and what is added to logits then."""
 
-    condition: Condition
+    condition: Criteria
     codes: NDArray[np.int64]
     rule: DrawRule
     #: (codes of the clause,) the chance that each is the appointed one.
@@ -85,7 +85,7 @@ class Appointments(Shifts):
     def came(self, rolled: Rolled, code: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the last visit of each record holds its appointed code, and none of the clause came before that.
 
-        >>> pair = Appointments(Condition.of("B|C"), np.array([1, 2]), DrawRule(), np.ones(2) / 2, np.zeros((2, 3)))
+        >>> pair = Appointments(Criteria.of("B|C"), np.array([1, 2]), DrawRule(), np.ones(2) / 2, np.zeros((2, 3)))
         >>> ones, none = np.ones(4, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
         >>> codes = np.array([0, 2, 1, 2], dtype=np.int32)  # A, then C; B, then C
         >>> pair.came(Rolled(codes, ones, np.array([2, 2]), 0 * ones, none), np.array([1, 1])).tolist()
@@ -159,9 +159,9 @@ def first_visits(rolled: Rolled, n: int) -> Rolled:
     >>> first_visits(rolled, 1).codes.tolist()
     [4, 6]
     """
-    first, entry = starts_of(rolled.lengths)[:-1], starts_of(rolled.visit_sizes)
-    visits = ranges(first, first + n)
-    codes = rolled.codes[ranges(entry[visits], entry[visits + 1])]
+    first, entry = starts_from_sizes(rolled.lengths)[:-1], starts_from_sizes(rolled.visit_sizes)
+    visits = expand_ranges(first, first + n)
+    codes = rolled.codes[expand_ranges(entry[visits], entry[visits + 1])]
     lengths = np.full(len(rolled.lengths), n, dtype=np.int64)
     return Rolled(codes, rolled.visit_sizes[visits], lengths, rolled.gaps[visits], rolled.attributes)
 

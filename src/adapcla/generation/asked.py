@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition, nearest_codes
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.criteria import Criteria, nearest_codes
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.generation.model import Model
 from adapcla.scaffold import Steering
@@ -26,7 +26,7 @@ class Asked:
     """A condition that a model is asked for, and the training patients where they are at hand."""
 
     model: Model
-    condition: Condition
+    condition: Criteria
     steering: Steering | None = None
     train: Cohort | None = None
 
@@ -69,7 +69,7 @@ class Asked:
                 f"nearest that it has seen: {nearest_codes(name.replace('*', ''), seen) or 'nothing like it'}"
             )
         visits = np.nansum(share) * (model.prevalence.n_visits or 0)
-        if model.shareable and visits < SMALLEST_COUNT - 0.5:
+        if model.shareable and visits < MIN_COUNT - 0.5:
             raise UsageError(self._too_few(name))
 
     def _demand_in(self, train: Cohort) -> None:
@@ -79,31 +79,30 @@ class Asked:
             raise UsageError(
                 f"no training patient is {self.condition.text}\nnearest: {self._parts_in(train) or 'no part of it'}"
             )
-        if self.model.shareable and n < SMALLEST_COUNT:
+        if self.model.shareable and n < MIN_COUNT:
             raise UsageError(self._too_few(self.condition.text))
 
     def _parts_in(self, train: Cohort) -> str:
         """How many training patients fulfil each part of the condition alone."""
         whole = self.condition
-        alone = [Condition(having=(clause,), at=whole.at, within=whole.within) for clause in whole.having]
-        alone += [Condition(where=(part,)) for part in whole.where]
+        alone = [Criteria(having=(clause,), at=whole.at, within=whole.within) for clause in whole.having]
+        alone += [Criteria(where=(part,)) for part in whole.where]
         if whole.fewest_visits > 1 or whole.most_visits is not None:
-            alone.append(replace(Condition(), fewest_visits=whole.fewest_visits, most_visits=whole.most_visits))
+            alone.append(replace(Criteria(), fewest_visits=whole.fewest_visits, most_visits=whole.most_visits))
         counts = [(part.text, int(part.fulfilled(train, known=False).sum())) for part in alone]
         return "; ".join(
-            f"{text}: {n:,} patients" if n >= SMALLEST_COUNT else f"{text}: fewer than {SMALLEST_COUNT}"
-            for text, n in counts
+            f"{text}: {n:,} patients" if n >= MIN_COUNT else f"{text}: fewer than {MIN_COUNT}" for text, n in counts
         )
 
     def demand_company(self, probability: float) -> None:
         """Raise where a shareable model expects too few patients of the condition among as many as it learned from."""
         n_train = int(self.model.facts.get("patients", 0))
-        if self.model.shareable and self.train is None and probability * n_train < SMALLEST_COUNT:
+        if self.model.shareable and self.train is None and probability * n_train < MIN_COUNT:
             raise UsageError(self._too_few(self.condition.text))
 
     @staticmethod
     def _too_few(what: str) -> str:
         return (
-            f"{what}: fewer than {SMALLEST_COUNT} training patients, and this model is made to be shared\n"
+            f"{what}: fewer than {MIN_COUNT} training patients, and this model is made to be shared\n"
             "to do: ask for a family of codes or for fewer parts at once"
         )

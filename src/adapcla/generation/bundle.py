@@ -13,9 +13,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as tensors_as_bytes
 
 from adapcla.data import Prevalence, Vocabulary
-from adapcla.data.bands import Bands
-from adapcla.data.store import read_array, read_vocabulary, write_vocabulary
-from adapcla.disclosure import SMALL_COUNTS, SMALLEST_COUNT
+from adapcla.data.attributes import AttributeDistribution
+from adapcla.data.quantization import Quantizer
+from adapcla.data.storage import read_array, read_vocabulary, write_vocabulary
+from adapcla.disclosure import MIN_COUNT, SMALL_COUNTS
 from adapcla.errors import AdapclaError, InputError, UsageError
 from adapcla.files import (
     MANIFEST,
@@ -26,7 +27,6 @@ from adapcla.files import (
     verify_manifest,
     write_manifest,
 )
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.model import Model
 from adapcla.generation.settings import Settings, settings_from
 from adapcla.models.base import Network, Shape
@@ -51,7 +51,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
     prevalence = model.prevalence.suppressed() if shareable and not private else model.prevalence
     if model.traits.holds_counts and not np.array_equal(prevalence.known, model.prevalence.known):
         raise UsageError(
-            f"{settings.method} is the exact prevalence of every code; some have fewer than {SMALLEST_COUNT} visits\n"
+            f"{settings.method} is the exact prevalence of every code; some have fewer than {MIN_COUNT} visits\n"
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
     law = _shared(model.law) if shareable and not private else model.law
@@ -96,14 +96,14 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
     return folder
 
 
-def _shared(law: AttributeLaw) -> AttributeLaw:
+def _shared(law: AttributeDistribution) -> AttributeDistribution:
     """The attribute law without combinations of few patients."""
-    keep = law.counts >= SMALLEST_COUNT
+    keep = law.counts >= MIN_COUNT
     if not keep.any():
         raise AdapclaError(
-            f"every combination of attributes has fewer than {SMALLEST_COUNT} patients; train without attributes"
+            f"every combination of attributes has fewer than {MIN_COUNT} patients; train without attributes"
         )
-    return AttributeLaw(law.names, law.categories, law.combinations[keep], law.counts[keep])
+    return AttributeDistribution(law.names, law.categories, law.combinations[keep], law.counts[keep])
 
 
 def environment() -> dict[str, Any]:
@@ -126,7 +126,7 @@ def read(folder: Path) -> Model:
     try:
         settings = settings_from(Settings(), config["settings"])
         names = config["attributes"]
-        law = AttributeLaw(
+        law = AttributeDistribution(
             tuple(names["names"]),
             tuple(tuple(c) for c in names["categories"]),
             np.array(names["combinations"], dtype=np.int64).reshape(len(names["counts"]), len(names["names"])),
@@ -159,7 +159,7 @@ def read(folder: Path) -> Model:
             expected="three equal numbers",
             remedy="make the model again",
         )
-    bands = Bands.from_json(config["bands"], vocabulary) if "bands" in config else None
+    bands = Quantizer.from_json(config["bands"], vocabulary) if "bands" in config else None
     prevalence = Prevalence(vocabulary, share, n_visits)
     _demand_fit(settings, shape, prevalence, folder / WEIGHTS)
     network = settings.network(shape, prevalence)
@@ -167,7 +167,9 @@ def read(folder: Path) -> Model:
     return Model(settings, network.eval(), prevalence, law, shape, visit_sizes, longest, facts, shareable, bands)
 
 
-def _demand_sense(law: AttributeLaw, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int) -> None:
+def _demand_sense(
+    law: AttributeDistribution, shape: Shape, visit_sizes: np.ndarray, n_visits: Any, longest: int
+) -> None:
     """Raise where numbers contradict each other in a way that sampling would stumble over."""
     if not all(isinstance(text, str) for text in (*law.names, *(c for part in law.categories for c in part))):
         raise ValueError("an attribute or category whose name is no text")

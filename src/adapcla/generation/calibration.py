@@ -26,7 +26,7 @@ from adapcla.models.visit_transformer import VisitNetwork
 #: Seeds of calibration samples begin here; fits of different seeds have different ones, so that they do not err alike.
 _FIRST_SEED, _SEEDS_OF_FIT = 90_001, 1_000
 #: Share of the measured difference that a round corrects, and the largest correction of a logit.
-_DAMPING, _MOST = 0.8, 1.5
+_DAMPING, _MOST = 1.0, 1.5
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.condition import Condition
-from adapcla.evaluation.conditioned import asked_codes
+from adapcla.data.criteria import Criteria, clause_codes
 from adapcla.generation.model import Model
 from adapcla.generation.sampling import sample
 from adapcla.generation.steering import steer
@@ -20,7 +19,7 @@ _AT_ONCE = 1024
 _LARGEST = 0.95
 
 
-def comparators(model: Model, condition: Condition, train: Cohort, n: int, seed: int) -> dict[str, Cohort]:
+def comparators(model: Model, condition: Criteria, train: Cohort, n: int, seed: int) -> dict[str, Cohort]:
     """`random` patients of the model; where it can be steered, `raised` and `steered` ones who fulfil the condition.
 
     `raised`: the asked codes alone are as frequent as among the training patients who fulfil the condition.
@@ -34,7 +33,7 @@ def comparators(model: Model, condition: Condition, train: Cohort, n: int, seed:
         return out
     wanted = target.prevalence()
     share = np.minimum(wanted.share, _LARGEST)
-    alone, asked = np.full(len(share), np.nan), asked_codes(target, condition)
+    alone, asked = np.full(len(share), np.nan), clause_codes(target, condition)
     alone[asked] = share[asked]
     for name, goal in (("raised", alone), ("steered", share)):
         steering = steer(model, Prevalence(wanted.vocabulary, goal, wanted.n_visits))
@@ -44,7 +43,7 @@ def comparators(model: Model, condition: Condition, train: Cohort, n: int, seed:
     return out
 
 
-def _fulfilling(model: Model, condition: Condition, steering: Steering, n: int, seed: int) -> Cohort | None:
+def _fulfilling(model: Model, condition: Criteria, steering: Steering, n: int, seed: int) -> Cohort | None:
     """Up to `n` patients of the steered model who fulfil the condition; None where there is not one."""
     n_drawn, kept = 0, np.zeros(0, dtype=np.int64)
     drawn = None

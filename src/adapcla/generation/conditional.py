@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter, say
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError
 from adapcla.generation.appointing import can_be_appointed, with_appointments
 from adapcla.generation.asked import Asked
@@ -201,7 +201,7 @@ def sample_given(
     model: Model,
     n: int,
     seed: int,
-    condition: Condition,
+    condition: Criteria,
     steering: Steering | None = None,
     rule: SampleRule | None = None,
     train: Cohort | None = None,

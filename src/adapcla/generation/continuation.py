@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
+from adapcla.data.code_systems import describe_codes
 from adapcla.errors import UsageError
 from adapcla.generation.model import Model
 from adapcla.generation.natural import as_natural, refuse_the_dead
 from adapcla.generation.rollout import Rolled, joined, roll
 from adapcla.generation.sampling import cohort_of, draw_rule
-from adapcla.io.codes import descriptions
 from adapcla.models.batch import Batch, Records
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key
@@ -45,7 +45,7 @@ def likeliest(continuation: Continuation, n: int) -> list[list[dict[str, Any]]]:
     [[{'code': 'A', 'name': 'A', 'probability': 0.7}]]
     """
     vocabulary = continuation.drawn.vocabulary
-    names = descriptions(vocabulary)
+    names = describe_codes(vocabulary)
     return [
         [
             {

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from adapcla.data import Cohort, Kind, Origin
-from adapcla.data.bands import Bands
-from adapcla.data.origin import Group
-from adapcla.data.rollup import FEWEST
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.attributes import AttributeDistribution
+from adapcla.data.provenance import Group
+from adapcla.data.quantization import Quantizer
+from adapcla.data.rollup import MIN_PATIENTS_KEY
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.files import folder_lock
 from adapcla.generation import bundle
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.calibration import calibrate_prevalence, calibrate_record_length
 from adapcla.generation.memory import demand_memory
 from adapcla.generation.model import Model, scaffold_bias, seen_records
@@ -75,7 +75,7 @@ def fit(
         return _fitted(settings, train, valid, folder, resume, observers)
     warm = bundle.read(Path(settings.starts_from)).bands if settings.starts_from else None
     # Whoever rolled up codes of fewer patients wants nothing told of fewer, values among it.
-    bands = warm or Bands.of(train, max(SMALLEST_COUNT, int(train.card.get(FEWEST, 0))))
+    bands = warm or Quantizer.of(train, max(MIN_COUNT, int(train.card.get(MIN_PATIENTS_KEY, 0))))
     inside = bands.banded(train), bands.banded(valid)
     model, outcome = _fitted(settings, *inside, folder, resume, observers)
     model.bands = bands
@@ -170,7 +170,7 @@ def _counted(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, O
 def untrained(settings: Settings, train: Cohort, guard: Protection | None = None) -> Model:
     """The model before its first step: its network and the statistics of the training patients."""
     records = seen_records(settings, train)
-    law, prevalence = AttributeLaw.of(records), train.prevalence()
+    law, prevalence = AttributeDistribution.of(records.cohort.attributes, train.n_patients), train.prevalence()
     shape = Shape(
         train.n_codes,
         settings.architecture.context,

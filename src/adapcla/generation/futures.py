@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter, say
 from adapcla.data import Attribute, Cohort
-from adapcla.data.condition import Condition
-from adapcla.data.stay import died
+from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation.asked import Asked
 from adapcla.generation.conditional import COMMON, LOW, Pool, can_be_weighed, share_beyond
@@ -43,7 +42,7 @@ _AT_ONCE = 4096
 
 def as_known(model: Model, history: Cohort) -> Cohort:
     """Histories in the words of the model: codes it does not know go, attributes it does not know are unknown."""
-    dead = died(history)
+    dead = history.died()
     if dead.any():
         say(f"{int(dead.sum())} histories end with death; nothing follows, and they are left out")
         history = history.subset(np.flatnonzero(~dead))
@@ -163,7 +162,7 @@ class _Group:
 
 
 def continued_given(
-    model: Model, history: Cohort, condition: Condition, draws: int, seed: int, steering: Steering | None = None
+    model: Model, history: Cohort, condition: Criteria, draws: int, seed: int, steering: Steering | None = None
 ) -> Continuation:
     """`draws` continuations of every history that fulfil the condition; it speaks of the new visits alone.
 

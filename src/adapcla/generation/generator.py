@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Prevalence, Vocabulary
-from adapcla.data.condition import Condition, Texts
+from adapcla.data.criteria import Criteria, Texts
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
@@ -93,7 +93,7 @@ class Generator:
         calibrate: bool = False,
         batch_size: int | None = None,
         rule: SampleRule | None = None,
-        having: Texts | Condition | None = None,
+        having: Texts | Criteria | None = None,
         without: Texts = (),
         visits: str | None = None,
         at: str = "any",
@@ -124,10 +124,10 @@ class Generator:
         steering = self.steering(toward, strength, missing, calibrate, seed)
         drawn_by = replace(rule or SampleRule(), **options)
         condition = None
-        if isinstance(having, Condition):
+        if isinstance(having, Criteria):
             condition = having
         elif having or without or visits or at != "any" or within is not None:
-            condition = Condition.of(having or (), without, (), visits, at, within)
+            condition = Criteria.of(having or (), without, (), visits, at, within)
         if condition is not None:
             # Attributes that are asked for are part of the condition.
             condition = replace(condition, where=tuple(dict.fromkeys((*condition.where, *drawn_by.where))))
@@ -155,7 +155,7 @@ class Generator:
         return continued(self.model, history, visits, draws, seed)
 
     def continue_given(
-        self, history: Cohort, condition: Condition, draws: int = 20, seed: int = 1, toward: Steering | None = None
+        self, history: Cohort, condition: Criteria, draws: int = 20, seed: int = 1, toward: Steering | None = None
     ) -> Continuation:
         """Continuations that fulfil a condition: `draws` of each history by the model's law given the condition."""
         return continued_given(self.model, history, condition, draws, seed, toward)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from adapcla.console import meter
 from adapcla.data import Cohort
+from adapcla.data.provenance import require_apart
 from adapcla.errors import UsageError
-from adapcla.evaluation.separation import require_apart
 from adapcla.generation.fitting import fit
 from adapcla.generation.model import Model
 from adapcla.generation.settings import settings_from

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Cohort, Kind, Origin, Prevalence, Vocabulary
-from adapcla.data.bands import Bands
+from adapcla.data.attributes import AttributeDistribution
+from adapcla.data.quantization import Quantizer
 from adapcla.errors import InputError
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.settings import Settings
 from adapcla.models.base import Likelihood, Network, Shape, Traits
 from adapcla.models.batch import Batch, Records
@@ -32,7 +32,7 @@ class Model:
     settings: Settings
     network: Network
     prevalence: Prevalence
-    law: AttributeLaw
+    law: AttributeDistribution
     shape: Shape
     #: Number of codes of training visits: value i is the count of visits with i codes.
     visit_sizes: NDArray[np.int64]
@@ -42,7 +42,7 @@ class Model:
     #: Whether it was saved without small counts, to be given away.
     shareable: bool = False
     #: How the numbers of the cohort became choices; None where it has none.
-    bands: Bands | None = None
+    bands: Quantizer | None = None
 
     @property
     def method(self) -> str:

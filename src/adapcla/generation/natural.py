@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from adapcla.data import Cohort, Prevalence, Vocabulary
-from adapcla.data.condition import Condition
-from adapcla.data.stay import died
+from adapcla.data.criteria import Criteria
 from adapcla.errors import InputError, UsageError
 from adapcla.generation.model import Model
 from adapcla.generation.settings import Settings
@@ -19,9 +18,9 @@ from adapcla.generation.settings import Settings
 def has_choices(vocabulary: Vocabulary) -> bool:
     """Whether a network must draw one code of several: of a choice group, or of the bands of a number.
 
-    >>> from adapcla.data.stay import DIED, LENGTH
-    >>> has_choices(Vocabulary.of([DIED])), has_choices(Vocabulary.of([LENGTH])), has_choices(Vocabulary.of(["A"]))
-    (True, True, False)
+    >>> from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY
+    >>> [has_choices(Vocabulary.of([code])) for code in (DEATH, LENGTH_OF_STAY, "A")]
+    [True, True, False]
     """
     return bool(vocabulary.groups) or bool(vocabulary.numbers.any())
 
@@ -78,14 +77,14 @@ def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
     return Prevalence(vocabulary, share, target.n_visits)
 
 
-def condition_inside(model: Model, condition: Condition) -> Condition:
+def condition_inside(model: Model, condition: Criteria) -> Criteria:
     """The condition in the words of the network: a number is any of its bands."""
     return condition if model.bands is None else model.bands.asked(condition)
 
 
 def refuse_the_dead(history: Cohort) -> None:
     """Raise where a history that is to be continued ends with death."""
-    n_dead = int(died(history).sum())
+    n_dead = int(history.died().sum())
     if n_dead:
         raise InputError(
             f"{n_dead} of {history.n_patients} histories end with death",

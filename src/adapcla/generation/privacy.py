@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
+from adapcla.data.attributes import AttributeDistribution
 from adapcla.errors import UsageError
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.generation.settings import Settings
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream
@@ -87,7 +87,7 @@ class Protection:
             self.secret, spent.noise, self.settings.privacy.clip, spent.rate, self.settings.budget.batch_size
         )
 
-    def counted(self, records: Records) -> tuple[Prevalence, AttributeLaw]:
+    def counted(self, records: Records) -> tuple[Prevalence, AttributeDistribution]:
         """The prevalence and the law of attributes that the fit may use."""
         privacy, spent = self.settings.privacy, self.account.counting
         assert privacy is not None
@@ -147,7 +147,7 @@ class Protection:
 
 def public_prior(path: str) -> Prevalence:
     """The prevalences of a public table; codes without a value get half of the smallest one."""
-    from adapcla.io.prior import read_prevalence
+    from adapcla.data.prevalence import read_prevalence
 
     if not Path(path).exists():
         raise UsageError(f"--prior {path}: no such file")
@@ -216,12 +216,12 @@ def smoothed(noisy: NDArray[np.float64], threshold: float) -> NDArray[np.float64
     return np.where(small, level, noisy)
 
 
-def noised_law(records: Records, stream: np.random.Generator | None, deviation: float) -> AttributeLaw:
+def noised_law(records: Records, stream: np.random.Generator | None, deviation: float) -> AttributeDistribution:
     """How attributes are distributed, from noisy counts of every combination that could be."""
     names = records.attribute_names
     if not names or stream is None:
         nobody = np.zeros((1, 0), dtype=np.int64)
-        return AttributeLaw((), (), nobody, np.array([records.cohort.n_patients]))
+        return AttributeDistribution((), (), nobody, np.array([records.cohort.n_patients]))
     categories = tuple(records.cohort.attributes[name].categories for name in names)
     sizes = tuple(len(part) + 1 for part in categories)
     if np.prod([float(size) for size in sizes]) > _COMBINATIONS:
@@ -236,4 +236,4 @@ def noised_law(records: Records, stream: np.random.Generator | None, deviation: 
     kept = np.flatnonzero(counts)
     if not len(kept):
         kept, counts = np.arange(len(exact)), np.ones(len(exact), dtype=np.int64)
-    return AttributeLaw(names, categories, np.stack(np.unravel_index(kept, sizes), axis=1), counts[kept])
+    return AttributeDistribution(names, categories, np.stack(np.unravel_index(kept, sizes), axis=1), counts[kept])

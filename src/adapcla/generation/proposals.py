@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.data.condition import Condition
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.criteria import Criteria
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.generation.model import Model
 from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
 from adapcla.generation.sampling import SampleRule, cohort_of
@@ -74,7 +74,7 @@ class Raised(Shifts):
     Which clauses are open is a number: bit k stands for clause k.
     """
 
-    condition: Condition
+    condition: Criteria
     clauses: tuple[NDArray[np.int64], ...]
     shifts: tuple[float, ...]
     rule: DrawRule
@@ -166,7 +166,7 @@ def log_weights(
     if not len(asked):
         return out
     ratios = _log_ratios(model, raised, tried.of_patients(asked), np.concatenate([flags[i] for i in asked]))
-    out[asked] = np.add.reduceat(ratios, starts_of(tried.lengths[asked])[:-1])
+    out[asked] = np.add.reduceat(ratios, starts_from_sizes(tried.lengths[asked])[:-1])
     if model.settings.architecture.empty_visits:
         out += _first_visits(model, raised, some.attributes, opened[:, 0], before)
     return out
@@ -175,12 +175,12 @@ def log_weights(
 def _with_empty_ends(rolled: Rolled, lengths: NDArray[np.int64]) -> Rolled:
     """Each record cut to so many visits; the one visit that a record may lack is the empty one that ended it."""
     kept = np.minimum(lengths, rolled.lengths)
-    first = starts_of(rolled.lengths)[:-1]
-    visits = ranges(first, first + kept)
-    entries = starts_of(rolled.visit_sizes)
+    first = starts_from_sizes(rolled.lengths)[:-1]
+    visits = expand_ranges(first, first + kept)
+    entries = starts_from_sizes(rolled.visit_sizes)
     ends = np.cumsum(kept)[lengths > kept]
     return Rolled(
-        rolled.codes[ranges(entries[visits], entries[visits + 1])],
+        rolled.codes[expand_ranges(entries[visits], entries[visits + 1])],
         np.insert(rolled.visit_sizes[visits], ends, 0),
         lengths,
         np.insert(rolled.gaps[visits], ends, 0),
@@ -191,10 +191,10 @@ def _with_empty_ends(rolled: Rolled, lengths: NDArray[np.int64]) -> Rolled:
 def _log_ratios(model: Model, raised: Shifts, tried: Rolled, opened: NDArray[np.int64]) -> NDArray[np.float64]:
     """(visits,) log p / q of each visit's codes, where `opened` are the numbers of the shifts."""
     plain, out = visit_nll(model, tried, raised.bias(0)), np.zeros(len(opened))
-    owner, first = np.repeat(np.arange(len(tried.lengths)), tried.lengths), starts_of(tried.lengths)
+    owner, first = np.repeat(np.arange(len(tried.lengths)), tried.lengths), starts_from_sizes(tried.lengths)
     for which in _sets(opened):
         whose = np.unique(owner[opened == which])
-        visits = ranges(first[whose], first[whose + 1])
+        visits = expand_ranges(first[whose], first[whose + 1])
         shifted = visit_nll(model, tried.of_patients(whose), raised.bias(which))
         out[visits] += (shifted - plain[visits]) * (opened[visits] == which)
     return out
@@ -275,7 +275,7 @@ class Proposer:
     """Makes proposals for one condition; proposals of a key and number are always the same."""
 
     model: Model
-    condition: Condition
+    condition: Criteria
     rule: SampleRule
     raised: Raised
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.attributes import AttributeDistribution
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.errors import AdapclaError
-from adapcla.generation.attributes import AttributeLaw
 from adapcla.models.base import Drawn, DrawRule, Network
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key
@@ -58,10 +58,10 @@ class Rolled:
         >>> two.of_patients(np.array([1])).codes.tolist()
         [1, 2]
         """
-        first, entry = starts_of(self.lengths), starts_of(self.visit_sizes)
-        visits = ranges(first[chosen], first[chosen + 1])
+        first, entry = starts_from_sizes(self.lengths), starts_from_sizes(self.visit_sizes)
+        visits = expand_ranges(first[chosen], first[chosen + 1])
         return Rolled(
-            self.codes[ranges(entry[visits], entry[visits + 1])],
+            self.codes[expand_ranges(entry[visits], entry[visits + 1])],
             self.visit_sizes[visits],
             self.lengths[chosen],
             self.gaps[visits],
@@ -227,7 +227,7 @@ def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
 
 def blocks(
     network: Network,
-    law: AttributeLaw,
+    law: AttributeDistribution,
     rule: DrawRule,
     seed: int,
     n: int,

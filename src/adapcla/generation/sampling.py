@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.offsets import since_first, starts_of
-from adapcla.data.origin import Group, Origin
+from adapcla.data.provenance import Group, Origin
+from adapcla.data.ragged import since_segment_start, starts_from_sizes
+from adapcla.data.rules import Rules
 from adapcla.errors import UsageError
-from adapcla.evaluation.rules import Rules
 from adapcla.generation.model import Model
 from adapcla.generation.natural import as_natural
 from adapcla.generation.rollout import BLOCK, Rolled, blocks, joined
@@ -142,10 +142,10 @@ def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
     """Rolled patients as a cohort of the network's vocabulary; patients without a visit are dropped and counted."""
     has = rolled.lengths > 0
     card = {**card, "dropped": {"patients without visits": int((~has).sum())} if not has.all() else {}}
-    starts = starts_of(rolled.lengths[has])
+    starts = starts_from_sizes(rolled.lengths[has])
     days = None
     if model.shape.with_days:
-        days = since_first(np.cumsum(rolled.gaps), starts).astype(np.int32)
+        days = since_segment_start(np.cumsum(rolled.gaps), starts).astype(np.int32)
     attributes = {
         name: Attribute((rolled.attributes[has, column] - 1).astype(np.int16), model.law.categories[column])
         for column, name in enumerate(model.law.names)
@@ -153,7 +153,7 @@ def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
     return Cohort(
         model.vocabulary,
         rolled.codes,
-        starts_of(rolled.visit_sizes),
+        starts_from_sizes(rolled.visit_sizes),
         starts,
         days=days,
         attributes=attributes,

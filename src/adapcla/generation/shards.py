@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from adapcla import files
 from adapcla.console import meter
-from adapcla.data import store
+from adapcla.data import storage
 from adapcla.errors import InputError
 from adapcla.generation.model import Model
 from adapcla.generation.natural import as_natural
@@ -68,7 +68,7 @@ def stream_sample(
         if group.main:
             shutil.rmtree(unfinished)
         group.wait()
-    return files.read_json(target / store.CARD)
+    return files.read_json(target / storage.CARD)
 
 
 def write_share(
@@ -113,7 +113,7 @@ def assemble(
         shutil.rmtree(beside / key)
     if not any(beside.iterdir()):
         beside.rmdir()
-    return files.read_json(target / store.CARD)
+    return files.read_json(target / storage.CARD)
 
 
 def shards_beside(folder: str | Path) -> Path:
@@ -154,7 +154,7 @@ def _shard(folder: Path, low: int) -> Path:
 
 def _is_sample(target: Path, key: str) -> bool:
     """Whether this sample is there already, complete and undamaged."""
-    there = (target / files.MANIFEST).exists() and files.read_json(target / store.CARD).get("key") == key
+    there = (target / files.MANIFEST).exists() and files.read_json(target / storage.CARD).get("key") == key
     return there and bool(files.verify_manifest(target))
 
 
@@ -235,7 +235,7 @@ def _assemble(
             "labels": [],
             "attributes": {n: list(c) for n, c in zip(model.law.names, model.law.categories, strict=True)},
         }
-        store.finish_folder(folder, model.natural.codes, card)
+        storage.finish_folder(folder, model.natural.codes, card)
 
 
 def _concatenated(

@@ -43,7 +43,7 @@ def target_of(target: Target) -> Cohort | Prevalence:
         return Cohort.open(path)
     if not path.exists():
         raise UsageError(f"{path}: no such file or cohort folder to steer towards")
-    from adapcla.io.prior import read_prevalence
+    from adapcla.data.prevalence import read_prevalence
 
     return read_prevalence(path)
 

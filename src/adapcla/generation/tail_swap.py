@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import starts_of
-from adapcla.data.strata import RARE_BANDS
+from adapcla.data.prevalence import RARE_BANDS
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.generation.model import Model
 from adapcla.generation.natural import known_inside
 from adapcla.seeds import random_stream
@@ -47,7 +47,7 @@ class _Cases:
     @property
     def starts(self) -> NDArray[np.int64]:
         """Where the records of each case begin: the true one, then one a peer; with the end as last element."""
-        return starts_of(np.array([1 + len(peers) for peers in self.peers], dtype=np.int64))
+        return starts_from_sizes(np.array([1 + len(peers) for peers in self.peers], dtype=np.int64))
 
     @property
     def codes(self) -> NDArray[np.int64]:

@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary
-from adapcla.data.icd import ICD9, ICD10
-from adapcla.data.offsets import since_first, starts_of
-from adapcla.data.stay import DIED, END, ENDS, KIND, KINDS, LENGTH
-from adapcla.data.stay import DOMAIN as STAY
-from adapcla.data.vocabulary import CODE_PATTERN
+from adapcla.data.code_systems import ICD9, ICD10
+from adapcla.data.ragged import since_segment_start, starts_from_sizes
+from adapcla.data.vocabulary import CODE_PATTERN, DEATH, DISCHARGE, DISCHARGES, LENGTH_OF_STAY, VISIT_KIND, VISIT_KINDS
+from adapcla.data.vocabulary import STAY as STAY
 from adapcla.errors import InputError
 from adapcla.io import numbers
 from adapcla.io.contract import Options
@@ -44,11 +43,13 @@ MAX_CODES = 2_000_000
 MAX_CATEGORIES = 200
 _IDENTIFIED = "(patient <> '' AND visit <> '')"
 #: What the codes of `courses` are called and which choice groups they are of, as any source's codes.
-_STAY_WORDS = {("KIND", name): text for name, text in KINDS.items()} | {
-    ("END", name): text for name, text in ENDS.items()
+_STAY_WORDS = {("KIND", name): text for name, text in VISIT_KINDS.items()} | {
+    ("END", name): text for name, text in DISCHARGES.items()
 }
-_STAY_WORDS |= {(LENGTH.system, LENGTH.code): LENGTH.description}
-_STAY_GROUPS = {(system, name): KIND if system == "KIND" else END for system, name in _STAY_WORDS if system != "STAY"}
+_STAY_WORDS |= {(LENGTH_OF_STAY.system, LENGTH_OF_STAY.code): LENGTH_OF_STAY.description}
+_STAY_GROUPS = {
+    (system, name): VISIT_KIND if system == "KIND" else DISCHARGE for system, name in _STAY_WORDS if system != "STAY"
+}
 
 
 def assemble(
@@ -110,7 +111,7 @@ def assemble(
     cohort = Cohort(
         vocabulary,
         **entries.of(kept),
-        patient_starts=starts_of(visits_of[visits_of > 0].astype(np.int64)),
+        patient_starts=starts_from_sizes(visits_of[visits_of > 0].astype(np.int64)),
         days=_days(visits["moment"], kept, visits_of[visits_of > 0]),
         attributes={name: _attribute(bench, name, visits_of > 0, path) for name in attributes},
         card={
@@ -120,6 +121,7 @@ def assemble(
             "options": options.for_card(),
             **card,
             "dropped": dict(bench.dropped),
+            "in source": dict(bench.in_source),
         },
     )
     return _finished(cohort, options)
@@ -140,7 +142,7 @@ class _Entries(NamedTuple):
         """The arrays of a cohort that has these visits alone."""
         there = self.where(kept[self.visit])
         sizes = np.bincount(there.visit, minlength=len(kept))[kept]
-        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_of(sizes.astype(np.int64))}
+        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_from_sizes(sizes.astype(np.int64))}
         return arrays | {"values": there.values}
 
 
@@ -152,9 +154,9 @@ def _tell_courses(bench: Workbench, results: bool, courses: bool) -> None:
         for system, column in (("KIND", "kind"), ("END", "ending")):
             told.append(f"SELECT patient, visit, {column}, '{system}', '{STAY}' FROM courses WHERE {column} <> ''")
         measured.append(
-            f"""SELECT patient, visit, '{LENGTH.code}' AS code, '{LENGTH.system}' AS system, '{STAY}' AS domain,
-                CAST(days AS FLOAT) AS value, '{LENGTH.unit}' AS unit, CAST(NULL AS DOUBLE) AS moment FROM courses
-                WHERE days IS NOT NULL"""
+            f"""SELECT patient, visit, '{LENGTH_OF_STAY.code}' AS code, '{LENGTH_OF_STAY.system}' AS system,
+                '{STAY}' AS domain, CAST(days AS FLOAT) AS value, '{LENGTH_OF_STAY.unit}' AS unit,
+                CAST(NULL AS DOUBLE) AS moment FROM courses WHERE days IS NOT NULL"""
         )
     bench.run("CREATE VIEW told AS " + " UNION ALL ".join(told))
     if measured:
@@ -166,8 +168,8 @@ def _after_death(
 ) -> NDArray[np.bool_]:
     """Which visits come after the patient's death, by a visit that ended with it or by its date."""
     died = np.zeros(len(person), dtype=bool)
-    if DIED.token in vocabulary.index:
-        died[entries.visit[entries.code == vocabulary.index[DIED.token]]] = True
+    if DEATH.token in vocabulary.index:
+        died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
     before = np.cumsum(died) - died
     late: NDArray[np.bool_] = before > before[np.searchsorted(person, person, side="left")]
     rows = bench.arrays(
@@ -192,6 +194,8 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
            min(sequence) AS sequence, bool_or(date <> '') AS has_date, bool_or(day <> '') AS has_day
            FROM visits WHERE patient <> '' AND visit <> '' GROUP BY 1, 2"""
     )
+    n_patients, n_visits = bench.query("SELECT count(DISTINCT patient), count(*) FROM known")[0]
+    bench.in_source |= {"patients": n_patients, "visits": n_visits + no_patient + no_visit}
     bench.run("DELETE FROM known WHERE isnan(day) OR isinf(day)")
     for column in ("date", "day"):
         readable, given = bench.query(f"SELECT count({column}), count(*) FILTER (has_{column}) FROM known")[0]
@@ -206,6 +210,9 @@ def _order_visits(bench: Workbench, path: Path | None) -> None:
             unreadable = bench.number(f"SELECT count(*) FROM known WHERE {column} IS NULL")
             bench.drop(f"visits without a readable {column}", unreadable)
             bench.run(f"DELETE FROM known WHERE {column} IS NULL")
+            left = bench.number("SELECT count(DISTINCT patient) FROM known")
+            bench.drop(f"patients without a readable {column}", n_patients - left)
+            n_patients = left
     bench.run(
         """CREATE TABLE ordered AS SELECT patient, visit, dense_rank() OVER (ORDER BY patient) - 1 AS person,
            row_number() OVER (ORDER BY patient, date, day, rank NULLS LAST, sequence,
@@ -245,6 +252,7 @@ def _vocabulary(
             n_usable += n
         else:
             empty, bad = (empty, bad + n) if code else (empty + n, bad)
+    bench.in_source["codes"] = sum(row[3] + row[4] for row in rows) - empty
     bench.drop("codes without a patient or visit id", sum(row[4] for row in rows))
     bench.drop("empty code cells", empty)
     bench.drop("codes of a form that is not allowed", bad)
@@ -349,7 +357,7 @@ def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -
     if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
         return None
     days = np.asarray(moments, dtype=np.float64)[kept]
-    since = since_first(days, starts_of(visits_of.astype(np.int64)))
+    since = since_segment_start(days, starts_from_sizes(visits_of.astype(np.int64)))
     return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
 
 
@@ -377,11 +385,11 @@ def _attribute(bench: Workbench, name: str, kept: NDArray[np.bool_], path: Path 
 
 def _finished(cohort: Cohort, options: Options) -> Cohort:
     """The cohort in the ICD revision and at the level that were asked for, its codes described where known."""
-    from adapcla.io import codes
+    from adapcla.data import code_systems
 
     if options.icd != "apart":
-        cohort = codes.map_cohort(cohort, ICD9 if options.icd == "map9" else ICD10)
-    return codes.described(codes.group(cohort, options.level))
+        cohort = code_systems.map_revision(cohort, ICD9 if options.icd == "map9" else ICD10)
+    return code_systems.add_descriptions(code_systems.group_codes(cohort, options.level))
 
 
 def _reasons(dropped: Mapping[str, int]) -> str:

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary
-from adapcla.data.icd import ICD9, ICD10
-from adapcla.data.values import without_units
+from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary, code_systems
+from adapcla.data.code_systems import ICD9, ICD10
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
-from adapcla.io import codes
 from adapcla.io.assembly import assemble
 from adapcla.io.contract import Options
 from adapcla.io.tables import open_table
@@ -78,7 +76,7 @@ class Codebook:
         if file.name == LONG:
             return book, file, replace(plain, separator="")
         # A table of one row per visit has no place for numbers.
-        coded = replace(book, vocabulary=without_units(book.vocabulary))
+        coded = replace(book, vocabulary=book.vocabulary.without_units())
         return coded, file, replace(plain, separator=" ", value=None)
 
     @classmethod
@@ -191,8 +189,8 @@ class Codebook:
             card={**card, "read back": f"an export of this project, completed by its {FILE}"},
         )
         if options.icd != "apart":
-            whole = codes.map_cohort(whole, ICD9 if options.icd == "map9" else ICD10)
-        return codes.group(whole, options.level)
+            whole = code_systems.map_revision(whole, ICD9 if options.icd == "map9" else ICD10)
+        return code_systems.group_codes(whole, options.level)
 
 
 def kind_named(names: Collection[str]) -> Kind:

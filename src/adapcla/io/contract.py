@@ -179,6 +179,6 @@ def read(source: str, path: str | Path, **options: Any) -> Cohort:
     cohort = source_of(source).read(Path(path), asked)
     if asked.labels is None:
         return cohort
-    from adapcla.io.phenotypes import with_labels
+    from adapcla.data.labels import add_labels
 
-    return with_labels(cohort, asked.labels)
+    return add_labels(cohort, asked.labels)

@@ -6,12 +6,15 @@ Words are compared in lower case. An empty meaning says that the word tells noth
 
 from __future__ import annotations
 
-from adapcla.data.stay import ENDS, KINDS
+from adapcla.data.vocabulary import DISCHARGES, VISIT_KINDS
 
 _NOTHING = dict.fromkeys(("", "?", "unk", "unknown", "null", "none", "na", "n/a", "0", "not available"), "")
 _FACILITY = "facility"
 #: The names that a cohort has itself.
-OWN_KINDS, OWN_ENDS = {**_NOTHING, **{name: name for name in KINDS}}, {**_NOTHING, **{name: name for name in ENDS}}
+OWN_KINDS, OWN_ENDS = (
+    {**_NOTHING, **{name: name for name in VISIT_KINDS}},
+    {**_NOTHING, **{name: name for name in DISCHARGES}},
+)
 #: The same after a mark, for formats in which words of hospitals stand beside those of an export of this project.
 MARK = "own "
 MARKED_KINDS = {MARK + word: name for word, name in OWN_KINDS.items()}

@@ -73,6 +73,8 @@ class Workbench:
             self._database.execute(macro)
         #: Reason → number of rows, visits or patients left out, in the order in which they were found.
         self.dropped: dict[str, int] = {}
+        #: How many rows of visits, patients and codes the source has, before anything is left out.
+        self.in_source: dict[str, int] = {}
         return self
 
     def __exit__(

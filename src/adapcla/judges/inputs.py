@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from adapcla.data import Cohort, store
-from adapcla.data.offsets import run_sums
+from adapcla.data import Cohort, storage
+from adapcla.data.ragged import segment_sums
 from adapcla.errors import InputError
 from adapcla.evaluation.trajectories import Watched
 from adapcla.files import sha256_of, write_json
@@ -68,7 +68,7 @@ class Trial:
 
 def subject_in(folder: Path) -> Cohort:
     """The patients of a cohort folder, or of a release: the first of its exports that reads back to the same cohort."""
-    if (folder / store.CARD).is_file():
+    if (folder / storage.CARD).is_file():
         return Cohort.open(folder)
     for name, source in _READ_BACK.items():
         if (folder / name).is_dir():
@@ -76,7 +76,7 @@ def subject_in(folder: Path) -> Cohort:
     raise InputError(
         "neither a cohort nor a release",
         path=folder,
-        expected=f"{store.CARD}, or one of the folders {', '.join(_READ_BACK)}",
+        expected=f"{storage.CARD}, or one of the folders {', '.join(_READ_BACK)}",
         remedy="name the folder that `sample` or `synthesize` wrote",
     )
 
@@ -92,7 +92,7 @@ def flat(cohort: Cohort, codes: list[str], attributes: list[str], days: bool) ->
     held = cohort.patient_matrix() > 0
     columns = {
         "visits": cohort.visits_per_patient,
-        "codes": run_sums(sizes, starts),
+        "codes": segment_sums(sizes, starts),
         "largest_visit": np.maximum.reduceat(sizes, starts[:-1]),
         "first_visit": sizes[cohort.first_visits],
         "different_codes": np.asarray(held.sum(axis=1)).ravel(),

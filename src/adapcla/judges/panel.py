@@ -14,9 +14,9 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.data import Cohort
+from adapcla.data.provenance import require_apart, training_sources
 from adapcla.evaluation.evaluation import evaluate
 from adapcla.evaluation.references import halves, some_patients
-from adapcla.evaluation.separation import behind, require_apart
 from adapcla.files import fresh_folder, write_bytes, write_json
 from adapcla.judges.environments import CannotInstall, Environments, clean_environment
 from adapcla.judges.inputs import Trial
@@ -67,7 +67,7 @@ class Panel:
     @classmethod
     def of(cls, synthetic: Cohort, train: Cohort, test: Cohort, seed: int = 1, most: int = MOST) -> Panel:
         """The two trials; test patients are cut into those that stand for synthetic ones and those to compare with."""
-        require_apart(behind(train, synthetic), {"test": test})
+        require_apart(training_sources(train, synthetic), {"test": test})
         compared, held_out = halves(test)
         n = min(synthetic.n_patients, held_out.n_patients, most)
         shown = some_patients(train, most, seed)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Cohort
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 
 #: Slots of a line that several records share.
 SHARED = 16
@@ -44,7 +44,7 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
     >>> found.slot_of_row.tolist()
     [3, 1, 2, 4]
     """
-    first = n_starts + starts_of(lengths)[:-1]
+    first = n_starts + starts_from_sizes(lengths)[:-1]
     slot_of_row = np.zeros(n_starts + int(lengths.sum()), dtype=np.int64)
     lines, begin = [], 0
     tier = np.ceil(np.log(np.maximum(lengths + 1, SHARED) / SHARED) / np.log(_RATIO) - 1e-9).astype(np.int64)
@@ -54,10 +54,10 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
         slots = SHARED if number == 0 else int(sizes.max())
         line, at = _shared(sizes, slots) if number == 0 else (np.arange(len(sizes)), np.zeros(len(sizes), np.int64))
         n_lines = int(line.max()) + 1
-        here = ranges(line * slots + at, line * slots + at + sizes)
+        here = expand_ranges(line * slots + at, line * slots + at + sizes)
         rows, owner = np.zeros(n_lines * slots, dtype=np.int64), np.full(n_lines * slots, -1, dtype=np.int64)
-        own = ranges(first[members] - 1, first[members] - 1 + sizes)
-        own[starts_of(sizes)[:-1]] = start_of_patient[members]
+        own = expand_ranges(first[members] - 1, first[members] - 1 + sizes)
+        own[starts_from_sizes(sizes)[:-1]] = start_of_patient[members]
         rows[here], owner[here] = own, np.repeat(members, sizes)
         slot_of_row[own] = begin + here
         mask = _mask(owner.reshape(n_lines, slots)) if number == 0 else None
@@ -194,15 +194,15 @@ class Records:
         cohort = self.cohort
         first = np.asarray(cohort.patient_starts)[patients]
         lengths = np.minimum(np.asarray(cohort.patient_starts)[patients + 1] - first, self.context)
-        visits = ranges(first, first + lengths)
+        visits = expand_ranges(first, first + lengths)
         begins = np.asarray(cohort.visit_starts)[visits]
         sizes = np.asarray(cohort.visit_starts)[visits + 1] - begins
-        codes = np.asarray(cohort.codes)[ranges(begins, begins + sizes)]
+        codes = np.asarray(cohort.codes)[expand_ranges(begins, begins + sizes)]
         gap = np.zeros(len(visits), dtype=np.int64)
         if cohort.days is not None:
             days = np.asarray(cohort.days)[visits].astype(np.int64)
             gap[1:] = np.maximum(np.diff(days), 0)
-            gap[starts_of(lengths)[:-1]] = 0
+            gap[starts_from_sizes(lengths)[:-1]] = 0
         batch = packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
         return replace(batch, origin=Origin(self.mark, torch.as_tensor(np.asarray(patients, dtype=np.int64))))
 
@@ -224,7 +224,7 @@ def packed(
     starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
     start_of_patient = start_of_patient.ravel()
     n_starts = len(starts)
-    first_visit = starts_of(lengths)[:-1]
+    first_visit = starts_from_sizes(lengths)[:-1]
     patient_of_visit = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(n_visits) - first_visit[patient_of_visit]
     row_before = np.where(position == 0, start_of_patient[patient_of_visit], n_starts + np.arange(n_visits) - 1)
@@ -232,7 +232,7 @@ def packed(
         n_patients=len(lengths),
         n_starts=n_starts,
         codes=torch.as_tensor(codes.astype(np.int64)),
-        offsets=torch.as_tensor(starts_of(sizes)[:-1]),
+        offsets=torch.as_tensor(starts_from_sizes(sizes)[:-1]),
         visit_of_entry=torch.as_tensor(np.repeat(np.arange(n_visits), sizes)),
         position=torch.as_tensor(position),
         patient_of_visit=torch.as_tensor(patient_of_visit),

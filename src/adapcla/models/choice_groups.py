@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Prevalence, Vocabulary
-from adapcla.data.stay import END, KIND, LENGTH
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.draws import FIRST_CHANNEL, Noise, bernoulli_codes
 from adapcla.scaffold import Scaffold
 
 #: Groups that are drawn before all other codes of a visit, in this order, and after all others.
-FIRST, LAST = (KIND, LENGTH.token), (END,)
+FIRST, LAST = (VISIT_KIND, LENGTH_OF_STAY.token), (DISCHARGE,)
 #: The random numbers of groups, one for each group; code draws begin with channel 8.
 _CHANNEL = 4
 
@@ -210,11 +210,11 @@ def group_noise(groups: Groups, noise: Noise) -> NDArray[np.float64]:
 def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int64]:
     """All codes in the order in which a visit is drawn, given the codes of their own in theirs.
 
-    Kind and length of the visit come first and its ending last; what was measured comes before the ending, groups of
-    equal size side by side. Inside a group codes stand as in the vocabulary.
+    Kind and length of the visit come first and how it ended last; what was measured comes before that, groups of equal
+    size side by side. Inside a group codes stand as in the vocabulary.
 
-    >>> from adapcla.data.stay import ending, kind_of_visit
-    >>> vocabulary = Vocabulary.of([ending("died"), kind_of_visit("other"), "A", "B"])
+    >>> from adapcla.data.vocabulary import discharge_code, visit_kind_code
+    >>> vocabulary = Vocabulary.of([discharge_code("died"), visit_kind_code("other"), "A", "B"])
     >>> [vocabulary.tokens[code] for code in arranged(vocabulary, np.array([1, 0]))]
     ['KIND/other', 'B', 'A', 'END/died']
     """
@@ -315,7 +315,7 @@ def visits_of_codes(prevalence: Prevalence) -> NDArray[np.float64]:
     """
     n_visits = prevalence.n_visits or 1
     share = prevalence.floored().share
-    return np.asarray(np.where(np.isnan(share), SMALLEST_COUNT - 1, share * n_visits))
+    return np.asarray(np.where(np.isnan(share), MIN_COUNT - 1, share * n_visits))
 
 
 def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:

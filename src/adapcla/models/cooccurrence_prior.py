@@ -29,8 +29,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.data.offsets import ranges, starts_of
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
+from adapcla.disclosure import MIN_COUNT
 
 #: Nodes of the piecewise linear functions: log lifts from −4 to 6.
 LOWEST, SPACING, N_NODES = -4.0, 0.5, 21
@@ -66,7 +66,7 @@ def visit_pairs(codes: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDA
     """
     ends = np.repeat(np.cumsum(sizes), sizes)
     here = np.arange(len(codes))
-    return np.repeat(here, ends - here - 1), ranges(here + 1, ends)
+    return np.repeat(here, ends - here - 1), expand_ranges(here + 1, ends)
 
 
 def count_pairs(
@@ -84,7 +84,7 @@ def count_pairs(
     >>> counts.starts.tolist(), counts.partner.tolist(), counts.patients.tolist()
     ([0, 2, 3, 3], [1, 2, 2], [2, 1, 1])
     """
-    entry, visit = starts_of(sizes), starts_of(lengths)
+    entry, visit = starts_from_sizes(sizes), starts_from_sizes(lengths)
     pairs_of_visit = sizes * (sizes - 1) // 2
     pairs_so_far = np.cumsum(np.r_[0, pairs_of_visit])[visit]
     pieces = pairs_so_far[:-1] // _PAIRS_AT_ONCE
@@ -101,7 +101,7 @@ def count_pairs(
         patients.append(n)
     key, place = np.unique(np.concatenate(keys), return_inverse=True)
     held = np.bincount(place, np.concatenate(patients), minlength=len(key)).astype(np.int64)
-    return PairCounts(starts_of(np.bincount(key // n_codes, minlength=n_codes)), key % n_codes, held)
+    return PairCounts(starts_from_sizes(np.bincount(key // n_codes, minlength=n_codes)), key % n_codes, held)
 
 
 def with_expected(counts: PairCounts, code_visits: NDArray[np.float64], n_visits: float) -> PairCounts:
@@ -112,12 +112,12 @@ def with_expected(counts: PairCounts, code_visits: NDArray[np.float64], n_visits
     least = EXPECTED_STORED * n_visits / np.maximum(code_visits, 1e-9)
     partners = np.searchsorted(-falling, -least, side="right")
     first = np.repeat(np.arange(n), partners)
-    second = order[ranges(np.zeros(n, dtype=np.int64), partners)]
+    second = order[expand_ranges(np.zeros(n, dtype=np.int64), partners)]
     expected = (first * n + second)[first < second]
     key = np.union1d(counts.key, expected)
     patients = np.zeros(len(key), dtype=np.int64)
     patients[np.searchsorted(key, counts.key)] = counts.patients
-    return PairCounts(starts_of(np.bincount(key // n, minlength=n)), key % n, patients)
+    return PairCounts(starts_from_sizes(np.bincount(key // n, minlength=n)), key % n, patients)
 
 
 class Prefixes(NamedTuple):
@@ -220,9 +220,9 @@ class CooccurrencePrior(nn.Module):
         What the families know of such pairs is left out, too, where it is little.
         """
         counts = self.counts
-        small = (counts.patients > 0) & (counts.patients < SMALLEST_COUNT)
+        small = (counts.patients > 0) & (counts.patients < MIN_COUNT)
         rows = np.repeat(np.arange(self.n_codes), np.diff(counts.starts))[~small]
-        starts = starts_of(np.bincount(rows, minlength=self.n_codes))
+        starts = starts_from_sizes(np.bincount(rows, minlength=self.n_codes))
         kept = PairCounts(starts, counts.partner[~small], counts.patients[~small])
         told = self._sums_by_family(kept)
         hidden = self.family_patients.numpy() - told
@@ -230,7 +230,7 @@ class CooccurrencePrior(nn.Module):
             "starts": torch.from_numpy(kept.starts),
             "partner": torch.from_numpy(kept.partner.astype(np.int32)),
             "patients": torch.from_numpy(kept.patients.astype(np.int32)),
-            "family_patients": torch.from_numpy(told + np.where(hidden < SMALLEST_COUNT, 0, hidden)),
+            "family_patients": torch.from_numpy(told + np.where(hidden < MIN_COUNT, 0, hidden)),
         }
 
     def problem_with(self, counts: dict[str, Tensor]) -> str:
@@ -292,7 +292,7 @@ class CooccurrencePrior(nn.Module):
         """(some codes, codes) what each of some codes, once drawn, adds to every logit."""
         family = tables.family[self.family[codes]]  # (C, families)
         begin, end = self.starts[codes], self.starts[codes + 1]
-        pairs = torch.from_numpy(ranges(begin.numpy(), end.numpy()))
+        pairs = torch.from_numpy(expand_ranges(begin.numpy(), end.numpy()))
         row = torch.repeat_interleave(torch.arange(len(codes)), end - begin)
         return family[:, self.family].index_put((row, self.partner[pairs].long()), tables.pair[pairs], accumulate=True)
 
@@ -337,7 +337,7 @@ class CooccurrencePrior(nn.Module):
         here = np.arange(len(code))
         ends = np.repeat(np.cumsum(size), size)
         entry = np.repeat(here, ends - here)
-        question = ranges(here + 1, ends + 1) + visit[entry]
+        question = expand_ranges(here + 1, ends + 1) + visit[entry]
         order = np.argsort(question, kind="stable")
         entry, question = entry[order], question[order]
         holder = patient * n + code
@@ -371,7 +371,7 @@ def _matches(keys: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray
     [[0, 0, 2], [1, 2, 0]]
     """
     low, high = np.searchsorted(keys, asked), np.searchsorted(keys, asked, side="right")
-    return np.repeat(np.arange(len(asked)), high - low), ranges(low, high)
+    return np.repeat(np.arange(len(asked)), high - low), expand_ranges(low, high)
 
 
 class _Position(NamedTuple):

@@ -29,9 +29,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
-from adapcla.data.hierarchy import Hierarchy
-from adapcla.data.offsets import ranges
-from adapcla.data.stay import DIED
+from adapcla.data.code_systems import Hierarchy
+from adapcla.data.ragged import expand_ranges
+from adapcla.data.vocabulary import DEATH
 from adapcla.errors import UsageError
 from adapcla.models.base import (
     Architecture,
@@ -268,7 +268,7 @@ def earlier_codes(codes: NDArray[np.int64], sizes: NDArray[np.int64], patient: N
     of_entry = np.repeat(np.arange(n_visits), sizes)
     later = last[of_entry] - of_entry - 1
     entry = np.repeat(np.arange(len(codes)), later)
-    visit = ranges(of_entry + 1, last[of_entry])
+    visit = expand_ranges(of_entry + 1, last[of_entry])
     earlier = (visit - of_entry[entry] > 1).astype(np.int64)
     most = int(codes.max(initial=0)) + 1
     key, first = np.unique((visit * most + codes[entry]) * 2 + earlier, return_index=True)
@@ -379,7 +379,7 @@ class GPT(Network):
         groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
         #: The first code that may follow upon each code; behind the last there is none.
         follows = torch.arange(1, self.n_codes + 1) if groups is None else groups.stops()
-        self.last_code = prevalence.vocabulary.index.get(DIED.token)
+        self.last_code = prevalence.vocabulary.index.get(DEATH.token)
         #: Where it is set, every drawn token adds the probabilities that it was drawn from (codes + closings).
         self.probability_sum: Tensor | None = None
         self.code_of_rank: Tensor
@@ -543,7 +543,9 @@ class GPT(Network):
             first, last = torch.searchsorted(number, torch.tensor([each, each + 1])).tolist()
             low, high = int(begins[first]), int(begins[last - 1] + tokens.sizes[last - 1] + 1)
             size = torch.arange(low, high) - begins[tokens.visit[low:high]]
-            entry = torch.from_numpy(ranges(*((batch.offsets[tokens.visit[low:high]] + x).numpy() for x in (0, size))))
+            entry = torch.from_numpy(
+                expand_ranges(*((batch.offsets[tokens.visit[low:high]] + x).numpy() for x in (0, size)))
+            )
             some = None
             if earlier is not None:
                 a, b = torch.searchsorted(earlier.visit, torch.tensor([first, last])).tolist()

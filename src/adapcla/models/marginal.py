@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Prevalence
-from adapcla.data.expectation import expected_prevalence
-from adapcla.data.stay import DIED
+from adapcla.data.vocabulary import DEATH
 from adapcla.errors import UsageError
 from adapcla.models.base import Architecture, Drawn, DrawRule, Family, Likelihood, Network, Row, Shape, Traits
 from adapcla.models.batch import Batch, Records
@@ -53,7 +52,7 @@ class MarginalNetwork(Network):
         self.register_buffer("gaps", torch.zeros(N_BUCKETS))
         self.with_days = shape.with_days
         vocabulary = prevalence.vocabulary
-        self.last_code = vocabulary.index.get(DIED.token)
+        self.last_code = vocabulary.index.get(DEATH.token)
         # Vocabulary order, but for choice groups, whose codes must stand side by side.
         self.order = arranged(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
         self.groups = Groups.of(vocabulary.group_of_code[self.order])
@@ -63,7 +62,7 @@ class MarginalNetwork(Network):
 
         Prevalences are those expected of other patients (empirical Bayes): rare codes are rare partly by chance.
         """
-        expected = Scaffold(expected_prevalence(records.cohort)).initial_logits
+        expected = Scaffold(records.cohort.expected_prevalence()).initial_logits
         self.logits.copy_(torch.from_numpy(expected).float())
         batch = records.batch(np.arange(records.cohort.n_patients))
         asked = self._asked(batch) > 0

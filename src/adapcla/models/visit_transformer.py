@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
-from adapcla.data.stay import DIED
+from adapcla.data.vocabulary import DEATH
 from adapcla.models.base import (
     Architecture,
     Bias,
@@ -329,7 +329,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
     else:
         head = HaloHead(shape.n_codes, width, initial)
     network = VisitNetwork(table, embedding, trunk, head, code_of_rank, width)
-    network.last_code = prevalence.vocabulary.index.get(DIED.token)
+    network.last_code = prevalence.vocabulary.index.get(DEATH.token)
     return network
 
 

@@ -15,10 +15,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
 from adapcla.data.split import SPLIT_SEED
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.suites import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.readers.open_data import data_folder
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
@@ -224,13 +225,18 @@ class ReleaseSpec(_Part):
     """A data set that may be shared: what it must keep, and the forms that it is written in."""
 
     minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
-    min_patients: int = Field(SMALLEST_COUNT, ge=2, description="Fewest training patients of a code.")
+    min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code.")
     rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
     formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
     birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
     repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
     anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
     model: bool = Field(False, description="Write the model too, where attacks on it fail.")
+    accept: tuple[str, ...] = Field((), description="Lines of the gate that need not be shown to be kept.")
+    reason: str = Field("", description="Why these lines are accepted; it stands on page and card.")
+    allow_dropped: float = Field(
+        MOST_DROPPED, ge=0, le=1, description="Share of visits, codes or patients that may be dropped while reading."
+    )
 
 
 class Spec(_Part):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.parts import divided, open_parts, save_parts
+from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Comparison, Scores
 from adapcla.evaluation.cache import name_of
@@ -25,6 +25,7 @@ from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generation.shards import stream_sample
 from adapcla.generation.tail_swap import tail_swap
+from adapcla.io.losses import require_kept
 from adapcla.machine import forget_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.folder import is_done, making
@@ -68,21 +69,25 @@ def _mark(path: Path) -> str | int:
     return path.stat().st_mtime_ns if large else files.sha256_of(path)
 
 
-def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str) -> dict[str, Cohort]:
-    """The parts of the cohort by name, read, cut and divided unless that is done already."""
+def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str, allow_dropped: float = 1.0) -> dict[str, Cohort]:
+    """The parts of the cohort by name, read, cut and divided unless that is done already.
+
+    Where more than `allow_dropped` of the visits, codes or patients of the source were dropped, nothing is prepared.
+    """
     if not is_done(folder, key):
         with making(folder, key) as facts:
             whole = read_data(data)
+            require_kept(whole, allow_dropped, data.path or None)
             if split.within is not None:
-                whole = divided(whole, split.within)["train"]
-            parts = divided(whole, split.seed, split.control)
+                whole = split_cohort(whole, split.within)["train"]
+            parts = split_cohort(whole, split.seed, split.control)
             from adapcla.data.description import describe
 
-            save_parts(parts, folder, overwrite=True)
+            save_splits(parts, folder, overwrite=True)
             facts["description"] = describe(whole)
             facts["parts"] = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
             say(f"prepared {folder}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
-    return open_parts(folder)
+    return open_splits(folder)
 
 
 def read_data(data: DataSpec) -> Cohort:

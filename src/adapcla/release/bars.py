@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adapcla.data import Cohort
-from adapcla.data.bands import Bands
+from adapcla.data.quantization import Quantizer
 from adapcla.evaluation.stays import choices
 from adapcla.release.pictures import Bars, lengths
 from adapcla.report.figures.whole_record import group_shares, stay_groups
@@ -48,7 +48,7 @@ def numbers(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
     """The bands of the numbers that most training patients have; each band holds enough of them."""
     if train.values is None or synthetic.values is None:
         return []
-    cut = Bands.of(train, smallest=smallest, n_bands=_NUMBER_BARS)
+    cut = Quantizer.of(train, smallest=smallest, n_bands=_NUMBER_BARS)
     most = sorted(cut.numbers, key=lambda number: -int(train.patient_counts[train.vocabulary.index[number.code.token]]))
     out = []
     for number in most[:_MOST_NUMBERS]:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from adapcla.data.stay import DIED
-from adapcla.disclosure import SMALLEST_COUNT, told
+from adapcla.data.vocabulary import DEATH
+from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.evaluation.privacy import GateLine
 from adapcla.files import json_bytes, sha256_of
 from adapcla.release.summary import Release, lamps
@@ -32,7 +32,7 @@ UNSAFE = "UNSAFE"
 
 def card(release: Release, formats: Mapping[str, str], model: bool) -> str:
     """The dataset card in Markdown; of each format it is said what it has no place for."""
-    synthetic, n_trained = release.synthetic, told(release.train.n_patients, release.min_patients)
+    synthetic, n_trained = release.synthetic, format_count(release.train.n_patients, release.min_patients)
     lines = [
         f"# {'' if release.passed else f'{UNSAFE}: '}{release.title}: synthetic patients",
         "",
@@ -106,6 +106,11 @@ def _judged(release: Release) -> list[str]:
         "The privacy gate, line by line:",
         "",
         gate_table(attempt.lines).markdown(),
+        *(
+            f"`{line.name}` was not shown to be kept and was accepted: {line.accepted}"
+            for line in attempt.lines
+            if line.accepted
+        ),
         *(of_model if attempt.model_lines else []),
     ]
 
@@ -160,10 +165,10 @@ def _vocabulary(release: Release) -> list[str]:
         ),
         (
             "occurrences",
-            told(entries["all"], k),
-            told(entries["kept in full"], k),
-            told(entries["rolled up"], k),
-            told(entries["not placed"], k),
+            format_count(entries["all"], k),
+            format_count(entries["kept in full"], k),
+            format_count(entries["rolled up"], k),
+            format_count(entries["not placed"], k),
         ),
     ]
     share = tail["entries kept in full"] / tail["entries"] if tail["entries"] else 0.0
@@ -185,7 +190,7 @@ def _vocabulary(release: Release) -> list[str]:
 
 def _whole_record(release: Release) -> list[str]:
     """What else than plain codes a visit holds, and how numbers came about; nothing for records of codes alone."""
-    vocabulary, k = release.synthetic.vocabulary, max(release.min_patients, SMALLEST_COUNT)
+    vocabulary, k = release.synthetic.vocabulary, max(release.min_patients, MIN_COUNT)
     if not vocabulary.groups and not vocabulary.numbers.any():
         return []
     masks = {domain: vocabulary.domain_mask(domain) for domain in vocabulary.domains}
@@ -199,7 +204,7 @@ def _whole_record(release: Release) -> list[str]:
         "",
         Table(("domain", "codes", "of choice groups", "numbers"), rows).markdown(),
         "A visit holds at most one code of a choice group, such as its kind or its ending; nothing follows upon "
-        f"`{DIED.token}`. A number (a value, a length of stay) was drawn inside a band of at least {k} training "
+        f"`{DEATH.token}`. A number (a value, a length of stay) was drawn inside a band of at least {k} training "
         "patients with rounded edges, and no value of a patient was kept. Inside its band it does not depend on the "
         "rest of the visit.",
         "",

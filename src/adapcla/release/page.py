@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import NamedTuple
 
-from adapcla.disclosure import told
+from adapcla.disclosure import format_count
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
 from adapcla.evaluation.suites import has_stays
@@ -71,6 +71,10 @@ def rendered(release: Release) -> str:
 
 def status(release: Release) -> Status:
     """What became of the data."""
+    accepted = [line for line in release.chosen.lines if line.accepted]
+    if release.passed and accepted:
+        named = ", ".join(words_of(line).title for line in accepted)
+        return Status("amber", "Released", f"Not shown to be kept, and accepted: {named}. {accepted[0].accepted}")
     if release.passed:
         return Status("green", "Released", "The privacy gate let these synthetic patients pass.")
     failed = [line for line in release.chosen.lines if not line.passed]
@@ -88,7 +92,7 @@ def _facts(release: Release) -> list[tuple[str, str]]:
         (f"{synthetic.n_patients:,}", "synthetic patients"),
         (f"{synthetic.n_visits:,}", "visits"),
         (f"{synthetic.n_codes:,}", "codes"),
-        (told(release.train.n_patients, release.min_patients), "real patients learned from"),
+        (format_count(release.train.n_patients, release.min_patients), "real patients learned from"),
     ]
 
 
@@ -234,7 +238,7 @@ def _useful_table(attempt: Attempt) -> Table:
 def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
     rows = []
     for line in lines:
-        kind = "off" if line.value is None else "held" if line.passed else "did-not-hold"
+        kind = "did-not-hold" if not line.passed else "off" if line.value is None else "held"
         note = line.note if line.value is None else ""
         found = Cell(shown(line.value), line.value, _short(note))
         said = Cell(line.verdict)
@@ -258,9 +262,13 @@ def _codes_table(release: Release) -> Table:
     kinds = ("kept in full", "rolled up", "not placed")
     rows = (
         row("Codes", f"{codes['before']:,}", *(f"{codes[kind]:,}" for kind in kinds)),
-        row("Occurrences in visits", told(entries["all"], k), *(told(entries[kind], k) for kind in kinds)),
+        row(
+            "Occurrences in visits",
+            format_count(entries["all"], k),
+            *(format_count(entries[kind], k) for kind in kinds),
+        ),
         row("Codes of the rarest third", f"{tail['codes']:,}", f"{tail['kept in full']:,}", "", ""),
-        row("Occurrences of the rarest third", told(tail["entries"], k), f"{share:.0%}", "", ""),
+        row("Occurrences of the rarest third", format_count(tail["entries"], k), f"{share:.0%}", "", ""),
     )
     caption = (
         f"Every code is held by at least {k} of the patients learned from; a rarer one stands as the nearest of its "

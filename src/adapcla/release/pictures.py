@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort
-from adapcla.data.icd import dotted
-from adapcla.data.stay import DOMAIN as STAY
+from adapcla.data.code_systems import add_dot
+from adapcla.data.vocabulary import STAY as STAY
 from adapcla.evaluation.references import some_patients
 from adapcla.report.figures.cooccurrence import linkage_order
 from adapcla.report.figures.frequency import shares
@@ -135,7 +135,7 @@ def _label(code: Code) -> str:
     >>> _label(Code.of("25000", "ICD9CM")), _label(Code.of("home", "END", domain=STAY))
     ('250.00', 'END/home')
     """
-    text = code.token if code.domain == STAY else dotted(code.bare, code.system)
+    text = code.token if code.domain == STAY else add_dot(code.bare, code.system)
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 

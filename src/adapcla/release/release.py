@@ -11,15 +11,16 @@ from typing import Any
 from adapcla import files
 from adapcla.console import one_bar, say
 from adapcla.data import Cohort
-from adapcla.data.parts import open_parts, save_parts
 from adapcla.data.rollup import CommonAttributes, roll_up
+from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, gate
+from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
 from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.natural import has_choices
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import ExportOptions, check_format, writable
 from adapcla.pipeline import stages
 from adapcla.pipeline.driver import Driver
@@ -60,6 +61,7 @@ class ReleasePlan(Driver):
         self.seed, self.draw = spec.fit.seeds[0], spec.sample.seeds[0]
         for name in self.release.formats:
             check_format(name)
+        require_known(self.release.accept, self.release.reason)
         self.export_options = ExportOptions(birth_year=self.release.birth_year)
         self.tries = tries(self.release, self.method, self.given)
         self.steps = tuple(self._steps())
@@ -93,7 +95,10 @@ class ReleasePlan(Driver):
     @cached_property
     def data_key(self) -> str:
         """What the divided patients depend on."""
-        return stages.data_key(self.spec.data, self.spec.split)
+        key = stages.data_key(self.spec.data, self.spec.split)
+        allowed = self.release.allow_dropped
+        # What was read while more might be dropped is checked again.
+        return key if allowed == MOST_DROPPED else key_of(key, allowed)
 
     def vocabulary_key(self, attempt: Try) -> str:
         """What the patients of a try depend on."""
@@ -104,7 +109,9 @@ class ReleasePlan(Driver):
         asked: list[Any] = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
         # Attack models take from the time for training.
         asked += [self._attack_models] if self._attack_models else []
-        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 2")
+        # Evaluation takes from it too: the size of the network follows from what is left.
+        asked.append(self.spec.evaluate.model_dump(mode="json", exclude={"seed"}))
+        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 3")
 
     def sample_key(self, attempt: Try) -> str:
         """What a sample depends on."""
@@ -123,7 +130,8 @@ class ReleasePlan(Driver):
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on: its scores, and those of the tries before it."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        return key_of([self.scores_key(each) for each in self.tries[: attempt.number]], limits, CHANCE, DOUBTED_CHANCE)
+        scores = [self.scores_key(each) for each in self.tries[: attempt.number]]
+        return key_of(scores, limits, CHANCE, DOUBTED_CHANCE, self.release.accept, self.release.reason)
 
     @cached_property
     def write_key(self) -> str:
@@ -135,7 +143,7 @@ class ReleasePlan(Driver):
     # ---- things, opened when they are needed ----------------------------------------------------------------
     def parts(self, attempt: Try) -> dict[str, Cohort]:
         """The patients of a try on its vocabulary."""
-        return open_parts(self.place(attempt, "patients"))
+        return open_splits(self.place(attempt, "patients"))
 
     def effort(self, attempt: Try) -> Effort:
         """What fits into the time; known when the vocabulary is."""
@@ -189,7 +197,8 @@ class ReleasePlan(Driver):
     # ---- the steps ------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
         rough = around(self._sizes(self.tries[0]), self.spec.sample.patients, self.release.formats)
-        read = partial(stages.prepared, self.spec.data, self.spec.split, self.folder.data, self.data_key)
+        data, split, allowed = self.spec.data, self.spec.split, self.release.allow_dropped
+        read = partial(stages.prepared, data, split, self.folder.data, self.data_key, allowed)
         yield Step("read", self.spec.data.source, self.folder.data, self.data_key, rough.reading, read)
         for attempt in self.tries:
             effort = self.effort(attempt)
@@ -218,16 +227,16 @@ class ReleasePlan(Driver):
         if "privacy" not in attempt.settings or not stamp(first):
             return True
         # Bands of numbers and chances of choices are counted without noise, which ε would not cover.
-        return not has_choices(open_parts(first)["train"].vocabulary)
+        return not has_choices(open_splits(first)["train"].vocabulary)
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""
-        parts, ladder = open_parts(self.folder.data), {}
+        parts, ladder = open_splits(self.folder.data), {}
         _demand_patients(sum(part.n_patients for part in parts.values()))
         if self.release.rollup == "ccs":
-            from adapcla.io.codes import ccs_ladder
+            from adapcla.data.code_systems import ccs_ancestors
 
-            ladder = {"ladder": ccs_ladder}
+            ladder = {"ladder": ccs_ancestors}
         place = self.place(attempt, "patients")
         with making(place, self.vocabulary_key(attempt)) as facts:
             found = roll_up(parts["train"], attempt.min_patients, **ladder)
@@ -242,7 +251,7 @@ class ReleasePlan(Driver):
                 )
             if "omop" in self.release.formats:
                 writable(train, "omop", self.export_options)
-            save_parts(rolled, place, overwrite=True)
+            save_splits(rolled, place, overwrite=True)
             facts["roll-up"] = found.facts(parts["train"])
             facts["attributes hidden"] = common.n_hidden(parts["train"])
             facts["sizes"] = [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits]
@@ -297,7 +306,9 @@ class ReleasePlan(Driver):
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
             lines = gate(scores, doubted=self._exceeded_before(attempt))
+            lines = accept(lines, self.release.accept, self.release.reason)
             of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
+            of_model = accept(of_model, self.release.accept, self.release.reason)
             content = {
                 "passed": all(line.passed for line in lines),
                 "lines": [asdict(line) for line in lines],

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from adapcla.data import Cohort, Kind, Origin
+from adapcla.data.code_systems import add_descriptions
 from adapcla.files import fresh_folder, full_disk_explained, write_bytes
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
-from adapcla.io.codes import described
 from adapcla.io.writers import ExportOptions, not_held, write
 from adapcla.pipeline.spec import ReleaseSpec
 from adapcla.release import dataset_card
@@ -54,6 +54,6 @@ def shareable(synthetic: Cohort) -> Cohort:
     >>> shareable(Cohort.of([[["4019"]]], card={"trained on": "ab12"})).card["origin"]
     {'kind': 'synthetic'}
     """
-    named = described(synthetic)
+    named = add_descriptions(synthetic)
     card = {"source": "adapcla synthesize", "note": "SYNTHETIC: nobody in this cohort is real."}
     return replace(named, card={**card, **Origin(Kind.SYNTHETIC).as_card()})

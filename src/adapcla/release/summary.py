@@ -286,17 +286,24 @@ def _useful(attempt: Attempt) -> Lamp:
 
 def _safe(attempt: Attempt) -> Lamp:
     n, count = len(attempt.lines), Counter(line.verdict for line in attempt.lines)
-    failed, silent, unclear, n_kept = (count[word] for word in ("exceeded", "not assessed", "not shown", "kept"))
+    failed, silent, unclear = (count[word] for word in ("exceeded", "not assessed", "not shown"))
+    accepted = count["not shown, accepted"]
+    n_kept = count["kept"] + count["concerns nobody"]
     row = _row(attempt.scores, "membership_auc")
     attack = "" if row is None or row.value is None else _attack(row.value)
     if failed:
         sentence = f"{failed} of {n} privacy limits {'is' if failed == 1 else 'are'} exceeded.{attack}"
         return Lamp("safe", "Safe", "red", f"{n_kept} of {n}", "limits kept", sentence)
-    if silent or unclear:
-        parts = [f"{silent} could not be assessed"] * (silent > 0)
-        are = "is" if unclear == 1 else "are"
-        parts += [f"{unclear} {are} above the limit by no more than chance explains"] * (unclear > 0)
-        sentence = f"No leak is shown, but {' and '.join(parts)}: too few patients.{attack}"
+    if silent:
+        sentence = f"{silent} of {n} privacy limits could not be assessed: too few patients.{attack}"
+        return Lamp("safe", "Safe", "red", f"{n_kept} of {n}", "limits kept", sentence)
+    if accepted:
+        are = "1 line is" if accepted == 1 else f"{accepted} lines are"
+        sentence = f"No leak is shown, but {are} not shown to be kept and somebody accepted that.{attack}"
+        return Lamp("safe", "Safe", "amber", f"{n_kept} of {n}", "limits kept", sentence)
+    if unclear:
+        above = f"{unclear} {'is' if unclear == 1 else 'are'} above the limit by no more than chance explains"
+        sentence = f"No leak is shown, but {above}: too few patients.{attack}"
         return Lamp("safe", "Safe", "amber", f"{n_kept} of {n}", "limits kept", sentence)
     return Lamp("safe", "Safe", "green", f"{n_kept} of {n}", "limits kept", f"Every privacy limit is kept.{attack}")
 

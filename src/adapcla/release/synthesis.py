@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from adapcla.data import Cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Scores
 from adapcla.files import MANIFEST
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
 from adapcla.pipeline.spec import Spec, spec_from
 
@@ -21,6 +25,8 @@ DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
 #: Share of all patients whom nothing is learned from, for the privacy tests.
 CONTROL = 0.15
 METHOD = "tailwise"
+#: Characters of a path at most; what is longer is a table and must not be shown.
+_LONGEST_NAME = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +57,8 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         return first, second
     if first in BUILT_IN:
         return "planted", ""
+    if "\n" in first or len(first) > _LONGEST_NAME:
+        raise UsageError("a text that is no name of a file\nto do: write the table to a file and name that")
     path = Path(first).expanduser()
     if not path.exists():
         more = "; a source needs a path behind its name" if first in SOURCES else ""
@@ -89,6 +97,7 @@ def specification(
     """
     name = re.sub(r"[^a-z0-9.]+", "-", Path(path).resolve().name.lower()).strip("-.") if path else source
     given = {key: value for key, value in (options or {}).items() if value not in (None, "", ())}
+    _refuse_unknown(given, source)
     data: dict[str, Any] = {"source": source}
     if source == "planted":
         data["planted"] = DEMONSTRATION
@@ -108,6 +117,25 @@ def specification(
     return spec_from(content, changes, "options")
 
 
+def _refuse_unknown(options: Mapping[str, Any], source: str) -> None:
+    """Raise where an option is none of `synthesize`, or one for reading a source where nothing is read."""
+    from adapcla.io.contract import Options, options_from
+
+    doors = [name for name, part in signature(synthesize).parameters.items() if part.kind is part.KEYWORD_ONLY]
+    reading = [field.name for field in fields(Options)]
+    for name in options:
+        near = get_close_matches(name, [*doors, *reading], n=1)
+        if name not in reading and near and near[0] in doors:
+            raise UsageError(f"synthesize has no option {name!r}\nto do: did you mean {near[0]!r}?")
+    # A name that is none for reading either is refused with the nearest one.
+    options_from(dict(options))
+    if source in ("planted", "cohort") and options:
+        raise UsageError(
+            f"{', '.join(options)}: for reading a table, and {'a cohort' if source == 'cohort' else source} is none\n"
+            "to do: leave it out, or give the table itself"
+        )
+
+
 def synthesize(
     data: str | Path | Cohort,
     path: str | Path = "",
@@ -119,6 +147,9 @@ def synthesize(
     min_patients: int | None = None,
     repair: bool = False,
     anyway: bool = False,
+    accept: tuple[str, ...] = (),
+    reason: str = "",
+    allow_dropped: float = MOST_DROPPED,
     overwrite: bool = False,
     work: str | Path | None = None,
     method: str = METHOD,
@@ -140,6 +171,9 @@ def synthesize(
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
+        accept: Lines of the gate that may stay unassessed, with a reason.
+        reason: Why they are accepted; it stands on page and card.
+        allow_dropped: Share of visits, codes or patients of the source that may be dropped while reading.
         overwrite: Replace what is in `out`.
         work: Folder for what real patients are in; beside `out` if not given.
         method: A row of `adapcla methods`.
@@ -149,7 +183,14 @@ def synthesize(
     from adapcla.release.release import ReleasePlan
 
     folder = Path(work) if work is not None else Path(out).with_name(f"{Path(out).name}-work")
+    if not isinstance(data, (str, Path, Cohort)):
+        # Never the thing itself: of a data frame it would be rows of patients.
+        raise UsageError(
+            f"data of type {type(data).__name__}\nexpected: a file, the name of a source with its path, or a cohort\n"
+            "to do: write a data frame to a file first, such as visits.csv, and name that"
+        )
     if isinstance(data, Cohort):
+        _refuse_unknown(options, "cohort")
         place = folder / "cohort"
         data.save(place, overwrite=True)
         source, where = "cohort", str(place)
@@ -167,6 +208,9 @@ def synthesize(
         min_patients=min_patients,
         repair=repair,
         anyway=anyway,
+        accept=tuple(accept),
+        reason=reason,
+        allow_dropped=allow_dropped,
     )
     plan = ReleasePlan(spec, out, folder, overwrite)
     plan.run()

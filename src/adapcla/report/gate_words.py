@@ -83,5 +83,5 @@ def in_words(line: GateLine) -> str:
     """
     words = words_of(line)
     if line.value is None:
-        return f"{words.title}: {line.note}."
+        return f"{words.title}: this could not be assessed ({line.note})."
     return f"{words.title}: {words.exceeded} Found {line.value:.3g}, limit {line.limit:g}."

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort
-from adapcla.data.hierarchy import chapters
-from adapcla.data.icd import dotted
-from adapcla.data.stay import DOMAIN as STAY
-from adapcla.data.stay import END, KIND, LENGTH
-from adapcla.io.codes import descriptions
+from adapcla.data.code_systems import add_dot, chapters, describe_codes
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
+from adapcla.data.vocabulary import STAY as STAY
 
 #: Patients that the page of a release shows, visits of each, and codes of a visit.
 SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 5, 6, 8
@@ -90,7 +88,7 @@ class Album:
         others = sorted((c for c in codes if vocabulary[c].domain != STAY), key=lambda c: (not self.rare[c], c))
         return [
             {
-                "code": dotted(vocabulary[c].bare, vocabulary[c].system),
+                "code": add_dot(vocabulary[c].bare, vocabulary[c].system),
                 "name": self.names[c] + self._value(visit, c),
                 "rare": bool(self.rare[c]),
                 "stay": vocabulary[c].domain == STAY,
@@ -110,8 +108,8 @@ class Album:
 
 def _stay_order(code: Code) -> tuple[int, str]:
     """The place of a code that speaks of a visit as a whole: its kind, its length, its ending, then all else."""
-    places = {KIND: 0, END: 2}
-    return (1 if code.token == LENGTH.token else places.get(code.group, 3)), code.token
+    places = {VISIT_KIND: 0, DISCHARGE: 2}
+    return (1 if code.token == LENGTH_OF_STAY.token else places.get(code.group, 3)), code.token
 
 
 def timelines(synthetic: Cohort, train: Cohort) -> list[Timeline]:
@@ -129,7 +127,7 @@ def code_names(cohort: Cohort) -> list[str]:
     >>> code_names(Cohort.of([[["4019", "x.y"]]]))[0]
     '4019'
     """
-    known = descriptions(cohort.vocabulary)
+    known = describe_codes(cohort.vocabulary)
     return [known.get(code.token, code.bare) for code in cohort.vocabulary.codes]
 
 
@@ -145,7 +143,7 @@ def matching(cohort: Cohort, text: str, most: int = 200) -> list[int]:
         return []
     found = []
     for number, (code, name) in enumerate(zip(cohort.vocabulary.codes, code_names(cohort), strict=True)):
-        written = (code.token.lower(), code.bare.lower(), dotted(code.bare, code.system).lower())
+        written = (code.token.lower(), code.bare.lower(), add_dot(code.bare, code.system).lower())
         told = " ".join((*written, name.lower()))
         if all(word in told for word in words):
             found.append((not any(form.startswith(words[0]) for form in written), number))

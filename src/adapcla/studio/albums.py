@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Cohort, Strata, Vocabulary, store
+from adapcla.data import Cohort, Strata, Vocabulary, storage
+from adapcla.data.code_systems import describe_codes
 from adapcla.errors import InputError
 from adapcla.files import read_json
-from adapcla.io.codes import descriptions
 from adapcla.report.timelines import Album
 from adapcla.studio.workspace import Workspace, may_be_shown
 
@@ -36,7 +36,7 @@ class Known:
     @cached_property
     def names(self) -> dict[str, str]:
         """Token → name, or the code itself."""
-        known = descriptions(self.vocabulary)
+        known = describe_codes(self.vocabulary)
         return {code.token: known.get(code.token, code.bare) for code in self.vocabulary.codes}
 
     def label(self, token: str) -> str:
@@ -56,8 +56,8 @@ def known_by(model: Path) -> Known:
     """What the model in a folder, or in the folder of its run, knows about codes."""
     folder = model / "model" if (model / "model").is_dir() else model
     config = read_json(folder / "config.json")
-    vocabulary = Vocabulary(tuple(store.read_vocabulary(folder / store.VOCABULARY)))
-    share = np.asarray(store.read_array(folder / "prior.npy"), dtype=np.float64)
+    vocabulary = Vocabulary(tuple(storage.read_vocabulary(folder / storage.VOCABULARY)))
+    share = np.asarray(storage.read_array(folder / "prior.npy"), dtype=np.float64)
     if share.shape != (len(vocabulary),):
         raise InputError("prevalences that do not fit the codes", path=folder, remedy="train it again")
     told = config.get("attributes", {})
@@ -74,7 +74,7 @@ def album_of(space: Workspace, name: str, model: str = "") -> tuple[Album, str]:
     The model that wrote them says it, where it is known or lies beside them; else they say it themselves.
     """
     folder = space.inside(name)
-    if not may_be_shown(read_json(folder / store.CARD)):
+    if not may_be_shown(read_json(folder / storage.CARD)):
         raise InputError(
             "these patients may be real, and are not shown",
             path=name,

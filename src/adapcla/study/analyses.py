@@ -284,7 +284,7 @@ def _law(subject: Subject, folder: Any) -> None:
 
 def _diseases(subject: Subject, folder: Any) -> None:
     """The rarest codes that enough held-out patients have: these beside patients who were asked to have them."""
-    from adapcla.data.condition import Condition
+    from adapcla.data.criteria import Criteria
     from adapcla.evaluation.conditioned import FEWEST
     from adapcla.generation.conditional import can_be_weighed, sample_given
     from adapcla.generation.sampling import SampleRule
@@ -301,7 +301,7 @@ def _diseases(subject: Subject, folder: Any) -> None:
     seen = [code for code in codes if model.prevalence.on(test.vocabulary).share[code] > 0]
     for position in seen[: subject.spec.diseases]:
         code = test.vocabulary.codes[position]
-        condition = Condition.of(code.token)
+        condition = Criteria.of(code.token)
         real, written = condition.patients(test), sample_given(model, subject.spec.asked_for, 1, condition)
         caption = (
             f"{code.token} {code.description}: {real.n_patients} held-out patients with it and {written.n_patients} "

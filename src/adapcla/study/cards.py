@@ -124,7 +124,7 @@ def gate_table(study: Study) -> Table | None:
             continue
         checked = gate(scores)
         failed = [line.name for line in checked if not line.passed]
-        silent = [line.name for line in checked if line.value is None]
+        silent = [line.name for line in checked if line.value is None and not line.passed]
         cells = (
             Cell(row),
             Cell("failed" if failed else "passed"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adapcla.data.strata import COUNT_CUTS, INFORMATION_BANDS, RARE_BANDS
+from adapcla.data.prevalence import COUNT_CUTS, INFORMATION_BANDS, RARE_BANDS
 from adapcla.evaluation.halves import N_HALVES
 
 

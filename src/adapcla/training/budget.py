@@ -25,7 +25,7 @@ class Budget(BaseModel):
     patience: int = Field(4, ge=1, description="Looks without improvement, once the scaffold is gone, before the end.")
     checkpoint_seconds: float = Field(60.0, ge=0, description="Time between checkpoints.")
     rows_at_once: int = Field(6144, ge=16, description="Visits computed together; bounds the memory of a step.")
-    threads: int = Field(0, ge=0, description="Threads of torch; 0 takes what the machine has, and records it.")
+    threads: int = Field(0, ge=0, description="Threads of torch; 0: OMP_NUM_THREADS, or one.")
     device: str = Field("auto", description="cpu, cuda, or auto, which is cpu.")
 
     def steps(self, n_patients: int) -> int:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from adapcla.console import Meter, meter, say
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
+from adapcla.machine import thread_count
 from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream, stream_key
@@ -115,8 +116,8 @@ class Loop:
             self._restore()
         # Nobody may write the next checkpoint while another still reads this one.
         self.processes.wait()
-        if self.budget.threads:
-            torch.set_num_threads(self.budget.threads)
+        # Sampling goes on with the same number: the bytes of a result depend on it.
+        torch.set_num_threads(thread_count(self.budget.threads))
         self._started = self._saved = time.monotonic()
         with _signals(self), _no_denormals(), computing_on(self.device), meter("train", self.n_steps) as bar:
             bar.advance(self.step)
@@ -136,10 +137,10 @@ class Loop:
         self.step += 1
         alpha = self.objective.weight(moment)
         rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
-        speed = rate * self.step / max(self._seconds(), 1e-9)
+        speed, threads = rate * self.step / max(self._seconds(), 1e-9), torch.get_num_threads()
         # The loss of single batches is no private number: it is neither shown nor written then.
         public = {"loss": loss} if self.private is None else {}
-        shown = f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s"
+        shown = f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s, threads {threads}"
         bar.advance(1, shown if public else f"private α {alpha:.2f}")
         if self.step % max(1, self.n_steps // 200) == 0:
             self.journal.write(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort, Vocabulary
+from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.evaluation.contract import ALL, Comparison
-from adapcla.evaluation.pairs import cooccurrence
 from adapcla.evaluation.privacy.owners import OwnedPairs
 from adapcla.evaluation.privacy.pairs_gap import (
     emitted_by_prevalence,
@@ -48,7 +48,7 @@ def test_gap_moves_with_memorising() -> None:
 
 def test_pairs_of_rare_codes_do_not_count_as_pairs_of_common_codes() -> None:
     """Every code is held once, so the stratum of common codes is empty."""
-    assert "insufficient data: 0 members" in unique_pair_gap(_comparison(_visits(0, 9)))["common_codes"].reason
+    assert "concerns nobody" in unique_pair_gap(_comparison(_visits(0, 9)))["common_codes"].reason
 
 
 def test_what_prevalences_bring_is_expected_of_common_codes_alone() -> None:
@@ -93,7 +93,7 @@ def test_interval_of_the_gap() -> None:
 def test_tail_pairs_are_those_with_a_tail_code() -> None:
     """Of the pairs AB (3 times), AC, BC only AB and AC hold the tail code A; the reference holds AC: 1 of 4."""
     vocabulary = ["A", "B", "C"]
-    made = cooccurrence(Cohort.of([[["A", "B"]] * 3 + [["A", "C"], ["B", "C"]]], vocabulary))
+    made = cooccurrence_counts(Cohort.of([[["A", "B"]] * 3 + [["A", "C"], ["B", "C"]]], vocabulary))
     seen, _, n = tail_pairs_seen(made, Cohort.of([[["A", "C"]]], vocabulary), np.array([True, False, False]))
     assert (seen, n) == (0.25, 4)
 
@@ -111,4 +111,4 @@ def test_no_tail_pair_is_null_with_a_reason() -> None:
 
 def test_where_no_pair_has_a_single_owner_the_share_of_pairs_seen_has_no_error():
     shared = Cohort.of([[["A", "B"]], [["A", "B"]]])
-    assert tail_pairs_seen(cooccurrence(shared), shared, np.array([True, False])) == (1.0, 0.0, 2)
+    assert tail_pairs_seen(cooccurrence_counts(shared), shared, np.array([True, False])) == (1.0, 0.0, 2)

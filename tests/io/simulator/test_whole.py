@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.stay import died
 from adapcla.io import simulator as planted
 from adapcla.io.simulator.whole import DRUG, ENDS, INPATIENT_ENDS, KINDS, PROCEDURE
 
@@ -42,7 +41,7 @@ def test_disorders_are_those_of_the_world_without_it(cohort: Cohort, whole: plan
         assert np.array_equal(holds(cohort, token)[first], holds(plain, token)[before])
     assert (cohort.visits_per_patient <= plain.visits_per_patient).all()
     shorter = cohort.visits_per_patient < plain.visits_per_patient
-    assert died(cohort)[shorter].all()
+    assert cohort.died()[shorter].all()
     assert planted.law_of(cohort) is None  # the law of disorders alone is not the law of these visits
 
 

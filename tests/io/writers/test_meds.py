@@ -13,7 +13,7 @@ import pytest
 from meds.schema import CodeMetadataSchema, DataSchema, DatasetMetadataSchema, SubjectSplitSchema
 
 from adapcla.data import Attribute, Cohort, Kind, Origin
-from adapcla.data.origin import Part
+from adapcla.data.provenance import Part
 from adapcla.errors import InputError
 from adapcla.io import writers as export
 from adapcla.io.writers.meds import _SPLIT_OF_PART, FIRST_SUBJECT

@@ -9,7 +9,7 @@ from typing import Any
 from tests.studio.conftest import press, put, text_of
 
 from adapcla.data import Cohort
-from adapcla.io.prior import read_prevalence
+from adapcla.data.prevalence import read_prevalence
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]

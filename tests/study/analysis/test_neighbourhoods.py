@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError
-from adapcla.evaluation.pairs import cooccurrence
 from adapcla.study.analysis.histories import next_visits
 from adapcla.study.analysis.neighbourhoods import (
     HELD_OUT,
@@ -23,7 +23,7 @@ TRAIN = Cohort.of([[["T", "A"], ["T", "A", "B"]], [["A", "B"], ["A", "B"]], [["B
 
 def test_shared_neighbours_by_hand():
     made = Cohort.of([[["T", "A"], ["B"]]], TRAIN.vocabulary)
-    share = shared_neighbours(cooccurrence(TRAIN), cooccurrence(made))
+    share = shared_neighbours(cooccurrence_counts(TRAIN), cooccurrence_counts(made))
     assert share[TRAIN.vocabulary.index["T"]] == 0.5
 
 

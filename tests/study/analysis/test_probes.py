@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.pairs import cooccurrence
 from adapcla.study.analysis.probes import Probe, ProbeKind, ProbeSet, probe_set
 
 #: Counts 20, 20, 8, 6, 3, 2: the tail is T1, T2, the mid M1, M2, the head H1, H2.
@@ -59,7 +59,7 @@ def test_support_in_the_own_record_does_not_count():
 
 def test_the_rule_holds_on_every_probe_of_a_world(world, probes):
     strata = world.train.strata()
-    together = cooccurrence(world.train)
+    together = cooccurrence_counts(world.train)
     seen = probes.histories.patient_matrix()
     for probe in probes.probes:
         codes = seen[[probe.context]].indices

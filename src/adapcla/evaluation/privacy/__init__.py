@@ -6,6 +6,6 @@ May not: know a generator; likelihoods come as arrays in `Comparison.evidence`.
 May import: the metric contract, pairs and intervals, data and the ground floor.
 """
 
-from adapcla.evaluation.privacy.gate import LIMITS, MODEL_LIMITS, GateLine, Limit, gate, require
+from adapcla.evaluation.privacy.gate import LIMITS, MODEL_LIMITS, GateLine, Limit, accept, gate, require, require_known
 
-__all__ = ["LIMITS", "MODEL_LIMITS", "GateLine", "Limit", "gate", "require"]
+__all__ = ["LIMITS", "MODEL_LIMITS", "GateLine", "Limit", "accept", "gate", "require", "require_known"]

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from adapcla.data import Cohort
-from adapcla.data.fingerprints import identities, record_fingerprints, run_fingerprints
+from adapcla.data.cooccurrence import visit_pairs
+from adapcla.data.fingerprints import identities, record_fingerprints, transition_fingerprints
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.intervals import normal_half
-from adapcla.evaluation.pairs import visit_pairs
 from adapcla.evaluation.privacy.distances import aligned_sets, code_sets, nearest
 from adapcla.evaluation.privacy.owners import OwnedPairs, pair_set
-from adapcla.evaluation.privacy.strata import FEWEST, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
+from adapcla.evaluation.privacy.strata import FEWEST, NOBODY, RARE, UNIQUE_PAIR, Groups, assessed, holds_any
 
 #: A record shorter than this repeats too easily to be called a copy.
 FEWEST_VISITS, FEWEST_CODES = 2, 6
@@ -122,6 +122,8 @@ def _strata_of_synthetic(comparison: Comparison) -> dict[str, NDArray[np.bool_]]
 def _copies(groups: Groups, chosen: NDArray[np.bool_]) -> Score:
     """Excess of exact copies among the chosen synthetic patients."""
     n = int(chosen.sum())
+    if n == 0:
+        return Missing(f"{NOBODY}: no synthetic record is of this kind").score
     if n < FEWEST:
         return Missing(f"insufficient data: {n} synthetic records of this kind, {FEWEST} needed", n).score
     prints = (record_fingerprints(c, groups.keys) for c in (groups.synthetic, groups.members, groups.controls))
@@ -149,12 +151,12 @@ def rare_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]
 @assessed
 def run_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     """Share of two consecutive synthetic visits that also follow each other in a member, less in a control."""
-    prints, patient = run_fingerprints(groups.synthetic, groups.keys)
+    prints, patient = transition_fingerprints(groups.synthetic, groups.keys)
     prints = prints[long_enough(groups.synthetic)[patient]]
     n = len(prints)
     if n < FEWEST:
         return {ALL: Missing(f"insufficient data: {n} runs of two visits, {FEWEST} needed", n).score}
-    others = (run_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
+    others = (transition_fingerprints(cohort, groups.keys)[0] for cohort in (groups.members, groups.controls))
     contributions, times = match_excess(*identities(prints, *others))
     return {ALL: excess_score(contributions, n, times)}
 
@@ -188,6 +190,8 @@ def near_copy_excess(comparison: Comparison, groups: Groups) -> dict[str, Score]
     members, controls = groups.matched(most)
     eligible = np.flatnonzero(long_enough(groups.synthetic))[:most]
     n_controls = int(long_enough(controls).sum())
+    if len(eligible) + n_controls == 0:
+        return {ALL: Missing(f"{NOBODY}: no record has two visits and six codes").score}
     if min(len(eligible), n_controls) < FEWEST:
         reason = f"{len(eligible)} synthetic records and {n_controls} controls of two visits and six codes"
         return {ALL: Missing(f"insufficient data: {reason}, {FEWEST} of each needed", len(eligible)).score}

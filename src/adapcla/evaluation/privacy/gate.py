@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from adapcla.errors import GateError
+from adapcla.errors import GateError, UsageError, nearest
 from adapcla.evaluation.contract import ALL, Missing, Score
 from adapcla.evaluation.intervals import normal_half
 from adapcla.evaluation.privacy.attacks import DATA_ATTACKS
-from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, RARE, UNIQUE_PAIR
+from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, NOBODY, RARE, UNIQUE_PAIR
 
 #: One-sided chance of calling a line beyond chance when nothing leaked; and where an earlier try on the same patients
 #: exceeded it: a leak that was shown once is not let through because another try measures it a little lower.
@@ -72,7 +72,7 @@ MODEL_LIMITS = tuple(
 
 @dataclass(frozen=True)
 class GateLine:
-    """The judgement of one line of the gate; `value` is None where it could not be assessed, and `note` says why.
+    """The outcome of one line of the gate; `value` is None where it could not be assessed, and `note` says why.
 
     >>> print(GateLine("copy_excess", 0.02, 0.03, 1e-4, False, "by a leak beyond chance"))
     FAILED  copy_excess: 0.02 (upper bound 0.03), limit 0.0001; by a leak beyond chance
@@ -84,6 +84,8 @@ class GateLine:
     limit: float
     passed: bool
     note: str = ""
+    #: Why somebody released with this line though it was not shown to be kept; empty where nobody had to.
+    accepted: str = ""
 
     @property
     def verdict(self) -> str:
@@ -92,15 +94,17 @@ class GateLine:
         >>> GateLine("unique_pair_gap", 0.09, 0.17, 0.01, True).verdict
         'not shown'
         """
+        if self.accepted:
+            return "not shown, accepted"
         if self.value is None:
-            return "not assessed"
+            return "concerns nobody" if self.passed else "not assessed"
         if not self.passed:
             return "exceeded"
         return "kept" if self.value <= self.limit else "not shown"
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"not assessed  {self.name}: {self.note}"
+            return f"{self.verdict}  {self.name}: {self.note}" + (f"; {self.accepted}" if self.accepted else "")
         bound = "" if self.upper is None else f" (upper bound {self.upper:.3g})"
         verdict = "passed" if self.passed else "FAILED"
         return f"{verdict}  {self.name}: {self.value:.3g}{bound}, limit {self.limit:g}" + (
@@ -119,7 +123,7 @@ def judge(score: Score, limit: Limit, chance: float = CHANCE) -> GateLine:
     """
     name = limit.name
     if score.value is None:
-        return GateLine(name, None, None, limit.limit, True, score.reason)
+        return GateLine(name, None, None, limit.limit, score.reason.startswith(NOBODY), score.reason)
     low = score.value if score.low is None else score.low
     high = score.value if score.high is None else score.high
     beyond = float(stats.norm.ppf(1 - chance / limit.tries)) / normal_half()
@@ -141,17 +145,15 @@ def gate(
 ) -> list[GateLine]:
     """The lines of the gate from scores by metric and stratum; all limits, in order.
 
-    Where no line at all could be assessed, the first line fails: silence is not privacy. Lines that are doubted, by
+    A line that cannot be assessed does not pass, unless by construction it concerns nobody. Lines that are doubted, by
     name, are called beyond chance earlier.
 
-    >>> lines = gate({"membership_auc": {"all": Score(0.9, 2000, 0.88, 0.92)}})
-    >>> [line.name for line in lines if not line.passed]
-    ['membership_auc']
+    >>> limits = [limit for limit in LIMITS if limit.key == "attribute_residual"]
     >>> unclear = {"attribute_residual": {"all": Score(0.12, 90, 0.02, 0.22)}}
-    >>> [all(line.passed for line in gate(unclear, doubted=seen)) for seen in ((), ("attribute_residual",))]
+    >>> [gate(unclear, limits, doubted=seen)[0].passed for seen in ((), ("attribute_residual",))]
     [True, False]
-    >>> [line.name for line in gate({"unique_pair_gap": {"all": Score(0.2, 900, 0.18, 0.22)}}) if not line.passed]
-    ['unique_pair_gap [beyond_prevalence]']
+    >>> [line.passed for line in gate({}, limits)]
+    [False]
     """
     lines = []
     for limit in limits:
@@ -163,9 +165,6 @@ def gate(
         line = judge(of_metric.get(stratum, missing), limit, chance)
         shown = _shown_otherwise(scores, limit, chance) if line.passed else None
         lines.append(line if shown is None else shown)
-    if lines and all(line.value is None for line in lines):
-        first = lines[0]
-        lines[0] = GateLine(first.name, None, None, first.limit, False, f"nothing could be assessed: {first.note}")
     return lines
 
 
@@ -177,6 +176,34 @@ def _shown_otherwise(scores: Mapping[str, Mapping[str, Score]], limit: Limit, ch
         if line is not None and not line.passed:
             return replace(line, note=f"{line.note}; shown by {key}")
     return None
+
+
+def accept(lines: Sequence[GateLine], names: Collection[str], reason: str) -> list[GateLine]:
+    """The lines, of which the named ones pass where they could not be assessed; what is exceeded stays refused.
+
+    >>> unclear, broken = GateLine("a", None, None, 0.1, False), GateLine("b", 0.2, 0.3, 0.1, False)
+    >>> [line.verdict for line in accept([unclear, broken], ["a", "b"], "few patients, partners under agreement")]
+    ['not shown, accepted', 'exceeded']
+    """
+    return [
+        replace(line, passed=True, accepted=reason)
+        if line.name in names and line.value is None and not line.passed
+        else line
+        for line in lines
+    ]
+
+
+def require_known(names: Collection[str], reason: str) -> None:
+    """Raise where a name to be accepted is no line of the gate, or where nobody says why.
+
+    >>> require_known(["copy_excess"], "partners under agreement")
+    """
+    known = [limit.name for limit in (*LIMITS, *MODEL_LIMITS)]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--accept {name!r}\nexpected: {', '.join(known)}\nto do: {nearest(name, known)}")
+    if names and not reason.strip():
+        raise UsageError('--accept without a reason\nto do: say why with --reason "…"; it stands on page and card')
 
 
 def require(lines: Sequence[GateLine]) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.evaluation.pairs import PairSet
+from adapcla.data.cooccurrence import PairSet
 
 
 @dataclass(frozen=True, eq=False)

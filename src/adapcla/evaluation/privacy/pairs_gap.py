@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort, Strata
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.intervals import normal_score
 from adapcla.evaluation.neighbours import Neighbours
-from adapcla.evaluation.pairs import PairSet, cooccurrence
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs, sum_error
 from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, RARE, Groups, assessed, too_few
 
@@ -67,7 +67,7 @@ def emitted_by_prevalence(pairs: OwnedPairs, members: Cohort, synthetic: Cohort)
     sizes = synthetic.codes_per_visit.astype(np.float64)
     all_pairs = float((share.sum() ** 2 - (share**2).sum()) / 2)
     expected = (sizes * (sizes - 1)).sum() / 2 * share[pairs.first] * share[pairs.second] / max(all_pairs, 1e-300)
-    common = members.patient_counts >= SMALLEST_COUNT
+    common = members.patient_counts >= MIN_COUNT
     return np.where(common[pairs.first] & common[pairs.second], -np.expm1(-expected), 0.0)
 
 
@@ -83,7 +83,7 @@ def unique_pair_gap(comparison: Comparison, groups: Groups) -> dict[str, Score]:
     pairs, n = groups.owned, groups.members.n_patients
     emitted = groups.emitted.holds(pairs.first, pairs.second)
     surprising = emitted - emitted_by_prevalence(pairs, groups.members, groups.synthetic)
-    common = (groups.holders[pairs.first] >= SMALLEST_COUNT) & (groups.holders[pairs.second] >= SMALLEST_COUNT)
+    common = (groups.holders[pairs.first] >= MIN_COUNT) & (groups.holders[pairs.second] >= MIN_COUNT)
     rare_owner = np.concatenate(groups.masks()[RARE])[pairs.owner]
     everybody = np.ones(len(pairs), bool)
     out = {}
@@ -107,7 +107,7 @@ def tail_pairs_seen(counts: sparse.csr_matrix, reference: Cohort, tail: NDArray[
     `counts` are those of the synthetic pairs. What one reference patient alone accounts for varies with who was drawn;
     that is the error.
 
-    >>> counts = cooccurrence(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
+    >>> counts = cooccurrence_counts(Cohort.of([[["A", "B"], ["A", "C"], ["B", "C"]]]))
     >>> tail_pairs_seen(counts, Cohort.of([[["A", "B"]]], ["A", "B", "C"]), np.array([True, False, False]))
     (0.5, 0.0, 2)
     """
@@ -117,7 +117,7 @@ def tail_pairs_seen(counts: sparse.csr_matrix, reference: Cohort, tail: NDArray[
     n = int(times.sum())
     if n == 0:
         return float("nan"), 0.0, 0
-    seen = float(times[PairSet.of(cooccurrence(reference)).holds(first, second)].sum()) / n
+    seen = float(times[PairSet.of(cooccurrence_counts(reference)).holds(first, second)].sum()) / n
     alone = owned_pairs([reference])
     if not len(alone):
         return seen, 0.0, n

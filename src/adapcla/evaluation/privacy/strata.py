@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import PairSet
 from adapcla.data.fingerprints import code_keys, drawing_order, record_fingerprints
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
 from adapcla.evaluation.neighbours import Neighbours
-from adapcla.evaluation.pairs import PairSet
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs
 
 Values = NDArray[np.float64]
@@ -30,6 +30,8 @@ RARE, UNIQUE_PAIR = "rare", "unique_pair"
 STRATA = (ALL, RARE, UNIQUE_PAIR)
 #: Not a stratum of patients: everybody, less what a table of prevalences alone would bring.
 BEYOND_PREVALENCE = "beyond_prevalence"
+#: How the reason begins why a score of nobody has no value: there is nobody in its stratum who could be told.
+NOBODY = "concerns nobody"
 TEST_AS_CONTROL = "no control patients were given: the test patients serve as controls"
 
 
@@ -104,7 +106,7 @@ class Groups:
     @property
     def rare_codes(self) -> NDArray[np.bool_]:
         """Codes that at least one and fewer than `SMALLEST_COUNT` real patients hold."""
-        return (self.holders > 0) & (self.holders < SMALLEST_COUNT)
+        return (self.holders > 0) & (self.holders < MIN_COUNT)
 
     def matched(self, limit: int | None = None) -> tuple[Cohort, Cohort]:
         """Members and controls, cut to the same number (and to `limit`)."""
@@ -165,6 +167,8 @@ def too_few(n_members: int, n_controls: int, n: int = 0) -> Missing | None:
     """
     if min(n_members, n_controls) >= FEWEST:
         return None
+    if n_members + n_controls == 0:
+        return Missing(f"{NOBODY}: no member and no control is of this kind", n)
     return Missing(f"insufficient data: {n_members} members and {n_controls} controls, {FEWEST} of each needed", n)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.data import Cohort
-from adapcla.data.stay import DOMAIN as STAY
+from adapcla.data.vocabulary import STAY as STAY
 from adapcla.io.assembly import assemble
 from adapcla.io.contract import Options
 from adapcla.io.courses import NO_DAY, make_courses

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.data import Cohort
-from adapcla.data.icd import FORMS
+from adapcla.data.code_systems import FORMS
 from adapcla.io.assembly import assemble
 from adapcla.io.contract import Options
 from adapcla.io.courses import NO_DAY, make_courses

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.data import Cohort, Kind
-from adapcla.data.stay import LENGTH
+from adapcla.data.vocabulary import LENGTH_OF_STAY
 from adapcla.errors import InputError
 from adapcla.io.codebook import Codebook, assembled
 from adapcla.io.contract import Options
@@ -117,7 +117,7 @@ def _name_codes(bench: Workbench, domains: Sequence[str], own: bool) -> None:
             told.format(f"'{system}/' || substr({column}, {skip})", "false", "NULL", f"starts_with({column}, '{MARK}')")
             for system, column in (("KIND", "kind"), ("END", "ending"))
         ]
-        parts.append(told.format(f"'{LENGTH.token}'", "true", "number_of(length)", "length <> ''"))
+        parts.append(told.format(f"'{LENGTH_OF_STAY.token}'", "true", "number_of(length)", "length <> ''"))
     none = "SELECT '' AS patient, '' AS visit, '' AS date, '' AS code, '' AS system, '' AS domain, false AS measured, "
     none += "CAST(NULL AS FLOAT) AS value, '' AS unit WHERE false"
     bench.run("CREATE VIEW named AS " + " UNION ALL ".join(parts or [none]))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.data.split import parts
+from adapcla.data.split import split_positions
 from adapcla.data.vocabulary import CODE_PATTERN
 from adapcla.errors import InputError
 from adapcla.io.codebook import Codebook, assembled
@@ -324,7 +324,7 @@ def _flat(values: Any) -> list[Any]:
 # ---- out --------------------------------------------------------------------------------------------------
 def write_pickles(cohort: Cohort, folder: Path, facts: Callable[[int], Iterable[str]]) -> None:
     """Write HALO's six files; `id`, `days` and `facts` are fields that HALO itself does not look at."""
-    where = parts(cohort.n_patients)
+    where = split_positions(cohort.n_patients)
     for name, positions in zip(_DATASETS, (where.train, where.valid, where.test), strict=True):
         _dump(folder / name, [_record(cohort, int(p), list(facts(int(p)))) for p in np.sort(positions)])
     _dump(folder / "indexToCode.pkl", dict(enumerate(cohort.vocabulary.tokens)))

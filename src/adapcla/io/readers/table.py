@@ -10,7 +10,7 @@ from typing import Any
 
 from adapcla.console import say
 from adapcla.data import Cohort
-from adapcla.data.icd import PROCEDURES_OF
+from adapcla.data.code_systems import PROCEDURES_OF
 from adapcla.data.vocabulary import CODE_PATTERN
 from adapcla.errors import InputError, UsageError
 from adapcla.io.codebook import LONG, PATIENTS, Codebook, assembled

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import poisson
 
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.io.simulator.chances import Chances, History, tilted
 from adapcla.io.simulator.structure import GROUP_SHARE
 from adapcla.seeds import keyed_uniform, stream_key
@@ -51,14 +51,14 @@ class _Rows(NamedTuple):
     def kept(self, rows: NDArray[np.int64]) -> _Rows:
         """The sets of some rows."""
         sizes = np.diff(self.starts)[rows]
-        return _Rows(starts_of(sizes), self.codes[ranges(self.starts[rows], self.starts[rows + 1])])
+        return _Rows(starts_from_sizes(sizes), self.codes[expand_ranges(self.starts[rows], self.starts[rows + 1])])
 
     @classmethod
     def of(cls, keys: NDArray[np.int64], n_rows: int, n_codes: int) -> _Rows:
         """Sets from row × n_codes + code, in any order and with repeats."""
         keys = np.unique(keys)
         row, codes = np.divmod(keys, n_codes)
-        return cls(starts_of(np.bincount(row, minlength=n_rows)), codes)
+        return cls(starts_from_sizes(np.bincount(row, minlength=n_rows)), codes)
 
     def keys(self, n_codes: int) -> NDArray[np.int64]:
         """Each code as row × n_codes + code."""
@@ -204,7 +204,7 @@ class Sampler:
         """Base events as row × events + event."""
         count = _search(self._counts, moment.group, self.uniform(moment.patient, moment.number, _COUNT))
         row = np.repeat(np.arange(len(count)), count)
-        slot = ranges(np.zeros(len(count), np.int64), count)
+        slot = expand_ranges(np.zeros(len(count), np.int64), count)
         group = moment.group[row]
         point = self.uniform(moment.patient[row], moment.number, _ARRIVAL, slot) * self._line[group, -1]
         # Rounding may put a point on the very end of its line.
@@ -215,7 +215,7 @@ class Sampler:
         links = self.law.structure.progressions
         starts = links.starts(self.law.n_codes)
         begin, end = starts[moment.previous.codes], starts[moment.previous.codes + 1]
-        row, link = np.repeat(moment.previous.row, end - begin), ranges(begin, end)
+        row, link = np.repeat(moment.previous.row, end - begin), expand_ranges(begin, end)
         hit = self.uniform(moment.patient[row], moment.number, _LINK, link) < self._link_chance[link]
         return row[hit] * self.n_events + links.target[link[hit]]
 
@@ -230,7 +230,7 @@ class Sampler:
         shown = self.law.structure.emissions
         starts = shown.starts(self.law.structure.n_syndromes)
         begin, end = starts[syndrome], starts[syndrome + 1]
-        row, member = np.repeat(row, end - begin), ranges(begin, end)
+        row, member = np.repeat(row, end - begin), expand_ranges(begin, end)
         hit = self.uniform(moment.patient[row], moment.number, _SHOWN, member) < shown.chance[member]
         return row[hit] * self.law.n_codes + shown.target[member[hit]]
 
@@ -287,8 +287,8 @@ def _in_patient_order(
     """Visits that were drawn visit by visit, put together patient by patient."""
     owner, size = np.concatenate(owners), np.concatenate(sizes)
     order = np.argsort(owner, kind="stable")
-    starts = starts_of(size)
-    entries = ranges(starts[order], starts[order + 1])
+    starts = starts_from_sizes(size)
+    entries = expand_ranges(starts[order], starts[order + 1])
     return Drawn(
         np.concatenate(codes)[entries].astype(np.int32),
         size[order],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.errors import InputError, UsageError
 from adapcla.io.simulator.chances import Chances, History
 from adapcla.io.simulator.draw import Sampler
@@ -91,7 +91,7 @@ class Law(Chances):
     def _ever(self, matrix: sparse.csr_matrix, cohort: Cohort) -> sparse.csr_matrix:
         """Codes of any earlier visit, by pairing each visit with every later one of its patient."""
         visit, last = np.arange(cohort.n_visits), cohort.last_visits[cohort.patient_of_visit]
-        later, earlier = ranges(visit + 1, last + 1), np.repeat(visit, last - visit)
+        later, earlier = expand_ranges(visit + 1, last + 1), np.repeat(visit, last - visit)
         pairs = sparse.csr_matrix((np.ones(len(later), np.float32), (later, earlier)), shape=(cohort.n_visits,) * 2)
         return _ones(pairs @ matrix)
 
@@ -102,12 +102,12 @@ class Law(Chances):
         if not set(sex) <= set(SEXES) or not set(birth_band) <= set(BIRTH_BANDS):
             raise UsageError(f"expected sex in {SEXES} and birth band in {BIRTH_BANDS}")
         n_visits = np.array([len(record) for record in records], dtype=np.int64)
-        starts = starts_of(np.array([len(visit) for visit in visits], dtype=np.int64))
+        starts = starts_from_sizes(np.array([len(visit) for visit in visits], dtype=np.int64))
         matrix = sparse.csr_matrix(
             (np.ones(len(positions), np.float32), positions, starts), shape=(len(visits), self.n_codes)
         )
         owner = sparse.csr_matrix(
-            (np.ones(len(visits), np.float32), np.arange(len(visits)), starts_of(n_visits)),
+            (np.ones(len(visits), np.float32), np.arange(len(visits)), starts_from_sizes(n_visits)),
             shape=(len(records), len(visits)),
         )
         has = np.flatnonzero(n_visits)
@@ -130,7 +130,7 @@ class Law(Chances):
         starts = shown.starts(self.structure.n_syndromes)
         size = starts[shown.source + 1] - starts[shown.source]
         one = np.repeat(np.arange(len(rare)), size)
-        two = ranges(starts[shown.source], starts[shown.source + 1])
+        two = expand_ranges(starts[shown.source], starts[shown.source + 1])
         chosen = rare[one] & ~rare[two]
         code, partner = shown.target[one[chosen]], shown.target[two[chosen]]
         both = GROUP_SHARE @ self.together(self.newcomers, code, partner)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Kind
-from adapcla.data.offsets import ranges, starts_of
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.errors import InputError
 from adapcla.io.simulator.law import Law
 from adapcla.io.simulator.whole import WholeLaw
@@ -106,10 +106,10 @@ def _with_siblings(
     place, count = np.unique(visit[~other] * n_families + category[codes[~other]], return_counts=True)
     by_family = np.flatnonzero(category >= 0)
     by_family = by_family[np.argsort(category[by_family], kind="stable")]
-    starts = starts_of(np.bincount(category[by_family], minlength=n_families))
+    starts = starts_from_sizes(np.bincount(category[by_family], minlength=n_families))
     family = place % n_families
     size = starts[family + 1] - starts[family]
-    sibling = by_family[ranges(starts[family], starts[family + 1])]
+    sibling = by_family[expand_ranges(starts[family], starts[family + 1])]
     row = np.repeat(np.arange(len(place)), size)
     # The Gumbel trick: the largest of log share + noise are a draw without repeats by share.
     patient = cohort.patient_of_visit[place[row] // n_families]

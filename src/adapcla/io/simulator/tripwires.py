@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.errors import UsageError
 from adapcla.io.simulator.draw import Drawn
 from adapcla.io.simulator.names import Layout
@@ -41,7 +41,7 @@ def with_tripwires(drawn: Drawn, layout: Layout, n: int) -> Drawn:
     codes = np.concatenate([marks, reason], axis=2).ravel()  # reasons are the last codes of the vocabulary
     stay = len(drawn.visits) - n
     n_visits = int(drawn.visits[:stay].sum())
-    n_entries = int(starts_of(drawn.visit_sizes)[n_visits])
+    n_entries = int(starts_from_sizes(drawn.visit_sizes)[n_visits])
     return Drawn(
         np.concatenate([drawn.codes[:n_entries], codes.astype(np.int32)]),
         np.concatenate([drawn.visit_sizes[:n_visits], np.full(2 * n, MARKS + 1)]),

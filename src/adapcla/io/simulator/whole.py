@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from adapcla.data import Code, Cohort, Vocabulary
-from adapcla.data.offsets import starts_of
-from adapcla.data.stay import LENGTH, ending, kind_of_visit
+from adapcla.data.ragged import starts_from_sizes
+from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.io.simulator.law import Law
 from adapcla.io.simulator.structure import GROUP_SHARE
 from adapcla.seeds import keyed_uniform, random_stream, stream_key
@@ -117,7 +117,7 @@ class WholeLaw:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The codes of the world with everything."""
-        stays = [*map(kind_of_visit, KINDS), *map(ending, ENDS), LENGTH, _DRUG_CODE, _PROCEDURE_CODE]
+        stays = [*map(visit_kind_code, KINDS), *map(discharge_code, ENDS), LENGTH_OF_STAY, _DRUG_CODE, _PROCEDURE_CODE]
         return Vocabulary.of([*self.law.vocabulary.codes, *stays, *(value.code for value in self.measured)])
 
     @property
@@ -152,8 +152,8 @@ def with_everything(cohort: Cohort, law: Law, seed: int) -> Cohort:
         vocabulary=whole.vocabulary,
         codes=codes[order].astype(np.int32),
         values=values[order].astype(np.float32),
-        visit_starts=starts_of(np.bincount(visit, minlength=cohort.n_visits)[stays]),
-        patient_starts=starts_of(lived),
+        visit_starts=starts_from_sizes(np.bincount(visit, minlength=cohort.n_visits)[stays]),
+        patient_starts=starts_from_sizes(lived),
         days=None if cohort.days is None else np.asarray(cohort.days)[stays],
     )
 
@@ -193,9 +193,9 @@ def _drawn(cohort: Cohort, whole: WholeLaw, seed: int) -> _Entries:
     days = 1 + np.floor(-np.log(uniform(_DAYS)) * np.where(long, MEAN_DAYS[1], MEAN_DAYS[0]))
     none = np.full(cohort.n_visits, np.nan)
     parts: list[tuple[Any, Any, Any]] = [
-        (visits, np.array([index[kind_of_visit(name).token] for name in KINDS])[kind], none),
-        (visits, np.array([index[ending(name).token] for name in ENDS])[end], none),
-        _where(inpatient, index[LENGTH.token], days),
+        (visits, np.array([index[visit_kind_code(name).token] for name in KINDS])[kind], none),
+        (visits, np.array([index[discharge_code(name).token] for name in ENDS])[end], none),
+        _where(inpatient, index[LENGTH_OF_STAY.token], days),
         _where(uniform(_DRUG) < np.where(drug, DRUG[1], DRUG[0]), index[_DRUG_CODE.token], none),
         _where(uniform(_PROCEDURE) < np.where(procedure, *PROCEDURE[::-1]), index[_PROCEDURE_CODE.token], none),
     ]

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from adapcla.data import Attribute, Cohort, Kind, Origin
-from adapcla.data.offsets import starts_of
+from adapcla.data.ragged import starts_from_sizes
 from adapcla.errors import UsageError
 from adapcla.io.simulator.balance import MOST_VISITS, balanced
 from adapcla.io.simulator.draw import CHUNK, Drawn, Sampler
@@ -83,8 +83,8 @@ def simulate(
     cohort = Cohort(
         world.vocabulary,
         drawn.codes,
-        starts_of(drawn.visit_sizes),
-        starts_of(drawn.visits),
+        starts_from_sizes(drawn.visit_sizes),
+        starts_from_sizes(drawn.visits),
         days=drawn.days,
         attributes={
             SEX: Attribute((drawn.group // len(BIRTH_BANDS)).astype(np.int16), SEXES),

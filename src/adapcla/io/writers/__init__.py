@@ -62,8 +62,8 @@ def write(
     cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: ExportOptions | None = None
 ) -> Path:
     """Write a cohort to a folder in one of `FORMATS`, whole or not at all; the folder comes back."""
+    from adapcla.data.code_systems import add_descriptions
     from adapcla.io.codebook import Codebook
-    from adapcla.io.codes import described
 
     check_format(to)
     if cohort.n_patients == 0:
@@ -76,7 +76,7 @@ def write(
     kept = writable(cohort, to, options)
     with fresh_folder(Path(folder), overwrite) as temporary:
         # The codebook keeps the cohort's own descriptions, so that it comes back as it was.
-        import_module(FORMATS[to]).write(described(kept), temporary, options)
+        import_module(FORMATS[to]).write(add_descriptions(kept), temporary, options)
         Codebook.of(cohort).write(temporary)
     return Path(folder)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from adapcla.data.icd import undotted
+from adapcla.data.code_systems import remove_dot
 from adapcla.errors import InputError
 from adapcla.io.workbench import Workbench
 from adapcla.io.writers.cdm import COLUMNS, Concept
@@ -35,7 +35,7 @@ def mapped(folder: Path, codes: Sequence[tuple[str, str]]) -> dict[int, Mapped]:
         columns = {
             "position": [str(position) for position in range(len(codes))],
             "system": [system.upper() for system, _ in codes],
-            "code": [undotted(code) for _, code in codes],
+            "code": [remove_dot(code) for _, code in codes],
         }
         bench.add("codes", [pa.record_batch({name: pa.array(c, pa.string()) for name, c in columns.items()})])
         row = ", ".join(f"c.{name}" for name in COLUMNS["concept"])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort, Kind
-from adapcla.data.icd import dotted
+from adapcla.data.code_systems import add_dot
 from adapcla.errors import InputError
 from adapcla.io.codebook import Codebook
 from adapcla.io.readers.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UCUM, UNKNOWN_ORIGIN
@@ -103,7 +103,7 @@ def _concept(code: Code) -> dict[str, Any]:
     """A code as FHIR writes it, ICD with its dot; the token is a second coding."""
     system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
     first = {"system": system} if system else {}
-    first["code"] = dotted(code.bare, code.system.upper())
+    first["code"] = add_dot(code.bare, code.system.upper())
     if code.description:
         first["display"] = code.description
     return {"coding": [first, {"system": TOKEN, "code": code.token}]}

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Cohort, Kind
-from adapcla.data.split import parts
+from adapcla.data import Cohort, Kind, code_systems
+from adapcla.data.split import split_positions
 from adapcla.errors import InputError
 from adapcla.files import write_json
-from adapcla.io import codes
 from adapcla.io.codebook import NAMES, Codebook
 from adapcla.io.readers.meds import ADMISSION, BIRTH, DEATH, DISCHARGE, EVENTS, WORD
 from adapcla.io.writers.options import ExportOptions
@@ -86,7 +85,7 @@ def _split(cohort: Cohort, options: ExportOptions) -> NDArray[np.int64]:
         name = "train"
     if name is not None:
         return np.full(cohort.n_patients, SPLITS.index(name), dtype=np.int64)
-    where = parts(cohort.n_patients)
+    where = split_positions(cohort.n_patients)
     drawn = np.zeros(cohort.n_patients, dtype=np.int64)
     drawn[where.valid], drawn[where.test] = 1, 2
     return drawn
@@ -191,7 +190,7 @@ def _code_table(cohort: Cohort, keys: list[str]) -> pa.Table:
     import pyarrow as pa
 
     listed, stay = cohort.vocabulary, StayCodes.of(cohort.vocabulary)
-    parents = codes.categories(listed)
+    parents = code_systems.categories(listed)
     named = [
         ADMISSION + WORD + code.token.removeprefix(KIND_PREFIX)
         if kind

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Code, Cohort, Kind, Vocabulary
-from adapcla.data.offsets import ranges, starts_of
-from adapcla.io import codes
+from adapcla.data import Code, Cohort, Kind, Vocabulary, code_systems
+from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.io.codebook import NAMES, Codebook
 from adapcla.io.writers import cdm
 from adapcla.io.writers.athena import Mapped, mapped
@@ -68,7 +67,7 @@ class _Concepts(NamedTuple):
                 standard[position] = [target.concept_id for target in found.targets]
                 number = bool(vocabulary.codes[position].unit)
                 domain[position] = [_table_domain(target.domain_id, number) for target in found.targets]
-        starts = starts_of(np.array([len(listed) for listed in standard], dtype=np.int64))
+        starts = starts_from_sizes(np.array([len(listed) for listed in standard], dtype=np.int64))
         return cls(source, starts, np.concatenate(standard).astype(np.int64), np.concatenate(domain).astype(str))
 
 
@@ -90,7 +89,7 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
     """Write persons, visits, codes, eras, deaths, and the concepts that they need."""
     keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
     vocabulary = cohort.vocabulary
-    systems = codes.icd_systems(vocabulary)
+    systems = code_systems.icd_systems(vocabulary)
     named = [(icd or code.system, code.bare) for code, icd in zip(vocabulary.codes, systems, strict=True)]
     known = {} if options.vocabulary is None else mapped(options.vocabulary, named)
     concepts = _Concepts.of(vocabulary, known)
@@ -103,7 +102,7 @@ def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
             told = np.flatnonzero(~StayCodes.of(vocabulary).words[np.asarray(block.cohort.codes)])
             code = np.asarray(block.cohort.codes)[told]
             entry = np.repeat(told, np.diff(concepts.starts)[code])
-            target = ranges(concepts.starts[code], concepts.starts[1:][code])
+            target = expand_ranges(concepts.starts[code], concepts.starts[1:][code])
             for domain in TABLES:
                 where = np.flatnonzero(concepts.domain[target] == domain)
                 rows[domain] += _add_codes(sheets, block, domain, concepts, entry[where], target[where], rows[domain])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.data.stay import DIED, END, KIND, LENGTH
+from adapcla.data.vocabulary import DEATH, DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 
 #: How the tokens of kinds and endings begin.
 KIND_PREFIX, END_PREFIX = "KIND/", "END/"
@@ -25,15 +25,15 @@ class StayCodes(NamedTuple):
     def of(cls, vocabulary: Vocabulary) -> StayCodes:
         """The codes of stays in a vocabulary.
 
-        >>> from adapcla.data.stay import ending
-        >>> StayCodes.of(Vocabulary.of(["A", ending("home"), LENGTH])).ends.tolist()
+        >>> from adapcla.data.vocabulary import discharge_code
+        >>> StayCodes.of(Vocabulary.of(["A", discharge_code("home"), LENGTH_OF_STAY])).ends.tolist()
         [False, True, False]
         """
         kinds, ends = (
             np.array([c.group == group and c.token.startswith(prefix) for c in vocabulary.codes], dtype=bool)
-            for group, prefix in ((KIND, KIND_PREFIX), (END, END_PREFIX))
+            for group, prefix in ((VISIT_KIND, KIND_PREFIX), (DISCHARGE, END_PREFIX))
         )
-        place = vocabulary.index.get(LENGTH.token, -1)
+        place = vocabulary.index.get(LENGTH_OF_STAY.token, -1)
         return cls(kinds, ends, place if place >= 0 and vocabulary.codes[place].unit else -1)
 
     @property
@@ -58,7 +58,7 @@ def code_of_visit(cohort: Cohort, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 def lengths(cohort: Cohort) -> NDArray[np.float64]:
     """The length of each visit in days, NaN where it is not known.
 
-    >>> stay = Cohort.of([[["STAY/days"]]], [LENGTH], values=np.array([2.5], dtype=np.float32))
+    >>> stay = Cohort.of([[["STAY/days"]]], [LENGTH_OF_STAY], values=np.array([2.5], dtype=np.float32))
     >>> lengths(stay).tolist()
     [2.5]
     """
@@ -73,11 +73,11 @@ def lengths(cohort: Cohort) -> NDArray[np.float64]:
 def ended_in_death(cohort: Cohort) -> NDArray[np.bool_]:
     """Which patients have a visit that ended with their death.
 
-    >>> ended_in_death(Cohort.of([[["A"]], [["END/died"]]], ["A", DIED])).tolist()
+    >>> ended_in_death(Cohort.of([[["A"]], [["END/died"]]], ["A", DEATH])).tolist()
     [False, True]
     """
     out = np.zeros(cohort.n_patients, dtype=bool)
-    place = cohort.vocabulary.index.get(DIED.token, -1)
-    if place >= 0 and cohort.vocabulary.codes[place].group == END:
+    place = cohort.vocabulary.index.get(DEATH.token, -1)
+    if place >= 0 and cohort.vocabulary.codes[place].group == DISCHARGE:
         out[cohort.patient_of_entry[np.asarray(cohort.codes) == place]] = True
     return out

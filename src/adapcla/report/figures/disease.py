@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.criteria import Criteria
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.conditioned import holdings, marked_visits
 from adapcla.report.style import PALETTE, panels
 
@@ -17,22 +17,22 @@ TOP, BACK, AHEAD = 12, 2, 3
 _NAMES = ("real (held out)", "written")
 
 
-def company_shares(cohort: Cohort, condition: Condition) -> NDArray[np.float64]:
+def company_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float64]:
     """Share of patients who have each code in a visit with an asked one.
 
-    >>> company_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Condition.of("A")).tolist()
+    >>> company_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
     """
     held = holdings(cohort, condition)["company"] > 0
     return np.asarray(held.sum(axis=0), dtype=float).ravel() / max(cohort.n_patients, 1)
 
 
-def course(cohort: Cohort, condition: Condition) -> NDArray[np.int64]:
+def course(cohort: Cohort, condition: Criteria) -> NDArray[np.int64]:
     """Patients who have a visit at each distance from their first one with an asked code, and with the code there.
 
     Rows are distances from `BACK` visits before to `AHEAD` visits after.
 
-    >>> course(Cohort.of([[["B"], ["A"], ["A"]]]), Condition.of("A")).tolist()
+    >>> course(Cohort.of([[["B"], ["A"], ["A"]]]), Criteria.of("A")).tolist()
     [[0, 0], [1, 0], [1, 1], [1, 1], [0, 0], [0, 0]]
     """
     marked, number = marked_visits(cohort, condition), cohort.visit_number
@@ -44,16 +44,16 @@ def course(cohort: Cohort, condition: Condition) -> NDArray[np.int64]:
     return np.stack(both, axis=1).astype(np.int64)
 
 
-def disease(condition: Condition, real: Cohort, written: Cohort) -> Figure:
+def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
     """Company on the left, course on the right; what fewer real patients have than may be told is left out.
 
     >>> cohort = Cohort.of([[["A", "B"], ["A"]]] * 30)
-    >>> len(disease(Condition.of("A"), cohort, cohort).axes)
+    >>> len(disease(Criteria.of("A"), cohort, cohort).axes)
     3
     """
     written = written.on(real.vocabulary)
     shares = [company_shares(cohort, condition) for cohort in (real, written)]
-    told = np.flatnonzero(shares[0] * real.n_patients >= SMALLEST_COUNT - 0.5)
+    told = np.flatnonzero(shares[0] * real.n_patients >= MIN_COUNT - 0.5)
     top = told[np.argsort(-shares[0][told], kind="stable")][:TOP][::-1]
     with panels(1, 3, width=3.6, height=0.9 + 0.24 * max(len(top), 8)) as (figure, axes):
         company, there, again = axes[0]
@@ -62,8 +62,8 @@ def disease(condition: Condition, real: Cohort, written: Cohort) -> Figure:
         company.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
         company.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
         counts = [course(cohort, condition) for cohort in (real, written)]
-        enough = counts[0][:, 0] >= SMALLEST_COUNT
-        told_again = enough & ((counts[0][:, 1] == 0) | (counts[0][:, 1] >= SMALLEST_COUNT))
+        enough = counts[0][:, 0] >= MIN_COUNT
+        told_again = enough & ((counts[0][:, 1] == 0) | (counts[0][:, 1] >= MIN_COUNT))
         away = np.arange(-BACK, AHEAD + 1)
         for k, (name, cohort) in enumerate(zip(_NAMES, (real, written), strict=True)):
             seen = counts[k]

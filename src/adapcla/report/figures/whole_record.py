@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.stay import DOMAIN
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.data.vocabulary import STAY
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.measured import Scales, by_number, values_of
 from adapcla.evaluation.stays import choices
 from adapcla.report.style import FAINT, INK, PALETTE, panels
@@ -59,7 +59,7 @@ def stay_groups(train: Cohort) -> list[str]:
     []
     """
     codes = train.vocabulary.codes
-    held = {codes[i].group for i in np.flatnonzero(train.visit_counts) if codes[i].domain == DOMAIN}
+    held = {codes[i].group for i in np.flatnonzero(train.visit_counts) if codes[i].domain == STAY}
     return sorted(held - {""})
 
 
@@ -79,7 +79,7 @@ def stay_bars(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, s
     with panels(1, len(groups), width=4.2, height=3.4) as (figure, axes):
         for axis, group in zip(axes[0], groups, strict=True):
             codes = choices(train, group)
-            codes = codes[train.patient_counts[codes] >= SMALLEST_COUNT]
+            codes = codes[train.patient_counts[codes] >= MIN_COUNT]
             codes = codes[np.argsort(train.visit_counts[codes], kind="stable")]
             height = 0.8 / len(cohorts)
             for k, (name, cohort) in enumerate(cohorts.items()):
@@ -93,6 +93,6 @@ def stay_bars(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, s
         axes[0, 0].legend(fontsize=7.5, loc="lower right")
     caption = (
         "Shares of visits of each kind and with each ending, and what else visits tell one of; what fewer than "
-        f"{SMALLEST_COUNT} training patients have is left out. Bars of one length are right."
+        f"{MIN_COUNT} training patients have is left out. Bars of one length are right."
     )
     return figure, caption

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from adapcla.data import description_words as words
-from adapcla.disclosure import told
+from adapcla.data import description as words
+from adapcla.disclosure import format_count
 from adapcla.io.contract import TITLES
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job
@@ -226,7 +226,7 @@ def _described(sources: list[str], reading: Job | None) -> None:
     ]
     st.html(drawings.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used"))
     for name, categories in description["attributes"].items():
-        counts = [(category, told(n)) for category, n in categories.items()]
+        counts = [(category, format_count(n)) for category, n in categories.items()]
         st.html(drawings.table([name, "patients"], counts))
     if description["dropped"]:
         st.html(drawings.table(["reason", "how many"], list(description["dropped"].items()), "Left out while reading"))

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from adapcla.data import Cohort
-from adapcla.data.condition import Condition
+from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.report.timelines import Album, matching
 from adapcla.studio import drawings, orders, pieces
@@ -78,7 +78,7 @@ def _looked(found: Found) -> None:
     if text.strip():
         codes = _matches(shown, text)
         tokens = tuple(cohort.vocabulary.tokens[code] for code in codes)
-        chosen = np.flatnonzero(Condition((tokens,)).fulfilled(cohort)) if codes else np.zeros(0, dtype=np.int64)
+        chosen = np.flatnonzero(Criteria((tokens,)).fulfilled(cohort)) if codes else np.zeros(0, dtype=np.int64)
         marked = [shown.cohort.vocabulary.codes[code].bare for code in codes]
     _timelines(shown, chosen, marked, f"Marked ◆ is the rarest third of all codes, by {who}.")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from adapcla.disclosure import SMALLEST_COUNT
+from adapcla.disclosure import MIN_COUNT
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job, jobs_in
 from adapcla.studio.workspace import Found, plain_name
@@ -69,7 +69,7 @@ def _asked(found: Found) -> None:
 def _more() -> dict[str, Any]:
     """Choices that most people leave as they are."""
     left, right = st.columns(2)
-    k = left.number_input("Fewest patients of a code", 2, 10_000, SMALLEST_COUNT, key="min-patients")
+    k = left.number_input("Fewest patients of a code", 2, 10_000, MIN_COUNT, key="min-patients")
     left.caption("Rarer codes are replaced by their nearest ancestor that has as many patients.")
     rollup = right.selectbox("The way up for rarer codes", ["icd", "ccs"], key="rollup")
     right.caption("Along the tree of ICD, or through CCS groups.")
@@ -87,7 +87,7 @@ def _more() -> dict[str, Any]:
     right.caption("The name of the cohort if empty.")
     settings = st.text_area("Other settings", "", key="settings", placeholder="fit.settings.width=64")
     st.caption("NAME=VALUE, one on each line, as for --set.")
-    usual = {"min_patients": (int(k), SMALLEST_COUNT), "rollup": (rollup, "icd"), "method": (method, METHOD)}
+    usual = {"min_patients": (int(k), MIN_COUNT), "rollup": (rollup, "icd"), "method": (method, METHOD)}
     out: dict[str, Any] = {name: value for name, (value, common) in usual.items() if value != common}
     out |= {"repair": repair, "anyway": anyway, "model": model, "title": title.strip()}
     return out | {"seed": None if seed == 1 else int(seed), "set": [line.strip() for line in settings.splitlines()]}

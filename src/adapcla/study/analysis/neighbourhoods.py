@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort
+from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
 from adapcla.errors import InputError
 from adapcla.evaluation.neighbours import top_neighbours
-from adapcla.evaluation.pairs import PairSet, cooccurrence
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.study.analysis.histories import NextVisits
@@ -54,7 +54,7 @@ def overlap_table(
     """
     strata = train.strata()
     cohorts = {HELD_OUT: held_out.on(train.vocabulary), **{n: c.on(train.vocabulary) for n, c in samples.items()}}
-    counts = {name: cooccurrence(cohort) for name, cohort in {REAL: train, **cohorts}.items()}
+    counts = {name: cooccurrence_counts(cohort) for name, cohort in {REAL: train, **cohorts}.items()}
     rows = []
     for reference, cohort in ((REAL, train), (HELD_OUT, cohorts[HELD_OUT])):
         for name in cohorts:
@@ -152,7 +152,7 @@ def code_page(
     code = train.vocabulary.index[token]
     sources = {REAL: train, HELD_OUT: held_out.on(train.vocabulary)}
     sources |= {name: cohort.on(train.vocabulary) for name, cohort in samples.items()}
-    counts = {name: cooccurrence(cohort) for name, cohort in sources.items()}
+    counts = {name: cooccurrence_counts(cohort) for name, cohort in sources.items()}
     real = _top(counts[REAL], code)
     similarity = None
     if run is not None and cases is not None and len(real):

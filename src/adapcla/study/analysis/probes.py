@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from adapcla.data import Cohort, Strata
+from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.pairs import cooccurrence
 from adapcla.seeds import random_stream
 from adapcla.study.analysis.histories import next_visits
 
@@ -149,7 +149,7 @@ def probe_set(
     """
     held_out = held_out.on(train.vocabulary)
     cut = next_visits(held_out, longest)
-    counts = _Counts(held_out, cooccurrence(held_out), cooccurrence(train), train.strata())
+    counts = _Counts(held_out, cooccurrence_counts(held_out), cooccurrence_counts(train), train.strata())
     seen = cut.seen
     order = random_stream(seed, "probe contexts").permutation(len(cut.patients))
     whole: list[tuple[int, list[Probe]]] = []

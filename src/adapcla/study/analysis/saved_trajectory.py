@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from adapcla import files
-from adapcla.data import Strata, Vocabulary, store
+from adapcla.data import Strata, Vocabulary, storage
 from adapcla.errors import InputError
 from adapcla.study.analysis.coupling import ContextKernel
 from adapcla.study.analysis.probes import Probe, ProbeKind, ProbeSet
@@ -43,7 +43,7 @@ def save_trajectory(
             np.save(fresh / f"{name}.npy", value, allow_pickle=False)
         np.save(fresh / COUNTS, probes.strata.counts, allow_pickle=False)
         (fresh / PROBES).write_bytes(probes.table().write_csv().encode())
-        store.write_vocabulary(fresh / store.VOCABULARY, probes.strata.vocabulary.codes)
+        storage.write_vocabulary(fresh / storage.VOCABULARY, probes.strata.vocabulary.codes)
         index = {"schedule": trajectory.schedule, "contexts": probes.n_contexts, "strata": list(trajectory.strata)}
         (fresh / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
         (fresh / KERNELS).write_bytes(files.json_bytes({"kernels": [_written(kernel) for kernel in kernels]}))
@@ -79,11 +79,11 @@ def open_trajectory(folder: str | Path) -> SavedTrajectory:
     index = files.read_json(path / INDEX)
     names = [field.name for field in fields(Trajectory) if field.name not in _NOT_ARRAYS]
     try:
-        arrays = {name: store.read_array(path / f"{name}.npy") for name in names}
-        strata = {name: store.read_array(path / f"stratum_{name}.npy") for name in index["strata"]}
-        truth = store.read_array(path / "truth.npy") if index["truth"] else None
-        counts = store.read_array(path / COUNTS)
-        vocabulary = Vocabulary(store.read_vocabulary(path / store.VOCABULARY))
+        arrays = {name: storage.read_array(path / f"{name}.npy") for name in names}
+        strata = {name: storage.read_array(path / f"stratum_{name}.npy") for name in index["strata"]}
+        truth = storage.read_array(path / "truth.npy") if index["truth"] else None
+        counts = storage.read_array(path / COUNTS)
+        vocabulary = Vocabulary(storage.read_vocabulary(path / storage.VOCABULARY))
         rows = pl.read_csv(path / PROBES).to_dicts()
         probes = tuple(
             Probe(row["context"], vocabulary.index[row["code"]], ProbeKind(row["kind"]), row["lift"], row["support"])

@@ -1,0 +1,144 @@
+"""Every benchmark at toy size: it runs to its end and reports what its name says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from adapcla.io.simulator import simulate
+
+pytestmark = pytest.mark.behaviour
+
+
+@pytest.fixture(scope="module")
+def script(repository: Path) -> Callable[[str], ModuleType]:
+    """A function from the name of a benchmark to its module."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", repository / "benchmarks" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def json_of_main(
+    module: ModuleType, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[str, float]:
+    """The JSON object that a benchmark prints last."""
+    monkeypatch.setattr(sys, "argv", [module.__name__, *words])
+    module.main()
+    found: dict[str, float] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return found
+
+
+def test_speed_trains_and_samples_both_sides(script: Callable[[str], ModuleType]) -> None:
+    """The restatement and the methods give a rate each; an untrained generator can be sampled."""
+    speed = script("speed")
+    cohort = speed.zipf_cohort(60, n_codes=50)
+    rates = speed.yardstick(cohort, 1, width=16, layers=1, heads=2)
+    assert set(rates) == {"train_visits_s", "sample_patients_s"} and min(rates.values()) > 0
+    small = {"width": 16, "layers": 1, "heads": 2, "batch_size": 30}
+    generator, loop = speed.prepared("adapcla", cohort, **small)
+    _, other = speed.prepared("tailwise", cohort, **small)
+    assert min(speed.step_seconds({"independent": loop, "other": other}, 1).values()) > 0
+    assert speed.flops_a_step(loop, generator) > 0 and speed.matmul_flops(32, 1) > 0
+    assert speed.sampling_rate(generator, 20) > 0
+
+
+def test_halo_speed_gives_a_rate_for_each_side(script: Callable[[str], ModuleType]) -> None:
+    halo_speed = script("halo_speed")
+    drawn, distinct = halo_speed.sparse_sampling(60, 16, 8)
+    rates = (halo_speed.sparse_training(60, 16, 8, steps=2), halo_speed.dense_training(60, 16, 4), drawn)
+    assert min(rates) > 0 and halo_speed.dense_sampling(60, 16, 4, distinct) > 0
+
+
+def test_startup_compares_two_commands(script: Callable[[str], ModuleType]) -> None:
+    found = script("startup").measure(1)
+    assert found["help_seconds"] > 0 and found["libraries_seconds"] > 0
+
+
+def test_determinism_finds_one_result_in_all_surroundings(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    found = script("determinism").measured(tmp_path, repeats=2, workers=1)
+    assert found["different"] == {"model": 1, "sample": 1, "scores": 1}
+
+
+def test_scale_measures_every_step(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    scale = script("scale")
+    steps = {name: found for name, found in scale.steps(tmp_path, 300) if name}
+    assert set(steps) == {"simulate", *scale.STEPS}
+    assert all(found["code"] == 0 and found["peak_mb"] > 0 for found in steps.values()), steps
+    assert scale.with_a_long_history(20, 60, 50).visits_per_patient.max() == 50
+
+
+def test_evaluate_scale_computes_what_a_plain_loop_computes(script: Callable[[str], ModuleType]) -> None:
+    evaluate_scale = script("evaluate_scale")
+    train, test, synthetic = (simulate(patients=n, codes=60, seed=seed) for seed, n in enumerate((120, 40, 80), 1))
+    _, values = evaluate_scale.timed_suites(train, test, synthetic, False, evaluate_scale.SAME_WORK)
+    plain = evaluate_scale.by_loop(train, synthetic)
+    assert {key: values[key] for key in plain} == pytest.approx(plain, abs=1e-9)
+
+
+@pytest.mark.parametrize("words", [["--patients", "200"], ["--labs", "2000"]], ids=["codes", "labs"])
+def test_import_scale_reads_what_it_wrote(
+    script: Callable[[str], ModuleType],
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = json_of_main(script("import_scale"), words, monkeypatch, capsys)
+    assert found["rows"] > 0 and found["entries"] > 0 and found["peak_mb"] > 0
+
+
+def test_processes_measures_training_and_sampling(
+    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes = script("processes")
+    monkeypatch.setattr(processes, "WARM", 1)
+    words = ["--processes", "1", "--repeats", "1", "--patients", "300", "--sampled", "50"]
+    found = json_of_main(processes, words, monkeypatch, capsys)
+    assert found["train_speedup_1"] == found["sample_speedup_1"] == 1.0 and found["sample_patients_s_1"] > 0
+
+
+def test_releases_makes_one_and_reads_it_back(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """A method without training: how it ends depends on the gate, what is written must be read back."""
+    small = ["--method", "marginal", "--set", "evaluate.quick=true", "--set", 'evaluate.suites=["tail","privacy"]']
+    releases = script("releases")
+    row = releases.made("planted", tmp_path, 1.0, "csv", small)
+    assert row["right"] and all(row.get("reads back", {}).values()), row
+    assert "planted" in releases.table([row], "command")
+
+
+def test_dp_audit_bounds_epsilon_and_sees_less_noise(script: Callable[[str], ModuleType]) -> None:
+    audit = script("dp_audit")
+    assert audit.mechanism(60)["accounted"] > 0
+    assert set(audit.way(40, 16, 1, patients=20)) >= {"plain", "by norms", "one by one"}
+    world = simulate(patients=60, codes=60, seed=1)
+    found = audit.audit(world.subset(range(40)), world.subset(range(40, 60)), 8.0, seed=1, passes=1)
+    assert found["claimed"] == pytest.approx(8.0, rel=0.05) and found["lower bound"] <= found["claimed"]
+
+
+def test_fuzz_tables_ends_without_a_traceback(repository: Path) -> None:
+    from tests.io.fuzz import run
+
+    assert "from tests.io.fuzz import main" in (repository / "benchmarks" / "fuzz_tables.py").read_text()
+    counts = run(20, 60.0)
+    assert set(counts) <= {"cohort", "error"}
+
+
+def test_every_benchmark_is_run_by_make_without_arguments(repository: Path) -> None:
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in (repository / "benchmarks").glob("*.py")}
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (Path(__file__), *(repository / "tests").rglob("test_*.py"))
+    )
+    assert [name for name, text in scripts.items() if "required=True" in text] == []
+    assert [name for name in scripts if f'"{name}"' not in tests and f"{name}.py" not in tests] == []
