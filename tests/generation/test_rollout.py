@@ -38,6 +38,12 @@ class _Counting:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return np.arange(n), np.full(n, state[1])
 
+    def enter(self, state: Any, gap: NDArray[np.int64]) -> Any:
+        return state
+
+    def visit(self, state: Any, rule: DrawRule, noise: Noise) -> tuple[Drawn, None]:
+        return self.draw_visit(state, rule, noise), None
+
     def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
         return state[0], state[1] + 1
 

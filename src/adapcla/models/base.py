@@ -131,7 +131,7 @@ class Network(nn.Module, ABC):
             if name in state and not value.is_floating_point():
                 one, other = (torch.sort(x.reshape(-1)).values for x in (state[name], value))
                 if not torch.equal(one, other):
-                    return f"{name!r} does not order the codes"
+                    return f"{name!r} does not fit the vocabulary"
         return ""
 
     def next_logits(self, batch: Batch) -> Tensor | None:

@@ -21,7 +21,7 @@ Memory grows with the pairs that occur, not with the square of the vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -201,15 +201,15 @@ class CooccurrencePrior(nn.Module):
     # ---- counts -----------------------------------------------------------------------------------------
     def store(self, counts: PairCounts) -> None:
         """Keep these counts of pairs."""
-        self.starts = torch.from_numpy(counts.starts)
-        self.partner = torch.from_numpy(counts.partner.astype(np.int32))
-        self.patients = torch.from_numpy(counts.patients.astype(np.int32))
-        self.family_patients = torch.from_numpy(self._sums_by_family(counts))
+        self.starts = torch.as_tensor(counts.starts)
+        self.partner = torch.as_tensor(counts.partner.astype(np.int32))
+        self.patients = torch.as_tensor(counts.patients.astype(np.int32))
+        self.family_patients = torch.as_tensor(self._sums_by_family(counts))
         self.__dict__["_places"] = None
 
     def _sums_by_family(self, counts: PairCounts) -> NDArray[np.int64]:
         """(families, families) patients of all pairs of two families, in both directions; inside a family once."""
-        n, f, family = self.n_codes, self.n_families, self.family.numpy()
+        n, f, family = self.n_codes, self.n_families, self.family.cpu().numpy()
         one = family[np.repeat(np.arange(n), np.diff(counts.starts))]
         sums = np.bincount(one * f + family[counts.partner], counts.patients, minlength=f * f).reshape(f, f)
         return np.asarray(sums + sums.T - np.diag(sums.diagonal()), dtype=np.int64)
@@ -225,32 +225,36 @@ class CooccurrencePrior(nn.Module):
         starts = starts_from_sizes(np.bincount(rows, minlength=self.n_codes))
         kept = PairCounts(starts, counts.partner[~small], counts.patients[~small])
         told = self._sums_by_family(kept)
-        hidden = self.family_patients.numpy() - told
+        hidden = self.family_patients.cpu().numpy() - told
         return {
-            "starts": torch.from_numpy(kept.starts),
-            "partner": torch.from_numpy(kept.partner.astype(np.int32)),
-            "patients": torch.from_numpy(kept.patients.astype(np.int32)),
-            "family_patients": torch.from_numpy(told + np.where(hidden < MIN_COUNT, 0, hidden)),
+            "starts": torch.as_tensor(kept.starts),
+            "partner": torch.as_tensor(kept.partner.astype(np.int32)),
+            "patients": torch.as_tensor(kept.patients.astype(np.int32)),
+            "family_patients": torch.as_tensor(told + np.where(hidden < MIN_COUNT, 0, hidden)),
         }
 
     def problem_with(self, counts: dict[str, Tensor]) -> str:
         """What is wrong with stored counts; empty where nothing is."""
-        starts, partner = counts["starts"].numpy(), counts["partner"].numpy()
+        starts, partner = counts["starts"].cpu().numpy(), counts["partner"].cpu().numpy()
         if starts[0] != 0 or starts[-1] != len(partner) or (np.diff(starts) < 0).any():
-            return "pairs of codes are not in rows"
+            return "'prior.starts' does not cut the pairs into rows"
         row = np.repeat(np.arange(self.n_codes), np.diff(starts))
         if (partner <= row).any() or (partner >= self.n_codes).any():
-            return "a pair of codes that cannot be"
-        if min(int(counts[name].min()) if counts[name].numel() else 0 for name in ("patients", "family_patients")) < 0:
-            return "a negative number of patients"
+            return "'prior.partner' names a code that cannot follow"
+        for name in ("patients", "family_patients"):
+            number = counts[name]
+            if number.numel() and (int(number.min()) < 0 or int(number.max()) > self.n_visits * self.n_codes**2):
+                return f"'prior.{name}' is no number of patients"
         return ""
 
     @property
     def counts(self) -> PairCounts:
         """The stored counts."""
-        return PairCounts(self.starts.numpy(), self.partner.numpy().astype(np.int64), self.patients.numpy())
+        return PairCounts(
+            self.starts.cpu().numpy(), self.partner.cpu().numpy().astype(np.int64), self.patients.cpu().numpy()
+        )
 
-    def _load_from_state_dict(self, *args: object, **named: object) -> None:
+    def _load_from_state_dict(self, *args: Any, **named: Any) -> None:
         self.__dict__["_places"] = None
         super()._load_from_state_dict(*args, **named)
 
@@ -261,6 +265,11 @@ class CooccurrencePrior(nn.Module):
             self.__dict__["_places"] = _Places.of(self)
         places: _Places = self.__dict__["_places"]
         return places
+
+    def _apply(self, *args: Any, **named: Any) -> CooccurrencePrior:
+        self.__dict__["_places"] = None
+        super()._apply(*args, **named)
+        return self
 
     # ---- values -----------------------------------------------------------------------------------------
     def tables(self, own: OwnPairs | None = None) -> Tables:
@@ -292,7 +301,7 @@ class CooccurrencePrior(nn.Module):
         """(some codes, codes) what each of some codes, once drawn, adds to every logit."""
         family = tables.family[self.family[codes]]  # (C, families)
         begin, end = self.starts[codes], self.starts[codes + 1]
-        pairs = torch.from_numpy(expand_ranges(begin.numpy(), end.numpy()))
+        pairs = torch.as_tensor(expand_ranges(begin.cpu().numpy(), end.cpu().numpy()))
         row = torch.repeat_interleave(torch.arange(len(codes)), end - begin)
         return family[:, self.family].index_put((row, self.partner[pairs].long()), tables.pair[pairs], accumulate=True)
 
@@ -324,9 +333,9 @@ class CooccurrencePrior(nn.Module):
             patient_of_visit: (visits,)
             lowest: (questions,) first code that may still come; others need no correction.
         """
-        n, code, size = self.n_codes, codes.numpy(), sizes.numpy()
+        n, code, size = self.n_codes, codes.cpu().numpy(), sizes.cpu().numpy()
         visit = np.repeat(np.arange(len(size)), size)
-        patient = patient_of_visit.numpy()[visit]
+        patient = patient_of_visit.cpu().numpy()[visit]
         first, second = visit_pairs(code, size)
         own = np.unique((patient[first] * n + code[first]) * n + code[second])
         stored = self.places.key
@@ -343,24 +352,24 @@ class CooccurrencePrior(nn.Module):
         holder = patient * n + code
         who, which = _matches(own // n, holder[entry])
         target = own[which] % n
-        needed = target >= lowest.numpy()[question[who]]
+        needed = target >= lowest.cpu().numpy()[question[who]]
         who, which = who[needed], which[needed]
         # The same for families, whose counts hold each pair in both directions.
-        f, family = self.n_families, self.family.numpy()
+        f, family = self.n_families, self.family.cpu().numpy()
         one, other = family[own // n % n], family[own % n]
         both = np.r_[(own // n**2 * f + one) * f + other, ((own // n**2 * f + other) * f + one)[one != other]]
         cells, number = np.unique(both, return_counts=True)
         asks, cell = _matches(cells // f, (patient * f + family[code])[entry])
         return OwnPairs(
-            torch.from_numpy(pair),
-            torch.from_numpy(question[who]),
-            torch.from_numpy(own[which] % n),
-            torch.from_numpy(which),
-            torch.from_numpy(cells % f**2),
-            torch.from_numpy(number),
-            torch.from_numpy(question[asks]),
-            torch.from_numpy(cells[cell] % f),
-            torch.from_numpy(cell),
+            torch.as_tensor(pair),
+            torch.as_tensor(question[who]),
+            torch.as_tensor(own[which] % n),
+            torch.as_tensor(which),
+            torch.as_tensor(cells % f**2),
+            torch.as_tensor(number),
+            torch.as_tensor(question[asks]),
+            torch.as_tensor(cells[cell] % f),
+            torch.as_tensor(cell),
         )
 
 
@@ -422,7 +431,7 @@ class _Places(NamedTuple):
         """The places of the prior's counts."""
         counts, visits = prior.counts, prior.code_visits
         n, f = prior.n_codes, prior.n_families
-        first = torch.from_numpy(np.repeat(np.arange(n), np.diff(counts.starts)))
+        first = torch.as_tensor(np.repeat(np.arange(n), np.diff(counts.starts)))
         second, seen = prior.partner.long(), prior.patients.double()
         of_family = torch.zeros(f, dtype=torch.float64).index_add(0, prior.family, visits)
         by_chance = torch.outer(of_family, of_family) / prior.n_visits

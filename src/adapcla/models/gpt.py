@@ -274,7 +274,7 @@ def earlier_codes(codes: NDArray[np.int64], sizes: NDArray[np.int64], patient: N
     key, first = np.unique((visit * most + codes[entry]) * 2 + earlier, return_index=True)
     fresh = np.r_[True, key[1:] // 2 != key[:-1] // 2][: len(key)]
     kept = first[fresh]
-    return Earlier(*(torch.from_numpy(x) for x in (visit[kept], codes[entry][kept], earlier[kept])))
+    return Earlier(*(torch.as_tensor(x) for x in (visit[kept], codes[entry][kept], earlier[kept])))
 
 
 class _Summed(torch.autograd.Function):
@@ -397,11 +397,11 @@ class GPT(Network):
         if self.prior is None:
             return shape
         cohort = records.seen
-        codes = self.rank_of_code.numpy()[np.asarray(cohort.codes)]
+        codes = self.rank_of_code.cpu().numpy()[np.asarray(cohort.codes)]
         sizes = np.asarray(cohort.codes_per_visit)
         codes = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))]
         counts = count_pairs(codes, sizes, np.asarray(cohort.visits_per_patient), self.n_codes)
-        self.prior.store(with_expected(counts, self.prior.code_visits.numpy(), self.prior.n_visits))
+        self.prior.store(with_expected(counts, self.prior.code_visits.cpu().numpy(), self.prior.n_visits))
         return shape._replace(n_pairs=len(self.prior.partner))
 
     def without_small_counts(self, shape: Shape) -> tuple[dict[str, Tensor], Shape]:
@@ -452,7 +452,7 @@ class GPT(Network):
         inside = every - batch.offsets[visit_of_entry]
         place[at] = inside + 1
         lengths = torch.bincount(patient[visit], minlength=batch.n_patients)
-        attention = attention_lines(lengths.numpy(), batch.start_of_patient.numpy(), batch.n_starts)
+        attention = attention_lines(lengths.cpu().numpy(), batch.start_of_patient.cpu().numpy(), batch.n_starts)
         # Questions: those before each code, and the one after the last code of each visit.
         ask = every + visit_of_entry
         after = batch.offsets + sizes + torch.arange(n_visits)
@@ -538,13 +538,15 @@ class GPT(Network):
         number = begins // most
         earlier = None
         if self.copy_head is not None:
-            earlier = earlier_codes(tokens.codes.numpy(), tokens.sizes.numpy(), batch.patient_of_visit.numpy())
+            earlier = earlier_codes(
+                tokens.codes.cpu().numpy(), tokens.sizes.cpu().numpy(), batch.patient_of_visit.cpu().numpy()
+            )
         for each in torch.unique(number).tolist():
             first, last = torch.searchsorted(number, torch.tensor([each, each + 1])).tolist()
             low, high = int(begins[first]), int(begins[last - 1] + tokens.sizes[last - 1] + 1)
             size = torch.arange(low, high) - begins[tokens.visit[low:high]]
-            entry = torch.from_numpy(
-                expand_ranges(*((batch.offsets[tokens.visit[low:high]] + x).numpy() for x in (0, size)))
+            entry = torch.as_tensor(
+                expand_ranges(*((batch.offsets[tokens.visit[low:high]] + x).cpu().numpy() for x in (0, size)))
             )
             some = None
             if earlier is not None:

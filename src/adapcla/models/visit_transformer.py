@@ -387,6 +387,24 @@ _OURS_AND_ABLATIONS = (
         starts_from="a static-pcla with the same settings, which this row trains first",
         note=_TWICE,
     ),
+    Row(
+        "release-stages",
+        "A part of adapcla-release: its two stages and last weights, without scaffold and without extra weight.",
+        _PAPER,
+        {**_RELEASE, "schedule": "none", "first_stage": "plain"},
+        starts_from="a halo with the same settings, which this row trains first",
+        usual=False,
+        note=_TWICE,
+    ),
+    Row(
+        "release-weight",
+        "The next part of adapcla-release: two stages in which present codes weigh 1.5, without scaffold.",
+        _PAPER,
+        {**_RELEASE, "positive_weight": 1.5, "schedule": "none", "first_stage": "plain"},
+        starts_from="a halo with the same settings, which this row trains first",
+        usual=False,
+        note=_TWICE,
+    ),
 )
 _BASELINES = (
     Row(
