@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SETTINGS = ("width=16", "layers=1", "heads=2", "batch_size=64", "validations=2", "threads=1", "dropout=0.2")
-#: Locales that are asked for; where one is not installed the process falls back, which is a difference too.
+#: Locales to try; where one is not installed the process falls back, which is a difference too.
 LOCALES = ("C", "C.UTF-8", "de_DE.UTF-8", "tr_TR.UTF-8", "ja_JP.UTF-8")
 ZONES = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia")
 
@@ -72,7 +72,7 @@ def repeat(root: Path, number: int) -> dict[str, str]:
     }
 
 
-def measured(root: Path, repeats: int, workers: int) -> dict[str, object]:
+def measure(root: Path, repeats: int, workers: int) -> dict[str, object]:
     """How many different results there are of each kind; 1 is right."""
     began = time.monotonic()
     adapcla(root, {}, "simulate", "--patients", "500", "--codes", "60", "--out", "cohort")
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="repeats at once")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measured(Path(folder), 4 if arguments.quick else 20, arguments.workers)
+        result = measure(Path(folder), 4 if arguments.quick else 20, arguments.workers)
     print(json.dumps(result))
     if set(result["different"].values()) != {1}:  # type: ignore[attr-defined]
         sys.exit("the surroundings changed a result")

@@ -14,8 +14,8 @@ were in. Under ε every guess is right with at most e^ε / (1 + e^ε) (Steinke, 
 lower Clopper–Pearson bound (95 %) of the share of right guesses bounds ε from below. It must not exceed the claim.
 Plain models with the same steps, last weights too, show what this attack can find where nothing hinders it.
 
-Membership: likelihood attacks on members against people of the same law, on a plain and on private models with the same
-network, steps and seed. Cost: likelihood of people kept apart, and tail metrics.
+Membership: likelihood attacks on members against other patients of the same population, on a plain and on private
+models with the same network, steps and seed. Cost: likelihood of held-out patients, and tail metrics.
 
 `--ways` times the two ways to cut gradients instead, which give the same sum: by norms, and patient by patient.
 """
@@ -38,8 +38,8 @@ from torch import nn
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison
+from adapcla.evaluation.metric import metrics_of
 from adapcla.evaluation.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
-from adapcla.evaluation.table import metrics_of
 from adapcla.files import write_bytes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.fitting import objective_for, untrained
@@ -58,7 +58,7 @@ CANARIES, CANARY_VISITS, CANARY_CODES = 120, 3, 6
 LEVEL = 0.95
 
 
-def fitted(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **changes: Any) -> Generator:
+def fit(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **changes: Any) -> Generator:
     """A plain or a private model; noise from a seed, so that the figures can be made again."""
     privacy = None if epsilon is None else {"epsilon": epsilon, "noise_seed": 1}
     return generator_for("adapcla", **{**NETWORK, "seed": seed, "privacy": privacy, **changes}).fit(train, valid)
@@ -83,7 +83,7 @@ def way(codes: int, width: int, layers: int, patients: int = 200) -> dict[str, f
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    """Processor time of the second time, when memory has been asked for before."""
+    """Processor time of the second time, when memory has been options for before."""
     work()
     begin = time.process_time()
     work()
@@ -96,7 +96,7 @@ def mechanism(trials: int, shrunk: float = 1.0) -> dict[str, float]:
     noise, rate, steps, delta = 3.0, 0.5, 6, 1e-3
     sums = {inside: _released(trials, inside, noise * shrunk, rate, steps) for inside in (True, False)}
     half = trials // 2
-    # The threshold is chosen on one half of the runs and judged on the other.
+    # The threshold is chosen on one half of the runs and applied to the other.
     best = max(
         np.quantile(sums[False][:half], np.linspace(0.5, 0.998, 60)),
         key=lambda at: _proved(sums[True][:half] > at, sums[False][:half] > at, delta),
@@ -158,7 +158,7 @@ def audit(world: Cohort, valid: Cohort, epsilon: float | None, seed: int, passes
     train = world.followed_by(added.subset(np.flatnonzero(inside)))
     small = {"width": 32, "batch_size": 100, "passes": passes, "patience": 10_000}
     # A private model keeps its last weights; a plain one does when it is watched on what it learns from.
-    model = fitted(train, train if epsilon is None else valid, epsilon, seed, **small)
+    model = fit(train, train if epsilon is None else valid, epsilon, seed, **small)
     score = model.log_likelihood(added)
     for reference in REFERENCES:
         score = score - reference.log_likelihood(added) / len(REFERENCES)
@@ -183,7 +183,7 @@ def audits(runs: int, plain: int, passes: float) -> list[dict[str, Any]]:
     everybody = simulate(patients=500, codes=120, seed=1)
     world, valid = everybody.subset(np.arange(400)), everybody.subset(np.arange(400, 500))
     REFERENCES[:] = [
-        fitted(world, valid, None, 900 + k, width=32, batch_size=100, passes=passes, patience=10_000) for k in range(2)
+        fit(world, valid, None, 900 + k, width=32, batch_size=100, passes=passes, patience=10_000) for k in range(2)
     ]
     found = [audit(world, valid, CLAIMS[k % len(CLAIMS)], k, passes) for k in range(runs)]
     return found + [audit(world, valid, None, 500 + k, passes) for k in range(plain)]
@@ -197,7 +197,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
     valid = everybody.subset(np.arange(3 * n, 3 * n + 200))
     rows = []
     for epsilon in (None, *reversed(CLAIMS)):
-        model = fitted(train, valid, epsilon, 1, width=64, layers=2, batch_size=200, passes=passes, patience=10_000)
+        model = fit(train, valid, epsilon, 1, width=64, layers=2, batch_size=200, passes=passes, patience=10_000)
         found: dict[str, Any] = evidence(model.model, train, control, references)
         scores = {}
         sizes = [np.diff(c.entry_starts) for c in (train, control)]
@@ -227,7 +227,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
 
 
 def cost(model: Generator, train: Cohort, test: Cohort) -> dict[str, Any]:
-    """Likelihood of people kept apart, shapes of made records, and tail metrics."""
+    """Likelihood of people kept apart, shapes of synthetic records, and tail metrics."""
     made = model.sample(test.n_patients, seed=7)
     comparison = Comparison.of(train, test, made, intervals=False)
     tail = {m.key: m.compute(comparison).get("all") for m in metrics_of(["tail"])}
@@ -275,15 +275,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="Only the JSON line.")
     parser.add_argument("--out", type=Path, help="Write the tables there as Markdown.")
     parser.add_argument("--ways", action="store_true", help="Time the ways to cut gradients, and no more.")
-    asked = parser.parse_args()
-    if asked.ways:
+    options = parser.parse_args()
+    if options.ways:
         print(json.dumps([way(400, 64, 2), way(2000, 256, 4)]))
         return 0
     begin = time.process_time()
-    trials = 600 if asked.quick else 4000
+    trials = 600 if options.quick else 4000
     step, weak = mechanism(trials), mechanism(trials, shrunk=1 / 4)
-    found = audits(4, 1, 8) if asked.quick else audits(20, 4, 30)
-    rows = membership(200, 4, 10) if asked.quick else membership(400, 4, 40)
+    found = audits(4, 1, 8) if options.quick else audits(20, 4, 30)
+    rows = membership(200, 4, 10) if options.quick else membership(400, 4, 40)
     private = [row for row in found if row["claimed"] is not None]
     result = {
         "runs": len(private),
@@ -296,10 +296,10 @@ def main() -> int:
         "audits": found,
         "seconds": round(time.process_time() - begin, 1),
     }
-    command = "python benchmarks/dp_audit.py" + (" --quick" if asked.quick else "")
-    if asked.out is not None:
-        write_bytes(asked.out, markdown(result, command).encode())
-    if not asked.json:
+    command = "python benchmarks/dp_audit.py" + (" --quick" if options.quick else "")
+    if options.out is not None:
+        write_bytes(options.out, markdown(result, command).encode())
+    if not options.json:
         print(markdown(result, command))
     print(json.dumps(result))
     sound = step["proved"] <= step["accounted"] < weak["proved"]

@@ -23,7 +23,7 @@ import numpy as np
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison, evaluate
-from adapcla.evaluation.table import metrics_of
+from adapcla.evaluation.metric import metrics_of
 from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
 
@@ -119,9 +119,9 @@ def main() -> int:
     for name, default in (("train", 161_000), ("test", 44_000), ("synthetic", 50_000), ("codes", 9_143)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--no-loop", action="store_true", help="Leave out the loop, which takes minutes.")
-    asked = parser.parse_args()
-    sizes = enumerate((asked.train, asked.test, asked.synthetic), 1)
-    train, test, synthetic = (simulate(patients=n, codes=asked.codes, seed=seed) for seed, n in sizes)
+    options = parser.parse_args()
+    sizes = enumerate((options.train, options.test, options.synthetic), 1)
+    train, test, synthetic = (simulate(patients=n, codes=options.codes, seed=seed) for seed, n in sizes)
     metrics_of(["tail", "fidelity"])
     before = peak_memory_mb() / 1000
     wall = time.perf_counter()
@@ -133,7 +133,7 @@ def main() -> int:
     peak = peak_memory_mb() / 1000
     measured = {
         "patients": [train.n_patients, test.n_patients, synthetic.n_patients],
-        "codes": asked.codes,
+        "codes": options.codes,
         "training_visits": train.n_visits,
         "codes_per_visit": round(train.n_entries / train.n_visits, 1),
         "suites_seconds": round(suites, 1),
@@ -143,7 +143,7 @@ def main() -> int:
         "peak_gigabytes_before": round(before, 2),
     }
     slow = False
-    if not asked.no_loop:
+    if not options.no_loop:
         same, values = timed_suites(train, test, synthetic, False, SAME_WORK)
         begin = time.process_time()
         plain = by_loop(train, synthetic)

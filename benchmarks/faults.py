@@ -30,7 +30,7 @@ PATIENTS = 40_000
 
 
 @dataclass
-class Ended:
+class Outcome:
     """How a command ended."""
 
     code: int
@@ -55,7 +55,7 @@ class Bench:
             cwd=self.root, env=os.environ | here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def run(self, *arguments: str, kill_after: float | None = None, **environment: str) -> Ended:
+    def run(self, *arguments: str, kill_after: float | None = None, **environment: str) -> Outcome:
         """The command to its end, or to a kill -9 after some seconds."""
         began = time.monotonic()
         process = self.start(*arguments, **environment)
@@ -65,9 +65,9 @@ class Bench:
             process.kill()
             _, text = process.communicate()
         self.kills += process.returncode == -9
-        return Ended(process.returncode, text, time.monotonic() - began)
+        return Outcome(process.returncode, text, time.monotonic() - began)
 
-    def must(self, *arguments: str) -> Ended:
+    def must(self, *arguments: str) -> Outcome:
         """The command, which must end well."""
         ended = self.run(*arguments)
         if ended.code:
@@ -75,7 +75,7 @@ class Bench:
         return ended
 
     def same(self, what: str, condition: bool) -> bool:
-        """Whether it is the same; what is not is told at once and at the end."""
+        """Whether it is the same; what is not is printed at once and at the end."""
         if not condition:
             print(what, file=sys.stderr, flush=True)
             self.failures.append(what)
@@ -99,7 +99,7 @@ def content(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
-def prepared(root: Path, seed: int = 1) -> tuple[Bench, Ended]:
+def prepare(root: Path, seed: int = 1) -> tuple[Bench, Outcome]:
     """The cohorts, and an undisturbed run to compare with."""
     bench = Bench(root, random.Random(seed))
     bench.must("simulate", "--patients", "400", "--codes", "60", "--out", "cohort")
@@ -108,21 +108,21 @@ def prepared(root: Path, seed: int = 1) -> tuple[Bench, Ended]:
 
 
 # ---- training ---------------------------------------------------------------------------------------------
-def killed_training(bench: Bench, name: str, times: list[float]) -> bool:
+def kill_training(bench: Bench, name: str, times: list[float]) -> bool:
     """Whether a run killed after these seconds, and resumed each time, ends in the same weights."""
     for seconds in times:
         bench.run(*training(name), "--resume", kill_after=seconds)
-    return finished(bench, name)
+    return resume_and_compare(bench, name)
 
 
-def crashed_training(bench: Bench, point: str, number: int) -> bool:
+def crash_training(bench: Bench, point: str, number: int) -> bool:
     """Whether a run that dies when it passes a point of a save, and is resumed, ends in the same weights."""
     name = f"{point}-{number}"
     died = bench.run(*training(name), ADAPCLA_CRASH_AT=f"{point}:{number}")
-    return bench.same(f"{name} was not reached", died.code == -9) and finished(bench, name)
+    return bench.same(f"{name} was not reached", died.code == -9) and resume_and_compare(bench, name)
 
 
-def finished(bench: Bench, name: str) -> bool:
+def resume_and_compare(bench: Bench, name: str) -> bool:
     """Whether the run, resumed to its end, has the weights of the undisturbed one and left nothing lying about."""
     ended = bench.run(*training(name), "--resume")
     good = bench.same(f"{name}: exit {ended.code}, {ended.text.strip()[-200:]}", ended.code == 0)
@@ -137,7 +137,7 @@ def sampling(out: str) -> list[str]:
     return ["sample", "whole", "--patients", str(PATIENTS), "--max-visits", "3", "--out", out]
 
 
-def killed_sampling(bench: Bench, name: str, seconds: float, crash: str = "") -> bool:
+def kill_sampling(bench: Bench, name: str, seconds: float, crash: str = "") -> bool:
     """Whether a killed and resumed sample is the undisturbed one, byte by byte, with nothing left beside it."""
     bench.run(*sampling(name), "--resume", kill_after=None if crash else seconds, ADAPCLA_CRASH_AT=crash)
     ended = bench.run(*sampling(name), "--resume")
@@ -153,7 +153,7 @@ def evaluation(out: str, cache: str) -> list[str]:
     return ["evaluate", *cohorts, "--quick", "--suites", "tail,fidelity", "--out", out, "--cache", cache]
 
 
-def killed_evaluation(bench: Bench, name: str, seconds: float) -> bool:
+def kill_evaluation(bench: Bench, name: str, seconds: float) -> bool:
     """Whether an evaluation that was killed and begun again gives the same scores."""
     bench.run(*evaluation(name, f"{name}-cache"), kill_after=seconds)
     ended = bench.run(*evaluation(name, f"{name}-cache"), "--overwrite")
@@ -225,31 +225,31 @@ def disk_full(bench: Bench, points: int) -> dict[str, object]:
 
 
 # ---- all together -----------------------------------------------------------------------------------------
-def measured(root: Path, quick: bool, workers: int, seed: int) -> dict[str, object]:
+def measure(root: Path, quick: bool, workers: int, seed: int) -> dict[str, object]:
     """Everything, as one JSON object."""
     began = time.monotonic()
-    bench, whole = prepared(root, seed)
+    bench, whole = prepare(root, seed)
     draws = bench.draws
     n_runs, n_points, n_samples, n_evaluations, n_disks = (4, 1, 3, 2, 2) if quick else (50, 6, 50, 20, 20)
     jobs: list[Callable[[], bool]] = []
     for number in range(n_runs):
         times = [draws.uniform(0.2, 1.0) * whole.seconds for _ in range(draws.randint(1, 3))]
-        jobs.append(lambda n=number, t=times: killed_training(bench, f"run-{n}", t))  # type: ignore[misc]
+        jobs.append(lambda n=number, t=times: kill_training(bench, f"run-{n}", t))  # type: ignore[misc]
     for point, most in POINTS.items():
         numbers = sorted({1, *(draws.randint(2, most) for _ in range(n_points))} if most > 1 else {1})
-        jobs += [lambda p=point, n=n: crashed_training(bench, p, n) for n in numbers[-n_points:]]  # type: ignore[misc]
+        jobs += [lambda p=point, n=n: crash_training(bench, p, n) for n in numbers[-n_points:]]  # type: ignore[misc]
     sample = bench.must(*sampling("sample"))
     crashes = ["write:2", "rename:1", "folder:3", "place:1", "placed:1"]
     samples: list[Callable[[], bool]] = []
     for number in range(n_samples):
         crash = crashes[number] if number < len(crashes) and (number % 2 == 0 or not quick) else ""
         after = draws.uniform(0.3, 1.0) * sample.seconds
-        samples.append(lambda n=number, a=after, c=crash: killed_sampling(bench, f"sample-{n}", a, c))  # type: ignore[misc]
+        samples.append(lambda n=number, a=after, c=crash: kill_sampling(bench, f"sample-{n}", a, c))  # type: ignore[misc]
     scored = bench.must(*evaluation("scores", "scores-cache"))
     scores: list[Callable[[], bool]] = []
     for number in range(n_evaluations):
         after = draws.uniform(0.3, 1.0) * scored.seconds
-        scores.append(lambda n=number, a=after: killed_evaluation(bench, f"scores-{n}", a))  # type: ignore[misc]
+        scores.append(lambda n=number, a=after: kill_evaluation(bench, f"scores-{n}", a))  # type: ignore[misc]
     with ThreadPoolExecutor(workers) as pool:
         done = [list(pool.map(lambda job: job(), group)) for group in (jobs, samples, scores)]
     return {
@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measured(Path(folder), arguments.quick, arguments.workers, arguments.seed)
+        result = measure(Path(folder), arguments.quick, arguments.workers, arguments.seed)
     print(json.dumps(result))
     if result["failures"]:
         sys.exit("something did not come back as it was")

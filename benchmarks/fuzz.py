@@ -64,7 +64,7 @@ class Models:
         self.other = small_one.save(root / "whole" / "other")
         write_prevalence(train.prevalence(), root / "prior.csv", min_cell=1)
 
-    def damaged(self, draws: random.Random) -> tuple[Path, str]:
+    def damage(self, draws: random.Random) -> tuple[Path, str]:
         """A damaged copy, and what was done to it."""
         folder = self.root / "damaged"
         shutil.rmtree(folder, ignore_errors=True)
@@ -98,9 +98,9 @@ def header(models: Models, folder: Path, draws: random.Random) -> None:
     if draws.random() < 0.3:
         path.write_bytes(draws.choice((0, 2, size + 1, 1 << 40, (1 << 64) - 1)).to_bytes(8, "little") + content[8:])
         return
-    told = json.loads(content[8 : 8 + size])
-    name = draws.choice([name for name in told if name != "__metadata__"])
-    entry = told[name]
+    header = json.loads(content[8 : 8 + size])
+    name = draws.choice([name for name in header if name != "__metadata__"])
+    entry = header[name]
     change = draws.randrange(5)
     if change == 0:
         entry["shape"] = [draws.choice((0, 1, 7, 1 << 40, -1)) for _ in entry["shape"]]
@@ -109,10 +109,10 @@ def header(models: Models, folder: Path, draws: random.Random) -> None:
     elif change == 2:
         entry["data_offsets"] = [draws.randrange(1 << 20), draws.randrange(1 << 20)]
     elif change == 3:
-        told[draws.choice(("x", "../x", name.upper()))] = told.pop(name)
+        header[draws.choice(("x", "../x", name.upper()))] = header.pop(name)
     else:
-        del told[name]
-    new = json.dumps(told).encode()
+        del header[name]
+    new = json.dumps(header).encode()
     path.write_bytes(len(new).to_bytes(8, "little") + new + content[8 + size :])
 
 
@@ -155,7 +155,7 @@ def vocabulary(models: Models, folder: Path, draws: random.Random) -> None:
         shutil.copy(draws.choice([models.other, *models.whole]) / name, folder / name)
 
 
-def pickled(models: Models, folder: Path, draws: random.Random) -> None:
+def put_pickles(models: Models, folder: Path, draws: random.Random) -> None:
     """A pickle in the place of a file, and one beside the weights."""
     import pickle
 
@@ -164,7 +164,7 @@ def pickled(models: Models, folder: Path, draws: random.Random) -> None:
     (folder / draws.choice(("weights.pt", "model.pkl", "pytorch_model.bin"))).write_bytes(content)
 
 
-def instead(models: Models, folder: Path, draws: random.Random) -> None:
+def replace_folder(models: Models, folder: Path, draws: random.Random) -> None:
     """A pickle in the place of the whole folder."""
     import pickle
 
@@ -180,8 +180,8 @@ DAMAGES: dict[str, Callable[[Models, Path, random.Random], None]] = {
     "shapes": shapes,
     "text": text,
     "vocabulary": vocabulary,
-    "pickle": pickled,
-    "file instead": instead,
+    "pickle": put_pickles,
+    "file instead": replace_folder,
 }
 
 
@@ -201,7 +201,7 @@ def outcome(work: Callable[[], object]) -> str:
 
 def model_outcome(models: Models, seed: int) -> tuple[str, str]:
     """What opening a damaged model and drawing from it ends in, and how it was damaged."""
-    folder, kind = models.damaged(random.Random(seed))
+    folder, kind = models.damage(random.Random(seed))
     if kind == "flip":
         return outcome(lambda: load(folder)), kind
     result = outcome(lambda: load(folder).sample(4, seed=1, max_visits=3))
@@ -262,7 +262,7 @@ def pickle_workflow(root: Path, flips: int = 200) -> dict[str, object]:
     return {"flips": flips, "undetected": undetected, "share_of_file": share, "executed": int(trace.exists())}
 
 
-def measured(root: Path, files: int, seconds: float) -> dict[str, object]:
+def measure(root: Path, files: int, seconds: float) -> dict[str, object]:
     """So many files of each kind, or as many as the time allows."""
     models = Models(root)
     generator = load(models.whole[0])
@@ -304,7 +304,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with tempfile.TemporaryDirectory() as folder:
         files, seconds = (600, 200.0) if arguments.quick else (arguments.files, 4 * 3_600.0)
-        result = measured(Path(folder), files, seconds)
+        result = measure(Path(folder), files, seconds)
     print(json.dumps(result, ensure_ascii=False))
     if result["tracebacks"] or result["hangs"] or result["undetected_flips"] or result["executed"]:
         sys.exit("something was not refused as it should be")

@@ -123,24 +123,24 @@ def main() -> None:
     parser.add_argument("--dense-patients", type=int, default=48)
     parser.add_argument("--patients", type=int, default=256)
     parser.add_argument("--threads", type=int, default=1)
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    fast = sparse_training(asked.codes, asked.width, asked.patients, steps=4)
-    slow = dense_training(asked.codes, asked.width, asked.dense_patients)
-    drawn, distinct = sparse_sampling(asked.codes, asked.width, asked.patients)
-    crawled = dense_sampling(asked.codes, asked.width, asked.patients, distinct)
+    fast = sparse_training(options.codes, options.width, options.patients, steps=4)
+    slow = dense_training(options.codes, options.width, options.dense_patients)
+    sparse_rate, distinct = sparse_sampling(options.codes, options.width, options.patients)
+    dense_rate = dense_sampling(options.codes, options.width, options.patients, distinct)
     print(
         json.dumps(
             {
-                "codes": asked.codes,
-                "width": asked.width,
-                "threads": asked.threads,
+                "codes": options.codes,
+                "width": options.width,
+                "threads": options.threads,
                 "training patients/s": {"sparse": round(fast, 2), "dense": round(slow, 3)},
                 "training ratio": round(fast / slow, 1),
-                "visits/s sampled": {"sparse": round(drawn, 2), "dense": round(crawled, 4)},
+                "visits/s sampled": {"sparse": round(sparse_rate, 2), "dense": round(dense_rate, 4)},
                 "distinct codes per batch": distinct,
-                "sampling ratio": round(drawn / crawled, 1),
+                "sampling ratio": round(sparse_rate / dense_rate, 1),
             },
             indent=2,
         )

@@ -35,7 +35,7 @@ READERS = {"csv": "table"}
 
 
 class Set(NamedTuple):
-    """What stands on the command line, what must be there, which exit codes are right, and what is always asked."""
+    """The command line, the file it needs, the exit codes that are right, and fixed options."""
 
     words: tuple[str, ...]
     path: str = ""
@@ -66,7 +66,7 @@ SETS = {
 }
 
 
-class Used(NamedTuple):
+class Usage(NamedTuple):
     """How a process ended, and what it took."""
 
     code: int
@@ -97,16 +97,16 @@ class Watch:
             held = [int(line.split()[1]) for line in lines if line.startswith("VmRSS:")]
             self.peak = max([self.peak, *held])
 
-    def ended(self) -> Used:
+    def ended(self) -> Usage:
         """Wait for the end."""
         _, status, usage = os.wait4(self.pid, 0)
         self._over.set()
         self._thread.join()
         peak = max(self.peak, usage.ru_maxrss)
-        return Used(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, round(peak * 1024 / 1e6))
+        return Usage(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, round(peak * 1024 / 1e6))
 
 
-def made(name: str, out: Path, minutes: float, formats: str, more: list[str]) -> dict[str, Any]:
+def run_release(name: str, out: Path, minutes: float, formats: str, more: list[str]) -> dict[str, Any]:
     """One run of the command in a process of its own, with what it says, its time and its memory."""
     asked, kept = SETS[name], out / f"{name}.json"
     path = large_table(out, asked.made) if asked.made else data_folder() / asked.path
@@ -135,26 +135,26 @@ def made(name: str, out: Path, minutes: float, formats: str, more: list[str]) ->
         "processor minutes": round(used.seconds / 60, 1),
         "calls": used.calls,
         "peak MB": used.peak_mb,
-        "said": [line for line in said if not line.startswith("synthesize ")][-4:],
+        "last lines": [line for line in said if not line.startswith("synthesize ")][-4:],
     }
     if stdout.strip():
-        told = json.loads(stdout.splitlines()[-1])
-        work = Path(told["work"])
-        found |= {"passed": told["passed"], "lamps": told["lamps"], "reasons": told["reasons"]}
-        found["reads back"] = _reads_back(Path(told["out"]), work) if told["out"] else {}
-        found["learned from"] = stamp(work / "tries" / str(told["tries"]) / "patients")["sizes"][0]
+        summary = json.loads(stdout.splitlines()[-1])
+        work = Path(summary["work"])
+        found |= {"passed": summary["passed"], "lamps": summary["lamps"], "reasons": summary["reasons"]}
+        found["reads back"] = _reads_back(Path(summary["out"]), work) if summary["out"] else {}
+        found["learned from"] = stamp(work / "tries" / str(summary["tries"]) / "patients")["sizes"][0]
         found["stages"] = _stages(work)
     if found["right"]:
         kept.write_text(json.dumps(found))
     return found
 
 
-def _with_earlier(used: Used, path: Path) -> Used:
+def _with_earlier(used: Usage, path: Path) -> Usage:
     """What all calls took together, where a run was stopped and taken up; kept beside it."""
     if path.is_file():
-        before = Used(**json.loads(path.read_text()))
+        before = Usage(**json.loads(path.read_text()))
         peak, calls = max(before.peak_mb, used.peak_mb), before.calls + 1
-        used = Used(used.code, before.seconds + used.seconds, peak, before.clock + used.clock, calls)
+        used = Usage(used.code, before.seconds + used.seconds, peak, before.clock + used.clock, calls)
     path.write_text(json.dumps(used._asdict()))
     return used
 
@@ -226,7 +226,7 @@ def table(rows: list[dict[str, Any]], command: str) -> str:
         lines.append(
             (
                 row["set"],
-                f"{row['learned from']:,}" if "learned from" in row else row["said"][0],
+                f"{row['learned from']:,}" if "learned from" in row else row["last lines"][0],
                 str(row["exit"]),
                 f"{row['asked']:g}",
                 f"{row['processor minutes']}",
@@ -259,7 +259,7 @@ def main() -> None:
         out.mkdir(parents=True, exist_ok=True)
         rows = []
         for name in names:
-            rows.append(made(name, out, asked.minutes, asked.formats, more))
+            rows.append(run_release(name, out, asked.minutes, asked.formats, more))
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     if asked.table is not None:
         command = f"python benchmarks/releases.py --sets {asked.sets} --minutes {asked.minutes:g}"

@@ -81,19 +81,19 @@ def main() -> int:
     parser.add_argument("--no-scores", action="store_true", help="hash samples and likelihoods alone")
     parser.add_argument("--out", type=Path, help="write the hashes here")
     parser.add_argument("--against", type=Path, help="compare with the hashes in this file")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     cohorts = parts()
-    names = asked.methods.split(",") if asked.methods else [n for n in METHODS if not n.endswith("paper-size")]
+    names = options.methods.split(",") if options.methods else [n for n in METHODS if not n.endswith("paper-size")]
     found = {}
     for name in names:
-        found[name] = hashes(name, cohorts, not asked.no_scores)
+        found[name] = hashes(name, cohorts, not options.no_scores)
         print(name, found[name], file=sys.stderr, flush=True)
-    if asked.out:
-        asked.out.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
-    if not asked.against:
+    if options.out:
+        options.out.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
+    if not options.against:
         return 0
-    before = json.loads(asked.against.read_text())["rows"]
+    before = json.loads(options.against.read_text())["rows"]
     differ = [
         f"{name} {what}"
         for name, row in found.items()

@@ -40,7 +40,7 @@ SMALL = ("width=64", "layers=2", "heads=4", "threads=1", "validations=1")
 
 
 def adapcla(where: Path, *arguments: str, limit: int | None = None) -> dict[str, object]:
-    """Run a verb; its exit code, peak memory in MB, seconds and last words."""
+    """Run a verb; its exit code, peak memory in MB, seconds and last lines on stderr."""
     return child(where, [sys.executable, "-m", "adapcla", *arguments], limit)
 
 
@@ -60,11 +60,11 @@ def child(where: Path, command: list[str], limit: int | None = None) -> dict[str
         )  # fmt: skip
         _, status, used = os.wait4(process.pid, 0)
         errors.seek(0)
-        told = errors.read().strip().splitlines()
+        last_lines = errors.read().strip().splitlines()
     return {
         "code": os.waitstatus_to_exitcode(status), "peak_mb": used.ru_maxrss * 1024 // 1_000_000,
         "seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "told": told[-2:],
+        "last lines": last_lines[-2:],
     }  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def growth(root: Path, sizes: list[int]) -> dict[str, object]:
     for n in sizes:
         for name, found in steps(root, n):
             if found["code"] != 0:
-                sys.exit(f"{name or 'preparing'} of {n:,} patients ended with {found['code']}: {found['told']}")
+                sys.exit(f"{name or 'preparing'} of {n:,} patients ended with {found['code']}: {found['last lines']}")
             if name:
                 rows.append({"patients": n, "step": name} | {key: found[key] for key in MEASURED})
                 print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
@@ -155,7 +155,7 @@ def memory_growth(rows: list[dict[str, Any]], sizes: list[int]) -> dict[str, flo
     return {s: round(_of(rows, s, "peak_mb")[-1] / _of(rows, s, "peak_mb")[-2] - 1, 4) for s in STEPS}
 
 
-def written(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw_growth(rows: list[dict[str, Any]], folder: Path) -> None:
     """A figure of time per patient and peak memory."""
     from adapcla.report import style
 
@@ -202,20 +202,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the figure of growth")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line, which is the default")
     parser.add_argument("--write-csv", nargs=2, metavar=("COHORT", "CSV"), help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.write_csv:
-        write_csv(*asked.write_csv)
+    options = parser.parse_args()
+    if options.write_csv:
+        write_csv(*options.write_csv)
         return
-    default = "20000,40000" if asked.quick else "10000,100000,1000000"
-    sizes = [int(size) for size in (asked.sizes or default).split(",")]
+    default = "20000,40000" if options.quick else "10000,100000,1000000"
+    sizes = [int(size) for size in (options.sizes or default).split(",")]
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        if asked.only != "growth":
+        if options.only != "growth":
             result["wide"] = wide(Path(folder))
-        if asked.only != "wide":
+        if options.only != "wide":
             result["growth"] = growth(Path(folder), sizes)
-    if asked.out and "growth" in result:
-        written(result["growth"]["rows"], asked.out)
+    if options.out and "growth" in result:
+        draw_growth(result["growth"]["rows"], options.out)
     print(json.dumps(result))
     if not all(part["good"] for part in result.get("wide", {}).values()):
         sys.exit("something was neither done nor refused with a remedy")

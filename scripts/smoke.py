@@ -29,7 +29,7 @@ LIGHT = (
     "import meds meds --out again",
     "import table visits.csv --out own --patient who --date day --codes dx",
 )
-#: The rest of the way: training, sampling, steering, judging.
+#: The rest of the way: training, sampling, steering, evaluating.
 WHOLE = (
     "methods",
     "train parts --out run --method tailwise --seed 1 --set width=16 --set layers=1 --set heads=2 --passes 1",
@@ -40,7 +40,7 @@ WHOLE = (
 )
 
 
-def ran(words: list[str], where: Path) -> str:
+def run(words: list[str], where: Path) -> str:
     """What a command printed; the end of everything if it failed."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     place = {"XDG_CACHE_HOME": str(where / "cache"), "OMP_NUM_THREADS": "1", "ADAPCLA_QUIET": "1"}
@@ -56,16 +56,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         (where / "visits.csv").write_text("who,day,dx\n1,2020-01-01,I10\n1,2020-02-01,E11\n2,2020-01-05,I10\n")
-        place = ran(
+        place = run(
             [sys.executable, "-c", "import adapcla, importlib.resources as r; print(r.files('adapcla'))"], where
         )
         typed = Path(place.strip()) / "py.typed"
         if not typed.is_file() or "site-packages" not in typed.parts:
             sys.exit(f"{place.strip()}: expected an installed package with py.typed")
         for command in commands:
-            ran([sys.executable, "-m", "adapcla", *command.split()], where)
+            run([sys.executable, "-m", "adapcla", *command.split()], where)
         program = Path(sys.executable).with_name("adapcla")
-        version = ran([str(program), "--version"], where).strip()
+        version = run([str(program), "--version"], where).strip()
     python = ".".join(map(str, sys.version_info[:3]))
     print(json.dumps({"python": python, "adapcla": version, "commands": len(commands), "torch": commands is not LIGHT}))
 

@@ -37,15 +37,6 @@ ROOT = set(LAYERS[0])
 #: (module, imported module): imports that point up and wait to be mended. The list may only become shorter.
 KNOWN_UPWARD = {
     ("adapcla.report.figures.bound", "adapcla.study.analysis.internalization"),
-    ("adapcla.report.figures.differences", "adapcla.study.results"),
-    ("adapcla.report.figures.gallery", "adapcla.study.analysis_folder"),
-    ("adapcla.report.figures.gallery", "adapcla.study.results"),
-    ("adapcla.report.figures.gallery", "adapcla.study.verdicts"),
-    ("adapcla.report.figures.knowledge", "adapcla.study.results"),
-    ("adapcla.report.figures.privacy", "adapcla.study.results"),
-    ("adapcla.report.tables", "adapcla.study.layouts"),
-    ("adapcla.report.tables", "adapcla.study.paper_numbers"),
-    ("adapcla.report.tables", "adapcla.study.results"),
 }
 #: Files outside `report` that load matplotlib. The list may only become shorter.
 KNOWN_DRAWING = {"study/analysis_folder.py"}
@@ -66,7 +57,7 @@ HEAVY = (
 #: Packages without torch.
 WITHOUT_TORCH = ROOT | {"data", "io", "scaffold", "evaluation"}
 #: May use torch though their package does not: classifiers of evaluation, and only inside functions.
-TORCH_INSIDE_FUNCTIONS = ("evaluation/classifiers.py", "evaluation/utility.py", "evaluation/reliability.py")
+TORCH_INSIDE_FUNCTIONS = ("evaluation/classifier.py",)
 #: Read or write code as data; the one restricted reader of a foreign format is the only exception.
 UNSAFE_MODULES = {
     "pickle",

@@ -68,7 +68,7 @@ def test_startup_compares_two_commands(script: Callable[[str], ModuleType]) -> N
 
 
 def test_determinism_finds_one_result_in_all_surroundings(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    found = script("determinism").measured(tmp_path, repeats=2, workers=1)
+    found = script("determinism").measure(tmp_path, repeats=2, workers=1)
     assert found["different"] == {"model": 1, "sample": 1, "scores": 1}
 
 
@@ -113,7 +113,7 @@ def test_releases_makes_one_and_reads_it_back(script: Callable[[str], ModuleType
     """A method without training: how it ends depends on the gate, what is written must be read back."""
     small = ["--method", "marginal", "--set", "evaluate.quick=true", "--set", 'evaluate.suites=["tail","privacy"]']
     releases = script("releases")
-    row = releases.made("planted", tmp_path, 1.0, "csv", small)
+    row = releases.run_release("planted", tmp_path, 1.0, "csv", small)
     assert row["right"] and all(row.get("reads back", {}).values()), row
     assert "planted" in releases.table([row], "command")
 

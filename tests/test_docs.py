@@ -131,6 +131,26 @@ def test_commands_in_the_documents_exist():
     assert not unknown, "\n".join(unknown)
 
 
+# ---- keys and methods -------------------------------------------------------------------------------------
+def test_the_page_on_metrics_names_every_key_and_no_other():
+    from adapcla.evaluation.metric import METRICS
+
+    text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
+    keys = {metric.key for metric in METRICS}
+    assert sorted(key for key in keys if f"`{key}`" not in text) == []
+    # What stands in the first column of a table of metrics is a key.
+    tables = [line for line in text.splitlines() if line.count("|") == 4 and line.startswith("| `")]
+    named = {key for line in tables for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert sorted(named - keys - {"real_test", "real_train", "train_copy", "marginal", "normalised"}) == []
+
+
+def test_the_page_on_methods_names_every_method():
+    from adapcla.generation.methods import METHODS
+
+    text = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert sorted(name for name in METHODS if f"`{name}`" not in text) == []
+
+
 # ---- nothing left lying about -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("what", "pattern"),

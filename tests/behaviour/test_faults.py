@@ -31,7 +31,7 @@ def faults(repository: Path) -> ModuleType:
 @pytest.fixture(scope="module")
 def bench(faults: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Cohorts, and a whole run to compare with."""
-    found, _ = faults.prepared(tmp_path_factory.mktemp("faults"))
+    found, _ = faults.prepare(tmp_path_factory.mktemp("faults"))
     yield found
 
 
@@ -40,7 +40,7 @@ def test_a_run_that_dies_in_a_save_ends_in_the_same_weights(
     faults: ModuleType, bench: object, point: str, number: int
 ) -> None:
     """Between a checkpoint and its pointer; before the model is in place."""
-    assert faults.crashed_training(bench, point, number), bench.failures  # type: ignore[attr-defined]
+    assert faults.crash_training(bench, point, number), bench.failures  # type: ignore[attr-defined]
 
 
 def test_a_sample_that_dies_between_two_shards_ends_in_the_same_bytes(
@@ -48,7 +48,7 @@ def test_a_sample_that_dies_between_two_shards_ends_in_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(faults, "PATIENTS", 18_000)
     bench.must(*faults.sampling("sample"))  # type: ignore[attr-defined]
-    assert faults.killed_sampling(bench, "again", 0, "rename:2"), bench.failures  # type: ignore[attr-defined]
+    assert faults.kill_sampling(bench, "again", 0, "rename:2"), bench.failures  # type: ignore[attr-defined]
 
 
 def test_a_second_process_is_refused_and_a_dead_one_is_not_in_the_way(faults: ModuleType, bench: object) -> None:

@@ -14,10 +14,10 @@ import pytest
 from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.disclosure import MIN_COUNT
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy import LIMITS, GateLine, gate
 from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, holds_any
-from adapcla.evaluation.table import metric_of
 from adapcla.io import simulator as planted
 from adapcla.seeds import random_stream
 
@@ -90,7 +90,7 @@ def lines_of(seed: int, synthetic: Cohort) -> list[GateLine]:
 def judged(comparison: Comparison) -> list[GateLine]:
     """The gate's lines for a comparison."""
     keys = {key for limit in LIMITS for key in (limit.key, *limit.each)}
-    return gate({key: metric_of(key).compute(comparison) for key in keys})
+    return gate({key: METRICS[key].compute(comparison) for key in keys})
 
 
 def failed(lines: list[GateLine]) -> set[str]:
@@ -109,7 +109,7 @@ def test_five_per_cent_copied_tail_patients_fail_where_the_distance_test_is_at_c
         members, controls, fresh = world(seed)
         comparison = Comparison.of(members, controls, with_copied_tail(members, fresh), control=controls)
         noticed += bool(failed(judged(comparison)))
-        accuracies.append(metric_of("halo_membership_accuracy").compute(comparison)[ALL].value)
+        accuracies.append(METRICS["halo_membership_accuracy"].compute(comparison)[ALL].value)
     assert noticed >= 19
     assert max(accuracies) < 0.56
     assert np.mean(accuracies) < 0.53
@@ -166,14 +166,14 @@ def test_prevalences_alone_are_no_memory_of_pairs_and_copies_still_are() -> None
     """
     members, controls = (independent_patients(4_000, 1_200, seed) for seed in (1, 2))
     written = marginal(members, independent_patients(12_000, 1_200, 3), 1, fewest_holders=MIN_COUNT)
-    gap = metric_of("unique_pair_gap").compute(Comparison.of(members, controls, written, control=controls))
+    gap = METRICS["unique_pair_gap"].compute(Comparison.of(members, controls, written, control=controls))
     everything, beyond = gap[ALL], gap[BEYOND_PREVALENCE]
     assert everything.value > 0.01 and everything.low > 0
     assert beyond.low < 0 < beyond.high and abs(beyond.value) < 0.005
     (line,) = (line for line in gate({"unique_pair_gap": gap}) if line.value is not None)
     assert line.passed and line.verdict == "kept"
     copying = Comparison.of(members, controls, joined(written, members.subset(np.arange(300))), control=controls)
-    leaked = gate({"unique_pair_gap": metric_of("unique_pair_gap").compute(copying)})
+    leaked = gate({"unique_pair_gap": METRICS["unique_pair_gap"].compute(copying)})
     assert failed(leaked) == {"unique_pair_gap [beyond_prevalence]"}
 
 

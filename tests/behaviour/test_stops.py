@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import adapcla
 from adapcla.cli.main import app
 from adapcla.errors import AdapclaError, GateError, InputError, UsageError
-from adapcla.evaluation.contract import Missing, Score
+from adapcla.evaluation.comparison import Missing, Score
 from adapcla.evaluation.privacy import LIMITS, gate, require
 from adapcla.evaluation.privacy.strata import too_few
 from adapcla.io.simulator import simulate
@@ -191,7 +191,7 @@ def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
 def test_an_error_never_shows_a_cell(tmp_path):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"patient_id": ["MRN70001"], "date": ["2020-01-01"], "code": ["F200"]})
-    with pytest.raises(UsageError, match="data of type DataFrame") as error:
+    with pytest.raises(UsageError, match="which column of the data frame is patient") as error:
         synthesize(frame, out=tmp_path / "out")
     assert "MRN7" not in str(error.value) and "F200" not in str(error.value)
     rows = [{"patient_id": "MRN70001", "code": "F200"}]

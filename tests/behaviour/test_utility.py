@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adapcla.evaluation import Comparison
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.table import metric_of
 from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
@@ -17,7 +17,7 @@ def test_real_patients_teach_the_next_visit_and_independent_codes_are_at_chance(
     real, floor = (
         Comparison.of(train, test, synthetic, quick=True) for synthetic in (train, marginal(train, 3_750, seed=1))
     )
-    area, precision = metric_of("tstr_next_auroc").compute, metric_of("tstr_next_auprc").compute
+    area, precision = METRICS["tstr_next_auroc"].compute, METRICS["tstr_next_auprc"].compute
     assert area(real)["all"].low > 0.5
     assert area(floor)["all"].value == pytest.approx(0.5, abs=0.05)
     for score in (area, precision):

@@ -150,7 +150,7 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     assert exit_code(*judge_right) == 0
     assert Scores.open(tmp_path / "s2").card[SEPARATED] == "yes"
     assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
-    assert Scores.open(tmp_path / "s2")["tail_swap"].n > 0
+    assert Scores.open(tmp_path / "s2")["pair_seen"].n > 0
 
 
 def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_path: Path) -> None:

@@ -141,21 +141,3 @@ def test_the_demonstration_is_run_by_name_by_file_and_without_either(tmp_path, m
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == str(tmp_path / "demo" / "report.html")
     assert asked[0].fit.methods == ("adapcla", "adapcla-no-scaffold", "tailwise") and not asked[0].real
-
-
-def test_minutes_belong_to_a_run_that_decides(toml, tmp_path):
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "small.toml"), "--minutes", "5", "--dry-run"])
-    assert isinstance(done.exception, UsageError) and "add --decide" in str(done.exception)
-
-
-def test_a_run_that_decides_says_its_page_and_keeps_its_looks(toml, tmp_path, monkeypatch):
-    seen = {}
-
-    def decided(spec, out, minutes):
-        seen.update(name=spec.name, minutes=minutes)
-        return plan.Plan(spec, out), tmp_path / "report.html"
-
-    monkeypatch.setattr("adapcla.study.decide.run_until_decided", decided)
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "small.toml"), "--decide", "--out", str(tmp_path / "runs")])
-    assert done.exit_code == 0 and done.output.strip().endswith("report.html")
-    assert seen == {"name": "small", "minutes": 60.0}

@@ -250,3 +250,17 @@ def test_keeping_entries_counts_what_went():
     assert list(kept.patients()) == [[["C"]]] and kept.days.tolist() == [0]
     assert kept.vocabulary == cohort.vocabulary
     assert kept.card["dropped"] == {"entries left out": 3, "visits left empty": 2, "patients left without visits": 1}
+
+
+def test_labels_go_wherever_a_patient_loses_codes():
+    """Some ways to a smaller cohort kept the labels of codes that were no longer there, others dropped them."""
+    labels = np.array([[1], [0]], dtype=np.uint8)
+    cohort = Cohort.of([[["A", "B"], ["B"]], [["B"]]], labels=labels, label_names=("a",))
+    assert cohort.keep_codes(np.array([True, True])).labels is not None
+    assert cohort.subset([1]).labels.tolist() == [[0]]
+    smaller = [
+        cohort.keep_codes(np.array([False, True])),
+        cohort.keep_entries(np.array([True, True, False, True])),
+        cohort.without_last_visits(),
+    ]
+    assert [(part.labels, part.label_names) for part in smaller] == [(None, ())] * 3

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.data import Code, Cohort, description
-from adapcla.data.description import describe, long_tail, overlap, spread
+from adapcla.data import Attribute, Code, Cohort, description
+from adapcla.data.description import describe, lines, long_tail, overlap, parts, spread
 from adapcla.data.vocabulary import visit_kind_code
 
 
@@ -29,8 +29,8 @@ def test_sizes_of_a_cohort_counted_by_eye(tiny_full):
     }
     assert told["bands"]["2-5"]["codes"] == 2
     assert told["domains"]["drug"] == {"codes": 1, "share_of_entries": 0.125}
-    assert told["attributes"] == {"sex": {"F": 1, "M": 1, "unknown": 1}}
-    assert told["labels"] == {"first": 0.666667, "second": 0.333333}
+    assert told["attributes"] == {"sex": {"F": None, "M": None, "unknown": None}}
+    assert told["labels"] == {"first": None, "second": None}
     assert told["days"]["between_visits"]["median"] == 18.5
     assert told["dropped"] == {"empty visits": 2}
 
@@ -117,3 +117,31 @@ def test_numbers_and_choices_are_told_of_enough_patients_alone():
         "told": {"LAB/glucose": {"unit": "mg/dL", "visits": 11, "quartiles": [3.5, 6.0, 8.5]}},
     }
     assert "numbers" not in describe(cohort.without_values())
+
+
+def test_categories_and_labels_of_few_patients_are_withheld():
+    """One patient of sex X was counted in the description, which is what people share first."""
+    sex = Attribute(np.array([0] * 30 + [1] * 20 + [2], dtype=np.int16), ("F", "M", "X"))
+    band = Attribute(np.array([0] * 25 + [-1] * 26, dtype=np.int16), ("18-29",))
+    labels = np.array([[1, 1, 0]] * 20 + [[1, 0, 0]] * 30 + [[0, 0, 1]], dtype=np.uint8)
+    names = ("all but one", "some", "one")
+    cohort = Cohort.of([[["A"]]] * 51, attributes={"sex": sex, "age_band": band}, labels=labels, label_names=names)
+    described = describe(cohort)
+    assert described["attributes"] == {"age_band": {"18-29": 25, "unknown": 26}, "sex": {"F": 30, "M": None, "X": None}}
+    assert described["labels"] == {"all but one": None, "some": pytest.approx(20 / 51, abs=1e-6), "one": None}
+    assert "X fewer than 11" in dict(lines(described))["sex"]
+
+
+# ---- in words ---------------------------------------------------------------------------------------------
+def test_every_number_of_a_small_cohort_is_told(tiny: Cohort):
+    """Three patients, five visits, four codes; a third of the patients have one visit."""
+    told = dict(lines(describe(tiny)))
+    assert (told["patients"], told["visits"], told["codes"]) == ("3", "5", "4")
+    assert told["visits per patient"].endswith("33.3 % have one")
+    assert told["dropped"] == "nothing"
+
+
+def test_the_parts_of_the_tail_come_with_the_bands(tiny: Cohort):
+    names = [name for name, _ in parts(describe(tiny))]
+    assert names[:3] == ["head", "mid", "tail"]
+    assert len(names) == len(set(names)) and not any(name == "in 1 visits" for name in names)

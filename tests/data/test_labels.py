@@ -47,7 +47,7 @@ def test_auto_groups_by_category_and_keeps_systems_apart() -> None:
     ]
     cohort = Cohort.of([[["ICD9CM/V1005"]], [["ICD10CM/V100XXA"]], [["ICD9CM/4019"], ["ICD9CM/4011"]]], codes)
     rule = LabelRule.auto(cohort)
-    assert rule.names == ("401", "V10 (ICD10 V)", "V10 (ICD9 V)")
+    assert rule.names == ("401", "V10 (V00-Y99)", "V10 (V01-V91)")
     assert rule.apply(cohort).tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
 
 

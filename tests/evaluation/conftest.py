@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Code, Cohort
 from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
+from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.metric import METRICS
 
 GLUCOSE, SODIUM = (Code.of(name, "LAB", domain="lab", unit=unit) for name, unit in (("glucose", "mg/dL"), ("na", "1")))
 CODES = (
@@ -71,3 +74,20 @@ def _visit(draw: np.random.Generator, diabetic: bool, own: float, old: bool) -> 
 def world() -> World:
     """A function of a number of patients and a seed."""
     return whole_world
+
+
+def scores_of(
+    key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None, **options: Any
+) -> dict[str, Score]:
+    """The scores of a metric by stratum; the training patients are the test patients unless these are given."""
+    return METRICS[key].compute(Comparison.of(train, train if test is None else test, synthetic, **options))
+
+
+def score_of(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None, **options: Any) -> Score:
+    """The headline of a metric."""
+    return scores_of(key, train, synthetic, test, **options)[ALL]
+
+
+def value_of(key: str, train: Cohort, synthetic: Cohort, test: Cohort | None = None, **options: Any) -> Any:
+    """The value of the headline of a metric."""
+    return score_of(key, train, synthetic, test, **options).value

@@ -9,7 +9,7 @@ from adapcla.data import Attribute, Cohort
 from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.evaluation.conditioned import condition_scores, divergence, holdings, judge, marked_visits
-from adapcla.evaluation.neighbours import Neighbours
+from adapcla.evaluation.statistics import PairCounts
 
 ASKED = Criteria.of("X")
 
@@ -37,7 +37,7 @@ def test_the_company_of_one_code_is_its_context_divergence() -> None:
         Cohort.of([[["X", *draw.choice(list("ABFG"), 2)]] for _ in range(30)], ["A", "B", "F", "G", "X"])
         for _ in range(2)
     )
-    context = Neighbours.of(one).contexts.divergence(Neighbours.of(two).contexts)[one.vocabulary.index["X"]]
+    context = PairCounts.count(one).contexts.divergence(PairCounts.count(two).contexts)[one.vocabulary.index["X"]]
     assert condition_scores(one, two, ASKED)["company"].value == pytest.approx(context)
 
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from adapcla.errors import ExistsError, InputError
-from adapcla.evaluation.contract import Missing, Score
-from adapcla.evaluation.scores import Row, Scores, normalised
+from adapcla.evaluation.comparison import Missing, Score
+from adapcla.evaluation.scores import Row, Scores, normalise
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def test_normalised_comes_from_the_matched_row_where_the_plain_one_has_none(scor
 
 def test_normalised_by_hand():
     """Half way from floor to ceiling is 0.5, also where lower is better; a scale inside the interval is none."""
-    assert normalised(Score(0.4, 1), 0.6, 0.2, "down") == (0.5, "")
-    assert normalised(Score(0.5, 1, 0.3, 0.7), 0.45, 0.55)[0] is None
-    assert "interval" in normalised(Score(0.5, 1, 0.3, 0.7), 0.45, 0.55)[1]
-    assert normalised(Score(0.5, 1), None, 0.5) == (None, "no floor")
-    assert normalised(Score(0.5, 1), 0.5, None) == (None, "no ceiling")
-    assert normalised(Missing("x").score, 0.1, 0.5) == (None, "")
+    assert normalise(Score(0.4, 1), 0.6, 0.2, "down") == (0.5, "")
+    assert normalise(Score(0.5, 1, 0.3, 0.7), 0.45, 0.55)[0] is None
+    assert "interval" in normalise(Score(0.5, 1, 0.3, 0.7), 0.45, 0.55)[1]
+    assert normalise(Score(0.5, 1), None, 0.5) == (None, "no floor")
+    assert normalise(Score(0.5, 1), 0.5, None) == (None, "no ceiling")
+    assert normalise(Missing("x").score, 0.1, 0.5) == (None, "")
 
 
 def test_the_table_is_tidy(scores: Scores):

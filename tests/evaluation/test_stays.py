@@ -6,22 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.evaluation.conftest import World
+from tests.evaluation.conftest import World, score_of, scores_of, value_of
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, READMITTED, VISIT_KIND, discharge_code, visit_kind_code
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.data.vocabulary import LENGTH_OF_STAY, READMITTED, discharge_code, visit_kind_code
+from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.stays import (
-    Stays,
-    choice_distance,
-    death_by_age,
-    death_rate,
-    length_by_ending,
-    mean_length,
-    readmission_rate,
-    stay_length_distance,
-)
+from adapcla.evaluation.stays import Stays
 
 CODES = [
     LENGTH_OF_STAY,
@@ -65,21 +56,20 @@ def test_where_there_are_no_dates_the_source_says_who_came_back():
 def test_shares_of_endings_differ_by_their_total_variation():
     one = Cohort.of([[["A", "END/home"]]] * 8 + [[["A"]]] * 2, CODES[1:])
     two = Cohort.of([[["A", "END/home"]]] * 5 + [[["A", "END/died"]]] * 5, CODES[1:])
-    score = choice_distance(DISCHARGE, Comparison.of(one, one, two))[ALL]
+    score = score_of("stay_end_tv", one, two)
     assert score.value == pytest.approx(0.5) and score.n == 10
-    assert choice_distance(VISIT_KIND, Comparison.of(one, one, two))[ALL].reason == "no training visit tells its kind"
+    assert score_of("stay_kind_tv", one, two).reason == "no training visit tells its kind"
 
 
 def test_a_copy_is_at_no_distance_and_chance_loses_who_dies_and_how_long_it_took(world: World):
     train = world(500, 1)
-    copy, chance = (Comparison.of(train, train, one) for one in (train, marginal(train, 2000, 1)))
-    for score in (stay_length_distance, length_by_ending, death_by_age):
-        assert score(copy)[ALL].value == pytest.approx(0, abs=1e-9)
-        assert score(chance)[ALL].value > 0
-    assert death_by_age(chance)[ALL].value > 0.08, "the old die ten times as often"
-    rates = death_rate(copy)
+    chance = marginal(train, 2000, 1)
+    for key in ("stay_length_w1", "death_by_age"):
+        assert value_of(key, train, train) == pytest.approx(0, abs=1e-9)
+        assert value_of(key, train, chance) > 0
+    assert value_of("death_by_age", train, chance) > 0.08, "the old die ten times as often"
+    rates = scores_of("death_rate", train, train)
     assert rates["age:60 and more"].value > 5 * rates["age:under 60"].value
-    assert mean_length(copy)["end:died"].value > mean_length(copy)["end:home"].value
     assert rates[ALL].low < rates[ALL].value < rates[ALL].high
 
 
@@ -87,25 +77,22 @@ def test_stays_that_are_longer_by_a_day_are_one_day_away(world: World):
     train = world(200, 1)
     here = np.asarray(train.codes) == train.vocabulary.index[LENGTH_OF_STAY.token]
     longer = replace(train, values=np.where(here, train.values + np.float32(1), train.values).astype(np.float32))
-    comparison = Comparison.of(train, train, longer)
-    assert stay_length_distance(comparison)[ALL].value == pytest.approx(1, rel=1e-4)
-    assert length_by_ending(comparison)[ALL].value == pytest.approx(1, rel=1e-4)
+    assert value_of("stay_length_w1", train, longer) == pytest.approx(1, rel=1e-4)
 
 
 def test_what_cannot_be_told_says_why(world: World):
     plain = Cohort.of([[["A"], ["B"]]] * 30)
-    comparison = Comparison.of(plain, plain, plain)
     reasons = {
-        stay_length_distance: "no training visit has a length",
-        death_rate: "no training patient dies",
-        readmission_rate: "no training stay of which it is known whether another follows",
+        "stay_length_w1": "no training visit has a length",
+        "death_rate": "no training patient dies",
+        "readmission_30": "no training stay of which it is known whether another follows",
     }
-    for score, reason in reasons.items():
-        assert score(comparison)[ALL].reason == reason
+    for key, reason in reasons.items():
+        assert score_of(key, plain, plain).reason == reason
     train = world(300, 1)
     ageless = replace(train, attributes={})
-    assert death_by_age(Comparison.of(train, train, ageless))[ALL].reason == "the synthetic patients have no age"
-    assert death_by_age(Comparison.of(ageless, train, train))[ALL].reason == "no age of 20 training patients"
+    assert score_of("death_by_age", train, ageless).reason == "the synthetic patients have no age"
+    assert score_of("death_by_age", ageless, train, train).reason == "no age of 20 training patients"
 
 
 def test_ages_go_by_name_not_by_number(world: World):
@@ -113,9 +100,9 @@ def test_ages_go_by_name_not_by_number(world: World):
     values = np.asarray(train.attributes["age_band"].values)
     turned = Attribute((1 - values).astype(np.int16), train.attributes["age_band"].categories[::-1])
     same = replace(train, attributes={"age_band": turned})
-    assert death_by_age(Comparison.of(train, train, same))[ALL].value == pytest.approx(0, abs=1e-9)
+    assert value_of("death_by_age", train, same) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_share_who_come_back_is_counted_over_stays(world: World):
     cohort = course((0, 1, "inpatient", "home"), (5, 1, "inpatient", "home"), (300, 1, "inpatient", "home"))
-    assert readmission_rate(Comparison.of(cohort, cohort, cohort))[ALL].value == pytest.approx(1 / 3)
+    assert value_of("readmission_30", cohort, cohort) == pytest.approx(1 / 3)

@@ -9,9 +9,14 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.evaluation import tail_information as module
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.references import marginal
-from adapcla.evaluation.tail_information import information, tail_information, tail_information_share
+from adapcla.evaluation.tail_information import (
+    TailInformation,
+    TailInformationPrevious,
+    TailInformationShare,
+    information,
+)
 
 #: Rare: T only. Codes A, B and C are frequent in training.
 COUNTS = np.array([1000, 1000, 1000, 4])
@@ -75,8 +80,8 @@ def test_the_sum_over_all_codes_is_that_of_a_plain_loop(monkeypatch: pytest.Monk
     for row in held:
         for t in np.flatnonzero(row * ((counts > 0) & (counts <= 100))):
             chance = (visits[visits[:, t] > 0].sum(axis=0) + 3.0 * share) / (visits[:, t].sum() + 3.0)
-            said = (share > 0) & (np.arange(len(row)) != t)
-            odds = np.where(row > 0, chance, 1 - chance)[said] / np.where(row > 0, share, 1 - share)[said]
+            known = (share > 0) & (np.arange(len(row)) != t)
+            odds = np.where(row > 0, chance, 1 - chance)[known] / np.where(row > 0, share, 1 - share)[known]
             expected.append(np.log(odds).sum())
     assert len(cases.rare) == len(expected)
     assert np.sort(gains) == pytest.approx(np.sort(expected))
@@ -95,12 +100,14 @@ def test_real_patients_gain_copies_gain_as_much_chance_nothing_and_lies_lose(tru
         "chance": marginal(train, 1500, seed=1),
         "lies": world(4, 1500, turn=7),
     }
-    scores = {name: tail_information(Comparison.of(train, test, cohort))[ALL] for name, cohort in made.items()}
+    scores = {name: TailInformation().compute(Comparison.of(train, test, cohort))[ALL] for name, cohort in made.items()}
     assert scores["copy"].low > 0.5
     assert scores["fresh"].value == pytest.approx(scores["copy"].value, rel=0.15)
     assert abs(scores["chance"].value) < 0.02
     assert scores["lies"].high < 0
-    shares = {name: tail_information_share(Comparison.of(train, test, cohort))[ALL] for name, cohort in made.items()}
+    shares = {
+        name: TailInformationShare().compute(Comparison.of(train, test, cohort))[ALL] for name, cohort in made.items()
+    }
     assert shares["copy"].value == 1.0 and shares["copy"].low == shares["copy"].high == 1.0
     assert shares["fresh"].low < 1.0 < shares["fresh"].high
     assert shares["lies"].value < 0
@@ -109,22 +116,22 @@ def test_real_patients_gain_copies_gain_as_much_chance_nothing_and_lies_lose(tru
 def test_fewer_patients_know_less_and_are_measured_by_as_few_real_ones(truth: tuple[Cohort, Cohort]):
     train, test = truth
     few, many = (Comparison.of(train, test, world(3, n)) for n in (300, 1500))
-    assert 0 < tail_information(few)[ALL].value < tail_information(many)[ALL].value
-    assert tail_information_share(few)[ALL].value == pytest.approx(1.0, abs=0.25)
+    assert 0 < TailInformation().compute(few)[ALL].value < TailInformation().compute(many)[ALL].value
+    assert TailInformationShare().compute(few)[ALL].value == pytest.approx(1.0, abs=0.25)
 
 
 def test_a_cohort_that_repeats_one_patient_does_not_believe_itself(truth: tuple[Cohort, Cohort]):
     train, test = truth
     repeated = train.subset(np.zeros(500, dtype=np.int64))
-    scores = tail_information(Comparison.of(train, test, repeated))
+    scores = TailInformation().compute(Comparison.of(train, test, repeated))
     assert scores[ALL].value == 0.0 and scores[ALL].n > 100
 
 
 def test_bands_divide_the_cases_and_the_interval_is_over_patients(truth: tuple[Cohort, Cohort]):
     train, test = truth
-    scores = tail_information(Comparison.of(train, test, train))
+    scores = TailInformation().compute(Comparison.of(train, test, train))
     assert sum(score.n for name, score in scores.items() if name != ALL) == scores[ALL].n
-    twice = tail_information(Comparison.of(train, test.subset(np.tile(np.arange(test.n_patients), 4)), train))
+    twice = TailInformation().compute(Comparison.of(train, test.subset(np.tile(np.arange(test.n_patients), 4)), train))
     assert twice[ALL].value == pytest.approx(scores[ALL].value)
     assert twice[ALL].high - twice[ALL].low < 0.7 * (scores[ALL].high - scores[ALL].low)
 
@@ -132,16 +139,16 @@ def test_bands_divide_the_cases_and_the_interval_is_over_patients(truth: tuple[C
 def test_what_real_patients_do_not_know_is_no_measure():
     alone = marginal(world(1, 400), 500, seed=1)
     train, test = alone.subset(range(400)), alone.subset(range(400, 500))
-    score = tail_information_share(Comparison.of(train, test, train))[ALL]
+    score = TailInformationShare().compute(Comparison.of(train, test, train))[ALL]
     assert score.value is None and score.reason == "as many real patients gain nothing on these codes"
 
 
 def test_without_a_rare_code_in_the_test_patients_there_is_a_reason():
     train, test = Cohort.of([[["A", "T"]], [["A"]]]), Cohort.of([[["A", "B"]]])
     comparison = Comparison.of(train, test.on(test.vocabulary), train)
-    counts = tail_information(comparison)
+    counts = TailInformation().compute(comparison)
     assert counts["6-10"].value is None and counts["6-10"].reason == "no test visit holds such a code"
-    late = tail_information(comparison, previous=True)[ALL]
+    late = TailInformationPrevious().compute(comparison)[ALL]
     assert late.value is None and late.reason == "no test patient has such a code after another visit"
 
 
@@ -153,7 +160,7 @@ def test_ten_thousand_codes_need_no_square_of_memory():
     vocabulary = [f"C{k:04d}" for k in range(10_000)]
     made = Cohort.of([[[vocabulary[k] for k in draw.integers(0, 10_000, 8)]] for _ in range(1000)], vocabulary)
     tracemalloc.start()
-    tail_information(Comparison.of(made, made.subset(range(100)), made, intervals=False))
+    TailInformation().compute(Comparison.of(made, made.subset(range(100)), made, intervals=False))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6

@@ -23,7 +23,6 @@ from adapcla.generation.natural import known_inside, prevalence_inside
 from adapcla.generation.sampling import rules_for
 from adapcla.generation.shards import stream_sample
 from adapcla.generation.steering import closed_loop, steer
-from adapcla.generation.tail_swap import tail_swap
 from adapcla.io import simulator as planted
 from adapcla.scaffold import Scaffold
 
@@ -197,14 +196,6 @@ def test_codes_that_the_model_does_not_know_go(fits: dict[str, Generator], world
     inside = known_inside(model, few)
     assert inside.vocabulary == model.vocabulary
     assert inside.n_patients == test.n_patients
-
-
-def test_tail_swap_works_inside(fits: dict[str, Generator], world: Any) -> None:
-    train, _, test = world
-    model = fits["adapcla"].model
-    found = tail_swap(model, train, test)
-    assert set(found) >= {"tail_swap_auc", "tail_swap_count"}
-    assert (found["tail_swap_count"] > 0).all()
 
 
 def test_rules_are_about_what_comes_out(fits: dict[str, Generator], world: Any) -> None:

@@ -65,6 +65,60 @@ def whole_cohorts(draw: st.DrawFn) -> Cohort:
 
 
 @st.composite
+def plain_cohorts(draw: st.DrawFn) -> Cohort:
+    """Up to four patients with what every format holds: codes of known systems, days, values, stays, sex, age bands."""
+    labs = [
+        Code.of("2345-7", "LOINC", domain="lab", unit="mg/dL"),
+        Code.of("718-7", "LOINC", domain="lab", unit="g/dL"),
+    ]
+    vocabulary = Vocabulary.of(
+        [
+            *(Code.of(name, "ICD9CM") for name in ("4019", "25000", "V4581")),
+            Code.of("I10", "ICD10CM"),
+            Code.of("9671", "ICD9PROC", domain="procedure"),
+            Code.of("1191", "RXNORM", domain="drug"),
+            *(visit_kind_code(name) for name in VISIT_KINDS if name != "other"),
+            *(discharge_code(name) for name in DISCHARGES if name not in ("died", "other")),
+            *labs,
+            LENGTH_OF_STAY,
+        ]
+    )
+    stay = st.tuples(
+        *(
+            st.sampled_from([code.token for code in vocabulary.codes if code.group == group])
+            for group in ("kind", "end")
+        )
+    )
+    several = st.lists(
+        st.sampled_from([c.token for c in vocabulary.codes if not c.group and c != LENGTH_OF_STAY]), max_size=4
+    )
+    visit = st.tuples(stay, several).map(lambda held: ["ICD9CM/4019", LENGTH_OF_STAY.token, *held[0], *held[1]])
+    patients = draw(st.lists(st.lists(visit, min_size=1, max_size=3), min_size=1, max_size=4))
+    steps = [[0, *draw(st.lists(st.integers(60, 400), min_size=len(p) - 1, max_size=len(p) - 1))] for p in patients]
+    flat = [vocabulary.index[token] for patient in patients for held in patient for token in sorted(set(held))]
+    number = st.floats(0, 1e6, width=32)
+    # Readers round lengths to hundredths of a day.
+    days = st.integers(50, 5_000).map(lambda hundredths: hundredths / 100)
+    numbers = [
+        draw(days if code == vocabulary.index[LENGTH_OF_STAY.token] else number) if vocabulary.numbers[code] else np.nan
+        for code in flat
+    ]
+    bands = tuple(f"{low}-{low + 9}" for low in range(0, 90, 10))
+    n = len(patients)
+    attributes = {
+        name: Attribute(np.array(draw(st.lists(values, min_size=n, max_size=n)), dtype=np.int16), words)
+        for name, words, values in (("sex", ("F", "M"), st.integers(-1, 1)), ("age_band", bands, st.integers(0, 8)))
+    }
+    return Cohort.of(
+        patients,
+        vocabulary,
+        values=np.array(numbers, dtype=np.float32),
+        days=np.concatenate([np.cumsum(step) for step in steps]).astype(np.int32),
+        attributes=attributes,
+    )
+
+
+@st.composite
 def cohorts(draw: st.DrawFn) -> Cohort:
     """Up to five patients; days, labels and attributes are there or not."""
     vocabulary = draw(vocabularies())

@@ -30,8 +30,8 @@ def test_only_the_asked_suites_leave_curves():
 
 def test_a_scored_sample_has_its_curves_beside_it(finished_run):
     curves = read_json(finished_run / "adapcla" / "seed1" / "scores" / "seed1" / "curves.json")
-    assert set(curves) == {"reliability", "reliability_balanced", "labels", "roc", "gave_away"}
-    assert {"feature", "alone", "lost"} <= set(curves["gave_away"][0])
+    assert set(curves) == {"reliability", "reliability_balanced", "labels", "roc", "feature_importance"}
+    assert {"feature", "alone", "lost"} <= set(curves["feature_importance"][0])
     bins = curves["reliability"]["all"]
     assert len(bins["n"]) == 15 and sum(bins["n"]) > 0
     assert curves["roc"]["alarms"][0] == 0 and curves["roc"]["caught"][-1] == 1
@@ -40,7 +40,7 @@ def test_a_scored_sample_has_its_curves_beside_it(finished_run):
 def test_curves_of_scores_that_are_left_out_train_no_classifier(monkeypatch):
     cohort = simulate(patients=60, codes=60, seed=1)
     trained = []
-    monkeypatch.setattr("adapcla.evaluation.classifiers.fit", lambda *words, **options: trained.append(words))
+    monkeypatch.setattr("adapcla.evaluation.utility.fit_classifiers", lambda *words, **options: trained.append(words))
     comparison = Comparison.of(cohort, cohort, cohort, quick=True)
     assert curves_of(comparison, ["utility", "reliability"], ["tstr_acc", "ece", "ece_balanced"]) == {}
     assert not trained

@@ -9,9 +9,8 @@ from adapcla.evaluation.references import LawReference, Reference
 from adapcla.io import simulator as planted
 from adapcla.pipeline.references import judged_references, reference_cohort
 from adapcla.pipeline.spec import spec_from
-from adapcla.report.tables import score_table
-from adapcla.study.layouts import SCORE_TABLES
 from adapcla.study.results import Study
+from adapcla.study.tables import SCORE_TABLES, score_table
 
 LAW = tuple(LawReference)
 

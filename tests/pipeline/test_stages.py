@@ -144,19 +144,6 @@ def test_all_but_privacy_is_judged_by_some_patients_of_each_part(tmp_path):
     assert {row.metric for row in whole.rows} == {row.metric for row in scores.rows}
 
 
-def test_the_model_of_a_row_is_asked_for_what_the_suites_need(tmp_path):
-    parts = stages.prepared(PLANTED, SplitSpec(), tmp_path / "data", "k")
-    generator = stages.trained(tmp_path / "fit", "a", "marginal", {}, 1, parts["train"], parts["valid"])
-    asked = EvaluateSpec(suites=("tail",), quick=True)
-    made = stages.sampled(tmp_path / "s", "s1", generator, 30, 1)
-    scores = stages.scored(tmp_path / "c", "c1", "marginal", made, parts, asked, generator=generator)
-    # A model of counts alone ranks a rare code as counts do, but for ties that rounding breaks.
-    assert scores["tail_swap"].value == pytest.approx(scores["tail_swap_chance"].value, abs=0.05)
-    assert scores["tail_swap"].n > 0
-    elsewhere = stages.scored(tmp_path / "e", "e1", "elsewhere", made, parts, asked)
-    assert elsewhere["tail_swap"].value is None and "needs the model" in elsewhere["tail_swap"].reason
-
-
 def test_scores_are_made_again_when_a_metric_is_new(monkeypatch):
     asked = EvaluateSpec(suites=("tail",))
     before = stages.scores_key("s", asked)

@@ -29,7 +29,7 @@ def attempt(*rows: Row, lines: tuple[GateLine, ...] = (KEPT,), real: Scores | No
 
 
 def like(value: float | None, way: float | None) -> Row:
-    return Row("pair_seen_heldout", "tail", "up", "matched", value, None, None, 9, "", 0.8, 1.0, 0.2, way)
+    return Row("pair_seen_heldout", "tail", "up", "halves", value, None, None, 9, "", 0.8, 1.0, 0.2, way)
 
 
 def useful(value: float, real: float | None, metric: str = "tstr_next_auroc") -> Row:
@@ -77,7 +77,7 @@ def test_useful_is_what_models_reach_beside_those_of_real_patients():
 
 
 def test_real_models_that_only_guess_say_nothing_and_the_next_task_speaks():
-    rows = (useful(0.6, 0.51), useful(0.8, 0.9, "tstr_natural_auroc"))
+    rows = (useful(0.6, 0.51), useful(0.8, 0.9, "tstr_masked_auroc"))
     assert lamps(release(attempt(*rows)))[1].value == "0.80"
 
 

@@ -17,8 +17,7 @@ from adapcla.generation import generator_for
 from adapcla.io import read
 from adapcla.io import simulator as planted
 from adapcla.io.writers import write
-from adapcla.report.tables import Line, Table
-from adapcla.tables import Cell
+from adapcla.tables import Cell, Line, Table
 from adapcla.training.journal import Journal
 
 pytest.importorskip("streamlit", reason="the studio is an extra: pip install 'adapcla[ui]'")
@@ -54,7 +53,7 @@ def _experiment(study: Path) -> None:
     write_json(study / "study.json", {"fits": [{"row": row} for row in rows]})
     lines = [Line((Cell(row), Cell("0.5", 0.5, "0.4 to 0.6"))) for row in rows]
     beside = Line((Cell("real test"), Cell("0.9", 0.9, "")), "reference")
-    Table("fidelity", "Fidelity", "", ("method", "unigram R²"), (*lines, beside)).save(study / "tables")
+    Table(("method", "unigram R²"), (*lines, beside), "fidelity", "Fidelity").save(study / "tables")
     (study / "figures" / "frequency.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (study / "figures" / "frequency.md").write_text("**Frequencies.** How often.")
 

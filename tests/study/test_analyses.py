@@ -9,7 +9,7 @@ from adapcla.errors import UsageError
 from adapcla.files import read_json
 from adapcla.io import simulator as planted
 from adapcla.pipeline.spec import ANALYSES, AnalyseSpec, spec_from
-from adapcla.report.figures.disease import rarest
+from adapcla.report.figures.cohorts import rarest
 from adapcla.study.analyses import PARTS
 from adapcla.study.plan import Plan
 
@@ -36,7 +36,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             path.touch()
 
     monkeypatch.setattr("adapcla.study.analysis_folder.save_both", empty)
-    monkeypatch.setattr("adapcla.study.page.write_page", lambda studies, path: path)
+    monkeypatch.setattr("adapcla.study.page.write_study_page", lambda studies, folder: folder / "report.html")
 
 
 def test_every_analysis_that_can_be_asked_for_exists():

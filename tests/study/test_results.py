@@ -5,7 +5,7 @@ import pytest
 
 from adapcla.errors import InputError
 from adapcla.evaluation import Reference
-from adapcla.study.results import Study, mean_draws, studies_in, summarised
+from adapcla.study.results import Study, estimate_over_fits, studies_in
 
 
 def test_a_folder_without_an_experiment_is_refused(tmp_path):
@@ -38,24 +38,31 @@ def test_a_slow_reference_that_a_quick_look_leaves_out_was_judged_by_itself(fini
     assert real is not None and 0 < real.value <= 1
 
 
-def test_between_seeds_the_interval_is_students():
-    """Three fits 1, 2, 3: mean 2, standard error 1/√3, t(0.975, 2) = 4.3027, half-width 2.4841."""
-    found = summarised(pl.DataFrame({"x": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 2, 3]}))
-    assert found.value == 2 and found.half == pytest.approx(2.4841, abs=1e-3)
+def test_between_seeds_the_interval_is_students_with_the_correction_for_overlapping_training_parts():
+    """Three fits 1, 2, 3: variance 1, standard error √(1/3), t(0.975, 2) = 4.3027; a test share of 1/4 adds 1/3."""
+    table = pl.DataFrame({"x": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 2, 3]})
+    assert estimate_over_fits(table, 0.0).value == 2
+    assert estimate_over_fits(table, 0.0).half == pytest.approx(4.3027 * 3**-0.5, abs=1e-3)
+    assert estimate_over_fits(table, 0.25).half == pytest.approx(4.3027 * (2 / 3) ** 0.5, abs=1e-3)
+    assert estimate_over_fits(table, 0.25, references=True).half == 4.5
 
 
 def test_draws_of_one_fit_are_one_case():
     """Two draws of fit 1 (0 and 2) and one of fit 2 (3): the mean of 1 and 3."""
-    found = summarised(pl.DataFrame({"x": [0.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 1, 2]}))
+    table = pl.DataFrame({"x": [0.0, 2.0, 3.0], "low": [0.0] * 3, "high": [9.0] * 3, "fit": [1, 1, 2]})
+    found = estimate_over_fits(table, 0.2)
     assert (found.value, found.n) == (2.0, 2)
 
 
-def test_the_luck_of_the_test_patients_stands_beside_that_of_the_fits():
-    """Fits 1, 3: variance of their mean 1; every draw of the test patients moves both fits alike, by −√3, 0 or √3."""
-    moves = [-(3**0.5), 0.0, 3**0.5]
-    draws = [[value + move for move in moves] for value in (1.0, 3.0)]
-    table = pl.DataFrame({"x": [1.0, 3.0], "low": [0.0] * 2, "high": [9.0] * 2, "fit": [1, 2], "redrawn": draws})
-    assert mean_draws(table).tolist() == pytest.approx([2 + move for move in moves])
-    # Standard error 2 with 16 degrees of freedom: t = 2.1199.
-    assert summarised(table).half == pytest.approx(2 * 2.1199, rel=1e-4)
-    assert summarised(table.drop("redrawn")).half == pytest.approx(12.706, rel=1e-4)
+def test_the_share_of_test_patients_is_that_of_the_prepared_parts(finished_run):
+    study = Study.open(finished_run)
+    parts = study.prepared["parts"]
+    assert study.test_share == parts["test"][0] / (parts["test"][0] + parts["train"][0])
+
+
+def test_a_study_of_an_earlier_version_opens(finished_run):
+    """Keys that are gone are not asked for."""
+    about = Study.open(finished_run).about
+    spec = {**about["spec"], "decide": {"claims": []}, "split": {**about["spec"]["split"], "vary": True}}
+    old = Study(finished_run, {**about, "spec": spec, "looks": [{"fits": 4, "error": 0.05, "decided": {}}]})
+    assert old.measured("adapcla", "pair_seen") is not None

@@ -37,7 +37,7 @@ def describe(
     description = description_of(patients, seed)
     if figure is not None:
         from adapcla.report import style
-        from adapcla.report.figures.longtail import longtail
+        from adapcla.report.figures.cohorts import longtail
 
         style.save(longtail(patients), figure)
         console.say(f"figure: {figure}")

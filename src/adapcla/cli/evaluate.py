@@ -83,9 +83,8 @@ def evaluate(
     """
     from adapcla.data import Cohort
     from adapcla.data.prevalence import read_prevalence
-    from adapcla.evaluation.cache import default_folder
-    from adapcla.evaluation.evaluation import evaluate
     from adapcla.evaluation.privacy import require_known
+    from adapcla.evaluation.runner import cache_folder, evaluate
     from adapcla.files import refuse_populated
 
     refuse_populated(out, overwrite)
@@ -116,7 +115,7 @@ def evaluate(
         method=method or synthetic.resolve().name,
         seed=seed,
         quick=quick,
-        cache=cache or default_folder(),
+        cache=cache or cache_folder(),
         evidence=evidence,
         observe=_giveaways_to(told) if "discriminator" in chosen else None,
     )
@@ -145,8 +144,7 @@ def _refuse_on_condition(options: dict[str, Any]) -> None:
 
 def _suites(asked: str, with_target: bool, gate: bool) -> list[str]:
     """The suites that are judged; an unknown one is refused before anything is read."""
-    from adapcla.evaluation.suites import default_suites
-    from adapcla.evaluation.table import metrics_of
+    from adapcla.evaluation.metric import default_suites, metrics_of
 
     chosen = [name.strip() for name in asked.split(",") if name.strip()] or default_suites(with_target)
     if gate and "privacy" not in chosen:
@@ -171,7 +169,7 @@ def _on_condition(
     from adapcla.data.provenance import require_apart, training_sources
     from adapcla.evaluation.conditioned import judge
     from adapcla.files import fresh_folder, write_json
-    from adapcla.report.figures.disease import disease
+    from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
 
     learned_from, unseen, written = (Cohort.open(folder) for folder in (train, test, synthetic))
@@ -198,17 +196,20 @@ def _on_condition(
 
 def _giveaways_to(told: list[dict[str, Any]]) -> Callable[[Comparison], None]:
     """What fills a list with the columns that tell synthetic from real patients."""
-    from adapcla.evaluation.discriminator import gave_away
+    from adapcla.evaluation.discriminator import feature_importance
 
-    return lambda comparison: told.extend(gave_away(comparison))
+    return lambda comparison: told.extend(feature_importance(comparison))
 
 
 def _write_giveaways(out: Path, told: list[dict[str, Any]]) -> None:
     """Write what gave synthetic patients away beside the scores."""
     from adapcla.files import write_bytes
-    from adapcla.tables import Table, number
+    from adapcla.tables import Table
 
-    rows = [[cell if isinstance(cell, str) else number(cell) for cell in row.values()] for row in told]
+    rows = [
+        [cell if isinstance(cell, str) else "–" if cell is None else f"{cell:.4g}" for cell in row.values()]
+        for row in told
+    ]
     write_bytes(out / "gave-away.csv", Table(list(told[0]), rows).csv().encode())
 
 
@@ -226,14 +227,11 @@ def _asked_of_model(
     from adapcla.data.provenance import require_apart, training_sources
     from adapcla.generation.generator import load
     from adapcla.generation.membership import evidence
-    from adapcla.generation.tail_swap import tail_swap
 
     model = load(generator).model
     # Before attack models are trained for nothing.
     require_apart([*training_sources(train, synthetic), *model.origin.ancestors()], {"test": test, "control": control})
-    of_tail = tail_swap(model, train, test, seed) if "tail" in suites else {}
-    of_members = evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
-    return of_tail | of_members
+    return evidence(model, train, control or test, references, seed) if "privacy" in suites else {}
 
 
 def _require_privacy(scores: Scores, accepted: list[str], reason: str) -> None:

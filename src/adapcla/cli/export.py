@@ -1,4 +1,4 @@
-"""`adapcla export`: a cohort in somebody else's format."""
+"""`adapcla export`: a cohort in the formats of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adapcla.cli.options import AsJson, CohortFolder, Out, Overwrite, emit
 from adapcla.console import say
 
 #: Formats that a source of another name reads back.
-_READER = {"csv": "table"}
+_READER = {"csv": "table", "parquet": "table"}
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def export(
     cohort: CohortFolder,
-    to: Annotated[str, typer.Option("--to", help="meds, omop, fhir, csv or halo.")],
+    to: Annotated[str, typer.Option("--to", help="csv, parquet, xlsx, meds, omop or fhir.")],
     out: Out,
     split: Annotated[
         Literal["train", "tuning", "held_out"] | None,
@@ -38,16 +38,20 @@ def export(
     vocabulary: Annotated[
         Path | None, typer.Option("--vocabulary", help="OMOP: folder of an Athena download, to map codes by.")
     ] = None,
+    for_excel: Annotated[
+        bool,
+        typer.Option("--for-excel", help="CSV: an apostrophe before codes that a spreadsheet would change (0389)."),
+    ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a COHORT as MEDS, OMOP, FHIR, CSV or HALO files that read back to the same cohort."""
+    """Write a COHORT as CSV, Parquet, Excel, MEDS, OMOP or FHIR."""
     from adapcla.data import Cohort
     from adapcla.files import refuse_populated
-    from adapcla.io.writers import ExportOptions, check_format, writable, write
+    from adapcla.io.writers import WriteOptions, check_format, writable, write
 
     check_format(to)
-    options = ExportOptions(split, visit_type, birth_year, vocabulary)
+    options = WriteOptions(split, visit_type, birth_year, vocabulary, for_excel)
     refuse_populated(out, overwrite)
     patients = Cohort.open(cohort)
     write(patients, out, to, overwrite, options)
@@ -65,4 +69,5 @@ def export(
         emit(result)
         return
     typer.echo(f"{out}: {held.n_patients:,} patients, {held.n_visits:,} visits in {len(files)} files")
-    say(f"reads back with: adapcla import {_READER.get(to, to)} {out} --out DIR")
+    if to != "xlsx":
+        say(f"reads back with: adapcla import {_READER.get(to, to)} {out} --out DIR")

@@ -57,13 +57,6 @@ def run(
         bool, typer.Option("--resume", help="Keep finished steps with the same settings; this is the default.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
-    decide: Annotated[
-        bool,
-        typer.Option("--decide", help="Add fits until every claim of [decide] is decided, or --minutes are spent."),
-    ] = False,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0, help="With --decide: time for all of it; 60 if left out.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""
@@ -72,8 +65,6 @@ def run(
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
-    if minutes is not None and not decide:
-        raise UsageError("--minutes is the time for adding fits\nto do: add --decide")
     changes = {
         "data": None if cohort is None else {"source": "cohort", "path": str(cohort.resolve())},
         "fit.methods": None if methods is None else chosen_methods(methods),
@@ -94,12 +85,7 @@ def run(
         return
     if overwrite:
         plan.forget()
-    if decide:
-        from adapcla.study.decide import run_until_decided
-
-        plan, page = run_until_decided(asked, out, 60.0 if minutes is None else minutes)
-    else:
-        page = plan.run()
+    page = plan.run()
     if as_json:
         failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
         about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}

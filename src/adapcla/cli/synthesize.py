@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,11 +31,15 @@ def synthesize(
     path: Annotated[str, typer.Argument(hidden=True)] = "",
     minutes: Annotated[float, typer.Option("--minutes", help="Time on two cores that the whole should take.")] = 10.0,
     patients: Annotated[int, typer.Option("--patients", min=0, help="Synthetic patients; 0: as many as real.")] = 0,
-    formats: Annotated[str, typer.Option("--format", help="csv, meds, omop, fhir, halo, with commas.")] = "csv",
+    formats: Annotated[
+        str, typer.Option("--format", help="csv, parquet, xlsx, meds, omop, fhir, with commas.")
+    ] = "csv",
     min_patients: Annotated[
         int, typer.Option("--min-patients", min=2, help="Fewest patients of a code; rarer ones are rolled up.")
     ] = MIN_COUNT,
-    rollup: Annotated[Literal["icd", "ccs"], typer.Option("--rollup", help="The way up for rarer codes.")] = "icd",
+    rollup: Annotated[
+        str, typer.Option("--rollup", help="The way up for rarer codes: icd, ccs, or a CSV file code, parent.")
+    ] = "icd",
     repair: Annotated[
         bool, typer.Option("--repair", help="Where the gate is not met, try more carefully, three times at most.")
     ] = False,

@@ -27,6 +27,14 @@ class Attribute(NamedTuple):
         """
         return Attribute(np.asarray(self.values[patients]), self.categories)
 
+    def texts(self) -> list[str | None]:
+        """The category of each patient, None where it is not known.
+
+        >>> Attribute(np.array([1, -1], dtype=np.int16), ("F", "M")).texts()
+        ['M', None]
+        """
+        return [self.categories[value] if value >= 0 else None for value in np.asarray(self.values).tolist()]
+
     def followed_by(self, other: Attribute) -> Attribute:
         """The attribute of these patients and then of the other's, who have the same categories."""
         return Attribute(np.concatenate([self.values, other.values]), self.categories)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.data import storage
+from adapcla.data import frames, storage
 from adapcla.data.attributes import Attribute
 from adapcla.data.prevalence import OWN_HALF, RARE_PATIENTS, RARE_SHARE, Prevalence, Strata, expected_counts
 from adapcla.data.provenance import Origin, Part, cohort_fingerprint
@@ -27,7 +29,7 @@ from adapcla.data.ragged import (
 )
 from adapcla.data.split import SPLIT_SEED, ControlledSplit, Split, split_positions
 from adapcla.data.vocabulary import DEATH, Code, Vocabulary
-from adapcla.errors import InputError
+from adapcla.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,120 @@ class Cohort:
         )
 
     @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        patient: str,
+        codes: str | Sequence[str],
+        visit: str = "",
+        date: str = "",
+        day: str = "",
+        attributes: Sequence[str] = (),
+        system: str = "",
+        domain: str = "diagnosis",
+        separator: str = "",
+        value: str = "",
+        unit: str = "",
+        card: Mapping[str, Any] | None = None,
+    ) -> Cohort:
+        """The patients of a data frame of pandas, polars or pyarrow; what is dropped is counted in the card.
+
+        >>> import polars
+        >>> rows = {"pid": [7, 7, 7, 8], "date": ["2024-01-01", "2024-01-01", "2024-03-01", "2024-02-02"]}
+        >>> frame = polars.DataFrame({**rows, "dx": ["I10", "E11", "I10", "J45"]})
+        >>> cohort = Cohort.from_frame(frame, patient="pid", date="date", codes="dx")
+        >>> list(cohort.patients()), cohort.days.tolist()
+        ([[['E11', 'I10'], ['I10']], [['J45']]], [0, 60, 0])
+
+        Args:
+            frame: One row for each code, or for each visit.
+            patient: Column of patient ids; patients stand in the order of these as text.
+            codes: Column of codes, or several; a cell may be a list, or a text with a `separator`.
+            visit: Column of visit ids; without it a visit is a day.
+            date: Column of dates or times, or of text such as 2024-05-31.
+            day: Column of day numbers, in the place of dates.
+            attributes: Columns of static properties; the first known value of a patient counts.
+            system: Column of code systems, or the name of the system of all codes.
+            domain: Column of domains (diagnosis, procedure, drug, lab, stay), or that of all codes.
+            separator: What separates codes in one cell.
+            value: Column of numbers; a code with one is a measurement. The last of a visit counts.
+            unit: Column of their units; the commonest of a code is kept.
+            card: Entries for the card, such as an origin.
+        """
+        read = frames.read_frame(
+            frame,
+            patient=patient,
+            codes=codes,
+            visit=visit,
+            date=date,
+            day=day,
+            attributes=attributes,
+            system=system,
+            domain=domain,
+            separator=separator,
+            value=value,
+            unit=unit,
+        )
+        facts = {"source": "data frame", "dropped": read.dropped, "in source": read.in_source}
+        return cls(
+            read.vocabulary,
+            read.codes,
+            read.visit_starts,
+            read.patient_starts,
+            days=read.days,
+            values=read.values,
+            attributes=read.attributes,
+            card={**facts, **(card or {})},
+        )
+
+    def to_frame(self, form: frames.Form = "long", backend: frames.Backend = "polars") -> Any:
+        """A data frame: a row for each code (`long`), visit (`visits`), or patient with counts of visits (`wide`).
+
+        >>> Cohort.of([[["A", "B"], ["A"]]]).to_frame("visits")["codes"].to_list()
+        [['A', 'B'], ['A']]
+        >>> Cohort.of([[["A", "B"], ["A"]]]).to_frame("wide").row(0, named=True)
+        {'patient': 0, 'visits': 2, 'A': 2, 'B': 1}
+        """
+        columns: dict[str, Any]
+        if form == "long":
+            visit, codes = self.visit_of_entry, np.asarray(self.codes)
+            columns = {"patient": self.patient_of_entry, "visit": self.visit_number[visit]}
+            if self.days is not None:
+                columns["day"] = np.asarray(self.days)[visit]
+            listed = self.vocabulary.codes
+            parts = {"code": [code.bare for code in listed], "system": [code.system for code in listed]}
+            parts["domain"] = [code.domain for code in listed]
+            if self.values is not None:
+                columns["value"] = np.asarray(self.values)
+                parts["unit"] = [code.unit for code in listed]
+            columns |= {name: np.array(texts, dtype=object)[codes].tolist() for name, texts in parts.items()}
+        elif form == "visits":
+            tokens = np.array(self.vocabulary.tokens, dtype=object)[np.asarray(self.codes)].tolist()
+            starts = np.asarray(self.visit_starts).tolist()
+            columns = {"patient": self.patient_of_visit, "visit": self.visit_number}
+            if self.days is not None:
+                columns["day"] = np.asarray(self.days)
+            columns["codes"] = [tokens[a:b] for a, b in itertools.pairwise(starts)]
+        elif form == "wide":
+            if self.n_patients * self.n_codes > frames.MOST_CELLS:
+                raise UsageError(
+                    f"a wide frame of {self.n_patients:,} patients and {self.n_codes:,} codes is too large\n"
+                    'to do: to_frame("long"), or keep fewer codes first'
+                )
+            counts = self.patient_matrix().toarray().astype(np.int32)
+            columns = {"patient": np.arange(self.n_patients), "visits": self.visits_per_patient}
+            columns |= {name: a.texts() for name, a in self.attributes.items()}
+            columns |= {token: counts[:, i] for i, token in enumerate(self.vocabulary.tokens)}
+            columns |= {f"label {name}": np.asarray(self.labels)[:, i] for i, name in enumerate(self.label_names)}
+        else:
+            raise UsageError(f"form {form!r}\nexpected: long, visits or wide")
+        if form != "wide":
+            owner = columns["patient"]
+            columns |= {name: np.array(a.texts(), dtype=object)[owner].tolist() for name, a in self.attributes.items()}
+        return frames.build_frame(columns, backend)
+
+    @classmethod
     def open(cls, folder: str | Path) -> Cohort:
         """The cohort in a folder, memory-mapped; nothing in the folder is ever executed."""
         content = storage.open_folder(Path(folder))
@@ -111,6 +227,37 @@ class Cohort:
     def origin(self) -> Origin:
         """Where the patients came from, as the card says."""
         return Origin.from_card(self.card)
+
+    def __repr__(self) -> str:
+        """One line: what the patients are, and how many.
+
+        >>> Cohort.of([[["A", "B"], ["A"]]])
+        Cohort(1 patient, 2 visits, 2 codes, 3 entries; origin unknown)
+        """
+        also = ["with days"] if self.days is not None else []
+        also += ["with values"] if self.values is not None else []
+        also += [f"attributes {', '.join(self.attributes)}"] if self.attributes else []
+        also += [f"{len(self.label_names)} labels"] if self.label_names else []
+        return f"Cohort({self._sizes()}; {'; '.join([f'origin {self.origin.kind.value}', *also])})"
+
+    def _sizes(self) -> str:
+        sizes = {"patient": self.n_patients, "visit": self.n_visits, "code": self.n_codes, "entry": self.n_entries}
+        plural = {"entry": "entries"}
+        return ", ".join(f"{n:,} {name if n == 1 else plural.get(name, name + 's')}" for name, n in sizes.items())
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        rows = {
+            "patients": f"{self.n_patients:,}",
+            "visits": f"{self.n_visits:,} ({self.n_visits / max(self.n_patients, 1):.1f} per patient)",
+            "codes": f"{self.n_codes:,} ({self.n_entries / max(self.n_visits, 1):.1f} per visit)",
+            "domains": ", ".join(self.vocabulary.domains),
+            "attributes": ", ".join(self.attributes) or "none",
+            "origin": self.origin.kind.value,
+            "source": str(self.card.get("source", "unknown")),
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>Cohort</caption>{cells}</table>"
 
     # ---- size -------------------------------------------------------------------------------------------
     @property
@@ -406,9 +553,12 @@ class Cohort:
     def keep_entries(self, keep: NDArray[np.bool_], reason: str = "entries left out") -> Cohort:
         """The patients with only these entries; emptied visits and patients go, counted in the card.
 
+        Labels, which speak of all entries, go too: a rule in the card labels what is left (`LabelRule.from_card`).
+
         >>> Cohort.of([[["A", "B"], ["C"]]]).keep_entries(np.array([True, False, False])).n_visits
         1
         """
+        whole = bool(np.asarray(keep).all())
         kept = kept_segments(keep, self.visit_starts, self.patient_starts)
         stays = {reason: keep, "visits left empty": kept.visits, "patients left without visits": kept.patients}
         dropped = dict(self.card.get("dropped", {}))
@@ -420,7 +570,8 @@ class Cohort:
             visit_starts=kept.visit_starts,
             patient_starts=kept.patient_starts,
             days=None if self.days is None else since_segment_start(self.days[kept.visits], kept.patient_starts),
-            labels=None if self.labels is None else self.labels[kept.patients],
+            labels=self.labels if whole else None,
+            label_names=self.label_names if whole else (),
             attributes={name: a.of_patients(kept.patients) for name, a in self.attributes.items()},
             card={**self.card, "dropped": dropped},
         )

@@ -191,24 +191,44 @@ def _groups(cohort: Cohort) -> dict[str, Any]:
     return {"groups": shares}
 
 
-def _attributes(cohort: Cohort) -> dict[str, dict[str, int]]:
-    """Patients in each category of each attribute."""
+def _attributes(cohort: Cohort) -> dict[str, dict[str, int | None]]:
+    """Patients in each category of each attribute; None in the place of a count that is too small to publish."""
     out = {}
     for name, attribute in sorted(cohort.attributes.items()):
         values = np.asarray(attribute.values)
-        counts = np.bincount(values[values >= 0], minlength=len(attribute.categories))
-        out[name] = {category: int(n) for category, n in zip(attribute.categories, counts, strict=True)}
+        counts = np.bincount(values[values >= 0], minlength=len(attribute.categories)).tolist()
+        cells = dict(zip(attribute.categories, counts, strict=True))
         if (values < 0).any():
-            out[name]["unknown"] = int((values < 0).sum())
+            cells["unknown"] = int((values < 0).sum())
+        out[name] = suppress_small_counts(cells)
     return out
 
 
+def suppress_small_counts(cells: dict[str, int], smallest: int = MIN_COUNT) -> dict[str, int | None]:
+    """The parts of a whole with None for each count of 1 to `smallest` − 1, and for the next count where one is alone.
+
+    The whole is known, so that a single missing part could be read off the others.
+
+    >>> suppress_small_counts({"F": 400, "M": 380, "X": 1})
+    {'F': 400, 'M': None, 'X': None}
+    """
+    small = {name for name, n in cells.items() if 0 < n < smallest}
+    others = [name for name, n in cells.items() if n >= smallest]
+    if len(small) == 1 and others:
+        small.add(min(others, key=lambda name: (cells[name], name)))
+    return {name: None if name in small else n for name, n in cells.items()}
+
+
 def _labels(cohort: Cohort) -> dict[str, float | None]:
-    """Share of patients with each label."""
+    """Share of patients with each label; None where too few patients have it, or lack it, to publish."""
     if cohort.labels is None:
         return {}
-    totals = np.asarray(cohort.labels, dtype=np.int64).sum(axis=0)
-    return {name: _share(n, cohort.n_patients) for name, n in zip(cohort.label_names, totals, strict=True)}
+    totals = np.asarray(cohort.labels, dtype=np.int64).sum(axis=0).tolist()
+    shares: dict[str, float | None] = {}
+    for name, n in zip(cohort.label_names, totals, strict=True):
+        small = 0 < n < MIN_COUNT or 0 < cohort.n_patients - n < MIN_COUNT
+        shares[name] = None if small else _share(n, cohort.n_patients)
+    return shares
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -254,7 +274,7 @@ def lines(description: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, categories in description["attributes"].items():
         shown = list(categories.items())[:_MOST_CATEGORIES]
         more = f", {len(categories) - len(shown)} more" if len(categories) > len(shown) else ""
-        yield name, ", ".join(f"{category} {n:,}" for category, n in shown) + more
+        yield name, ", ".join(f"{category} {_patients(n)}" for category, n in shown) + more
     if description["labels"]:
         yield "labels", f"{len(description['labels'])}"
     if not description["dropped"]:
@@ -290,6 +310,15 @@ def _spread(values: dict[str, Any]) -> str:
     if values["mean"] is None:
         return "none"
     return f"mean {values['mean']:.2f}, median {values['median']:g}, most {values['max']:,}"
+
+
+def _patients(n: int | None) -> str:
+    """A number of patients as text.
+
+    >>> _patients(1234), _patients(None)
+    ('1,234', 'fewer than 11, or withheld beside such')
+    """
+    return f"fewer than {MIN_COUNT}, or withheld beside such" if n is None else f"{n:,}"
 
 
 def percent(share: float | None) -> str:

@@ -8,7 +8,7 @@ codes kept their name: otherwise a category would be written for the few whose c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.attributes import Attribute
-from adapcla.data.code_systems import ancestors
+from adapcla.data.code_systems import Ladder, ancestors
 from adapcla.data.cohort import Cohort
 from adapcla.data.vocabulary import Code, Vocabulary
 
-#: From a vocabulary to the ancestors of each code, nearest first.
-Ladder = Callable[[Vocabulary], Sequence[tuple[Code, ...]]]
 #: The entry of a cohort's card that says how few training patients a code may have.
 MIN_PATIENTS_KEY = "fewest patients of a code"
 
@@ -30,7 +28,9 @@ MIN_PATIENTS_KEY = "fewest patients of a code"
 class RollUp:
     """What each code of a vocabulary becomes, and how far up it went.
 
-    >>> train = Cohort.of([[["4100", "4019"]], [["4101", "4019"]], [["aspirin", "4019"]]])
+    >>> aspirin = Code.of("aspirin", domain="drug")
+    >>> patients = [[["4100", "4019"]], [["4101", "4019"]], [["aspirin", "4019"]]]
+    >>> train = Cohort.of(patients, ["4019", "4100", "4101", aspirin])
     >>> found = roll_up(train, 2)
     >>> [code and code.token for code in found.codes], found.steps.tolist()
     (['4019', '410', '410', None], [0, 1, 1, -1])
@@ -58,7 +58,7 @@ class RollUp:
     def facts(self, train: Cohort) -> dict[str, Any]:
         """How much of the vocabulary, of its tail and of what training patients hold kept its full code.
 
-        >>> train = Cohort.of([[["4100", "4019"]], [["4101", "4019"]], [["aspirin", "4019"]]])
+        >>> train = Cohort.of([[["4100", "4019"]], [["4101", "4019"]], [["J45", "4019"]]])
         >>> roll_up(train, 2).facts(train)["codes"]
         {'before': 4, 'after': 2, 'kept in full': 1, 'rolled up': 2, 'not placed': 1}
         """

@@ -118,6 +118,15 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def __repr__(self) -> str:
+        """One line: how many codes, and the first of them.
+
+        >>> Vocabulary.of(["A", "B", "C", "D"])
+        Vocabulary(4 codes: A, B, C, …)
+        """
+        shown = ", ".join([*self.tokens[:3], *(["…"] if len(self) > 3 else [])])
+        return f"Vocabulary({len(self):,} codes: {shown})" if shown else "Vocabulary(0 codes)"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.codes == other.codes
 

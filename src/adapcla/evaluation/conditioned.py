@@ -18,9 +18,9 @@ from scipy import sparse
 from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria, clause_codes
 from adapcla.errors import UsageError
-from adapcla.evaluation.contract import Missing, Score
-from adapcla.evaluation.intervals import jackknife_score, patient_groups
-from adapcla.evaluation.plausibility import LOG2
+from adapcla.evaluation.bootstrap import jackknife_score
+from adapcla.evaluation.comparison import Missing, Score, patient_groups
+from adapcla.evaluation.metric import LOG2
 from adapcla.evaluation.references import halves, some_patients, train_copy
 from adapcla.seeds import random_stream
 from adapcla.tables import Cell, Table

@@ -1,245 +1,298 @@
-"""The fidelity suite: prevalence, n-grams, lengths, tail mass and coverage of a synthetic cohort."""
+"""How often codes and visits come: prevalence, rare codes, lengths, persistence; and whether a target was reached."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.stats import wasserstein_distance
+from scipy.stats import spearmanr
 
-from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison, Real, Score
-from adapcla.evaluation.intervals import counts_without_groups, groups_of, jackknife_score, ratio_scores
-from adapcla.evaluation.neighbours import Neighbours
-from adapcla.evaluation.ngrams import KINDS, Agreement, agreement, places
-from adapcla.evaluation.plausibility import domain_strata, tail_strata
-
-INFINITE = (float("-inf"), float("inf"))
-POSITIVE = (0.0, float("inf"))
-R2 = (float("-inf"), 1.0)
-
-
-def code_strata(comparison: Comparison, reference: Cohort) -> dict[str, NDArray[np.bool_]]:
-    """The sets of codes that prevalence is scored on: those that occur, head, mid, tail, the cuts, bands and domains.
-
-    >>> train = Cohort.of([[["A", "B", "C"]]])
-    >>> list(code_strata(Comparison.of(train, train, train), train))[:4]
-    ['all', 'head', 'mid', 'tail']
-    """
-    strata = comparison.strata
-    occurs = (reference.visit_counts > 0) | (comparison.synthetic.visit_counts > 0)
-    out = {ALL: occurs, "head": strata.head, "mid": strata.mid, "tail": strata.tail}
-    out.update({name: mask for name, mask in tail_strata(comparison).items() if name != ALL and ":" not in name})
-    out.update({name: mask & occurs for name, mask in domain_strata(comparison).items()})
-    return out
+from adapcla.data import Cohort, Prevalence
+from adapcla.evaluation.bootstrap import PatientSums
+from adapcla.evaluation.comparison import ALL, RARE, Comparison, Mask, Missing, Score
+from adapcla.evaluation.metric import INFINITE, R2, SIGNED, CountMetric, Metric, RatioMetric, Value
+from adapcla.evaluation.statistics import CodeCounts, Floats
+from adapcla.seeds import random_stream
 
 
 # ---- prevalence ---------------------------------------------------------------------------------------------
-class Counts(NamedTuple):
-    """Visits that hold each code, and visits."""
+class PrevalenceMetric(CountMetric[CodeCounts]):
+    """A comparison of the prevalence of codes with that of training, over all codes and for single strata."""
 
-    codes: NDArray[np.float64]
-    visits: int
+    suite, statistic = "fidelity", CodeCounts
+    sized = by_domain = True
+
+    def values(self, made: CodeCounts, comparison: Comparison) -> dict[str, Value]:
+        """The number of each set of codes: those that occur, head, mid, tail, the rare ones and those of domains."""
+        real, strata = comparison.counts(CodeCounts, self.real), comparison.strata
+        occurs = (real.codes > 0) | (comparison.counts(CodeCounts).codes > 0)
+        masks = {ALL: occurs, "head": strata.head, "mid": strata.mid, "tail": strata.tail}
+        masks |= {name: mask for name, mask in comparison.training.tails.items() if name != RARE}
+        masks |= {name: mask & occurs for name, mask in comparison.training.domains.items()}
+        return {stratum: self.value_of(real, made, mask) for stratum, mask in masks.items()}
+
+    @abstractmethod
+    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
+        """The number of one set of codes."""
 
 
-def _r2(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
-    """Coefficient of determination, NaN where the truth does not vary."""
+class UnigramR2(PrevalenceMetric):
+    """R² of unigram probabilities with those of training visits."""
+
+    key, goal, origin, bounds, unit = "unigram_r2", "up", "HALO", R2, "R²"
+
+    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
+        """R² of prevalence."""
+        return _r2(real.share[mask], made.share[mask])
+
+
+class PrevalenceLogR2(PrevalenceMetric):
+    """R² of log prevalence against training visits."""
+
+    key, goal, bounds, unit = "prevalence_log_r2", "up", R2, "R²"
+
+    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
+        """R² of log prevalence."""
+        return _r2(real.log_share[mask], made.log_share[mask])
+
+
+def _r2(truth: Floats, guess: Floats) -> Value:
+    """Coefficient of determination."""
     spread = ((truth - truth.mean()) ** 2).sum() if len(truth) else 0.0
     if len(truth) < 2 or spread <= 1e-12 * (truth**2).sum():
-        return float("nan")
-    return float(1 - ((truth - guess) ** 2).sum() / spread)
+        return Value.missing(
+            "prevalence does not vary here" if len(truth) > 1 else "fewer than two such codes", len(truth)
+        )
+    return Value(float(1 - ((truth - guess) ** 2).sum() / spread), len(truth))
 
 
-def _mae(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
-    """Mean absolute difference."""
-    return float(np.abs(truth - guess).mean()) if len(truth) else float("nan")
+class PrevalenceWithin2x(PrevalenceMetric):
+    """Share of the codes of training whose prevalence is between half and twice that of training visits."""
+
+    key, goal = "prevalence_within_2x", "up"
+
+    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
+        """The share of the codes that training has; one that was never generated is not within."""
+        known = mask & (real.codes > 0)
+        if not known.any():
+            return Value.missing("training has no such code")
+        ratio = made.share[known] / real.share[known]
+        # A hair for shares that are equal but for rounding.
+        within = (ratio >= 0.5 - 1e-12) & (ratio <= 2.0 + 1e-12)
+        return Value(float(within.mean()), int(known.sum()))
 
 
-def _share(counts: Counts) -> NDArray[np.float64]:
-    """Prevalence."""
-    return counts.codes / max(counts.visits, 1)
+# ---- rare codes ---------------------------------------------------------------------------------------------
+class TailMass(RatioMetric):
+    """Share of the generated codes that are tail codes."""
+
+    key, suite, goal, by_domain = "tail_mass", "fidelity", "match", True
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """Rare codes and codes of each synthetic patient."""
+        cohort = comparison.synthetic
+        patient, n = cohort.patient_of_entry, cohort.n_patients
+        everything = np.bincount(patient, minlength=n)
+        return {
+            stratum: PatientSums(np.bincount(patient[mask[cohort.codes]], minlength=n), everything, NOBODY)
+            for stratum, mask in comparison.training.tail_strata.items()
+        }
 
 
-def _log_share(counts: Counts) -> NDArray[np.float64]:
-    """Log prevalence with half a visit added, so that a code that is absent has a finite place."""
-    return np.log((counts.codes + 0.5) / (counts.visits + 1.0))
+class TailCoverage(CountMetric[CodeCounts]):
+    """Share of the tail codes that were generated at least once."""
+
+    key, suite, goal, statistic = "tail_coverage", "fidelity", "up", CodeCounts
+    sized = by_domain = True
+
+    def values(self, made: CodeCounts, comparison: Comparison) -> dict[str, Value]:
+        """The share of each set of rare codes."""
+        return {
+            stratum: Value(float((made.codes[mask] > 0).mean()), int(mask.sum()))
+            if mask.any()
+            else Value.missing("training has no such code")
+            for stratum, mask in comparison.training.tail_strata.items()
+        }
 
 
-def synthetic_counts(comparison: Comparison) -> list[Counts]:
-    """Counts of the synthetic cohort, then without each jackknife group."""
-    cohort = comparison.synthetic
-    whole = Counts(cohort.visit_counts.astype(np.float64), cohort.n_visits)
-    groups = groups_of(comparison)
-    if groups is None:
-        return [whole]
-    n_groups, n_codes = int(groups.max()) + 1, cohort.n_codes
-    of_visit = groups[cohort.patient_of_visit]
-    of_entry = groups[cohort.patient_of_entry]
-    parts = np.bincount(of_entry * n_codes + cohort.codes, minlength=n_groups * n_codes).reshape(n_groups, n_codes)
-    visits = np.bincount(of_visit, minlength=n_groups)
-    rest = zip(parts, visits, strict=True)
-    return [whole, *(Counts(whole.codes - part, cohort.n_visits - int(n)) for part, n in rest)]
-
-
-def prevalence_r2(real: Real, comparison: Comparison, *, log: bool = False) -> dict[str, Score]:
-    """R² of prevalence, or of log prevalence, in every stratum."""
-    return _prevalence_scores(comparison, real, _log_share if log else _share, _r2, R2)
-
-
-def prevalence_mae(real: Real, comparison: Comparison, *, log: bool = False) -> dict[str, Score]:
-    """Mean absolute error of prevalence, or of log prevalence, in every stratum."""
-    return _prevalence_scores(comparison, real, _log_share if log else _share, _mae, POSITIVE)
-
-
-def _prevalence_scores(
-    comparison: Comparison,
-    real: Real,
-    scale: Callable[[Counts], NDArray[np.float64]],
-    measure: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
-    bounds: tuple[float, float],
-) -> dict[str, Score]:
-    """One measure of prevalence on one scale in every stratum."""
-    cohort = comparison.real(real)
-    truth = scale(Counts(cohort.visit_counts.astype(np.float64), cohort.n_visits))
-    guesses = [scale(counts) for counts in comparison.once(synthetic_counts)]
-    out = {}
-    for stratum, mask in code_strata(comparison, cohort).items():
-        value, *without = (measure(truth[mask], guess[mask]) for guess in guesses)
-        reason = "prevalence does not vary here" if mask.sum() > 1 else "fewer than two such codes"
-        out[stratum] = jackknife_score(value, int(mask.sum()), without, bounds, reason)
-    return out
-
-
-# ---- n-grams ------------------------------------------------------------------------------------------------
-def ngram_r2(kind: str, real: Real, comparison: Comparison) -> dict[str, Score]:
-    """R² of the probabilities of one kind of n-gram."""
-    return _ngram_score(kind, R2, [(one.r2, one.n) for one in comparison.once(_agreements, kind)[real]])
-
-
-def ngram_corr(kind: str, real: Real, comparison: Comparison) -> dict[str, Score]:
-    """Correlation of the probabilities of one kind of n-gram."""
-    return _ngram_score(kind, (-1.0, 1.0), [(one.corr, one.n) for one in comparison.once(_agreements, kind)[real]])
-
-
-def _ngram_score(kind: str, bounds: tuple[float, float], values: list[tuple[float, int]]) -> dict[str, Score]:
-    """The score of values and numbers of n-grams, of the synthetic cohort and then without each jackknife group."""
-    (value, n), *without = values
-    return {ALL: jackknife_score(value, n, [one for one, _ in without], bounds, f"{kind} probabilities do not vary")}
-
-
-def _agreements(comparison: Comparison, kind: str) -> dict[Real, list[Agreement]]:
-    """Agreement with train and test of the synthetic cohort, then without each jackknife group."""
-    cohort = comparison.synthetic
-    counts = _ngram_counts(comparison, cohort, kind)
-    real_cohorts: dict[Real, Cohort] = {"train": comparison.train, "test": comparison.test}
-    truth = {real: (_ngram_counts(comparison, one, kind), places(one, kind)) for real, one in real_cohorts.items()}
-    out = {real: [agreement(*pair, counts, places(cohort, kind))] for real, pair in truth.items()}
-    groups = groups_of(comparison)
-    for group, rest in enumerate(counts_without_groups(comparison, counts, KINDS[kind])):
-        assert groups is not None
-        left = places(cohort.subset(np.flatnonzero(groups != group)), kind)
-        for real, pair in truth.items():
-            out[real].append(agreement(*pair, rest, left))
-    return out
-
-
-def _ngram_counts(comparison: Comparison, cohort: Cohort, kind: str) -> sparse.csr_matrix:
-    """Counts of one kind of n-gram; those of pairs are what the tail suite counts, too."""
-    if kind == "bigram":
-        return comparison.of_cohort(Neighbours.of, cohort).counts
-    return comparison.of_cohort(KINDS[kind], cohort)
+NOBODY = "there is no synthetic patient"
 
 
 # ---- lengths ------------------------------------------------------------------------------------------------
-def _lengths(cohort: Cohort, what: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lengths of records (in visits) or visits (in codes), and the patient of each."""
-    if what == "visits_per_patient":
+class LengthDifference(RatioMetric):
+    """The mean length of records or visits less that of training."""
+
+    suite, goal, bounds, by_domain = "fidelity", "match", INFINITE, True
+
+    @abstractmethod
+    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The lengths, and the patient of each."""
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """The sum and the number of the lengths of each synthetic patient."""
+        lengths, patient = self.lengths(comparison.synthetic)
+        n = comparison.synthetic.n_patients
+        total, number = np.bincount(patient, weights=lengths, minlength=n), np.bincount(patient, minlength=n)
+        return {ALL: PatientSums(total, number, NOBODY)}
+
+    def compute(self, comparison: Comparison) -> dict[str, Score]:
+        """The mean length less that of training."""
+        score = super().compute(comparison)[ALL]
+        target = float(self.lengths(comparison.train)[0].mean())
+        value, low, high = (None if x is None else x - target for x in (score.value, score.low, score.high))
+        return {ALL: Score(value, score.n, low, high, score.reason)}
+
+
+class VisitsPerPatientDiff(LengthDifference):
+    """Mean visits per patient less that of training."""
+
+    key, unit = "visits_per_patient_diff", "visits"
+
+    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Visits of each patient."""
         return cohort.visits_per_patient, np.arange(cohort.n_patients, dtype=np.int64)
-    return cohort.codes_per_visit, cohort.patient_of_visit
 
 
-def length_difference(what: str, comparison: Comparison) -> dict[str, Score]:
-    """Mean length less that of training."""
-    lengths, patient = _lengths(comparison.synthetic, what)
-    n = comparison.synthetic.n_patients
-    tops = np.bincount(patient, weights=lengths, minlength=n)[:, None]
-    bottoms = np.bincount(patient, minlength=n).astype(np.float64)[:, None]
-    (score,) = ratio_scores(comparison, tops, bottoms, ["there is no synthetic patient"])
-    target = float(_lengths(comparison.train, what)[0].mean())
-    value, low, high = (None if x is None else x - target for x in (score.value, score.low, score.high))
-    return {ALL: Score(value, score.n, low, high, score.reason)}
+class CodesPerVisitDiff(LengthDifference):
+    """Mean codes per visit less that of training."""
+
+    key, unit = "codes_per_visit_diff", "codes"
+
+    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Codes of each visit."""
+        return cohort.codes_per_visit, cohort.patient_of_visit
 
 
-def length_distance(what: str, comparison: Comparison) -> dict[str, Score]:
-    """Wasserstein distance between the lengths and those of training."""
-    lengths, patient = _lengths(comparison.synthetic, what)
-    target = _histogram(_lengths(comparison.train, what)[0])
-    groups = groups_of(comparison)
-    parts = [lengths]
-    if groups is not None:
-        group = groups[patient]
-        parts += [lengths[group != g] for g in range(int(groups.max()) + 1)]
-    value, *without = (_distance(_histogram(part), target) for part in parts)
-    reason = "there is no synthetic patient"
-    return {ALL: jackknife_score(value, len(lengths), without, POSITIVE, reason)}
-
-
-def _histogram(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How often each length occurs, from 0 up."""
-    return np.bincount(lengths).astype(np.float64)
-
-
-def _distance(one: NDArray[np.float64], two: NDArray[np.float64]) -> float:
-    """Wasserstein-1 distance between two histograms of lengths."""
-    if one.sum() == 0 or two.sum() == 0:
-        return float("nan")
-    return float(wasserstein_distance(np.arange(len(one)), np.arange(len(two)), one, two))
-
-
-# ---- mass and coverage --------------------------------------------------------------------------------------
-def tail_mass(comparison: Comparison) -> dict[str, Score]:
-    """Share of the generated codes that are tail codes."""
-    return _mass(comparison, tail_strata(comparison))
-
-
-def unseen_mass(comparison: Comparison) -> dict[str, Score]:
-    """Share of the generated codes that no training visit holds."""
-    return _mass(comparison, {ALL: ~comparison.strata.present})
-
-
-def _mass(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> dict[str, Score]:
-    """Share of the generated codes in each set."""
+# ---- persistence --------------------------------------------------------------------------------------------
+def _overlaps(comparison: Comparison) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """The overlap of each visit with the patient's next one and with a random visit of anybody, and the patient."""
     cohort = comparison.synthetic
-    patient = cohort.patient_of_entry
-    n = cohort.n_patients
-    tops = np.stack([np.bincount(patient[mask[cohort.codes]], minlength=n) for mask in masks.values()], axis=1)
-    bottoms = np.repeat(np.bincount(patient, minlength=n)[:, None], len(masks), axis=1)
-    reasons = ["there is no synthetic patient"] * len(masks)
-    scores = ratio_scores(comparison, tops.astype(np.float64), bottoms.astype(np.float64), reasons)
-    return dict(zip(masks, scores, strict=True))
+    first = cohort.visits_with_next
+    anybody = random_stream(comparison.seed, "random visit").integers(0, max(cohort.n_visits, 1), size=len(first))
+    return cohort.jaccard(first, first + 1), cohort.jaccard(first, anybody), cohort.patient_of_visit[first]
 
 
-def tail_coverage(comparison: Comparison) -> dict[str, Score]:
-    """Share of the tail codes that were generated at least once."""
-    return _coverage(comparison, tail_strata(comparison))
+def _overlap_sums(
+    comparison: Comparison, values: Floats, patient: NDArray[np.int64]
+) -> dict[str, PatientSums | Missing]:
+    """The sum of an overlap over the steps of each synthetic patient."""
+    n = comparison.synthetic.n_patients
+    top, bottom = np.bincount(patient, weights=values, minlength=n), np.bincount(patient, minlength=n)
+    return {ALL: PatientSums(top, bottom, "no synthetic patient has two visits")}
 
 
-def code_coverage(comparison: Comparison) -> dict[str, Score]:
-    """Share of the codes of training that were generated at least once."""
-    present = comparison.strata.present
-    masks = {ALL: present, **{name: mask & present for name, mask in domain_strata(comparison).items()}}
-    return _coverage(comparison, masks)
+class NextVisitJaccard(RatioMetric):
+    """Mean overlap of a visit's codes with the same patient's next visit."""
+
+    key, suite, goal, by_domain = "next_visit_jaccard", "fidelity", "match", True
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """The overlap of each synthetic patient."""
+        near, _, patient = comparison.once(_overlaps)
+        return _overlap_sums(comparison, near, patient)
 
 
-def _coverage(comparison: Comparison, masks: dict[str, NDArray[np.bool_]]) -> dict[str, Score]:
-    """Share of each set of codes that was generated."""
-    counts = comparison.once(synthetic_counts)
-    out = {}
-    for stratum, mask in masks.items():
-        n = int(mask.sum())
-        value, *without = ((one.codes[mask] > 0).sum() / n if n else float("nan") for one in counts)
-        out[stratum] = jackknife_score(value, n, without, (0.0, 1.0), "training has no such code")
-    return out
+class NextVisitGain(RatioMetric):
+    """Next-visit overlap less the overlap with a random visit of anybody: how much a record remembers."""
+
+    key, suite, goal, bounds, by_domain = "next_visit_gain", "fidelity", "match", SIGNED, True
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """The gain of each synthetic patient."""
+        near, far, patient = comparison.once(_overlaps)
+        return _overlap_sums(comparison, near - far, patient)
+
+
+# ---- a requested prevalence ---------------------------------------------------------------------------------
+#: Expected number of visits from which a single code's prevalence can be evaluated; the stratum `judged`.
+EVALUATED_FROM = 50
+_NO_TARGET, _NO_REQUEST = "no prevalence was asked for", "no such code has a requested prevalence"
+
+
+def _requested(comparison: Comparison, target: Prevalence) -> dict[str, Mask]:
+    """The requested codes: all, those frequent enough to be evaluated alone, and those of head, mid and tail."""
+    strata = comparison.strata
+    frequent = np.nan_to_num(target.share) * comparison.synthetic.n_visits >= EVALUATED_FROM
+    return {
+        ALL: target.known,
+        "judged": target.known & frequent,
+        "head": target.known & strata.head,
+        "mid": target.known & strata.mid,
+        "tail": target.known & strata.tail,
+    }
+
+
+class ControlMetric(CountMetric[CodeCounts]):
+    """A comparison of the achieved prevalence with the requested one."""
+
+    suite, statistic = "control", CodeCounts
+
+    def values(self, made: CodeCounts, comparison: Comparison) -> dict[str, Value]:
+        """The number of each set of requested codes."""
+        target = comparison.target
+        if target is None:
+            return {ALL: Value.missing(_NO_TARGET)}
+        requested = np.nan_to_num(target.share)
+        return {
+            stratum: Value(self.value_of(requested[mask], made.share[mask]), int(mask.sum()), _NO_VARIATION)
+            if mask.any()
+            else Value.missing(_NO_REQUEST)
+            for stratum, mask in _requested(comparison, target).items()
+        }
+
+    @abstractmethod
+    def value_of(self, requested: Floats, achieved: Floats) -> float:
+        """The number of some codes, NaN where there is none."""
+
+
+_NO_VARIATION = "prevalence is zero or does not vary"
+
+
+class ControlMAE(ControlMetric):
+    """Mean absolute difference between requested and achieved prevalence."""
+
+    key, goal = "control_mae", "down"
+
+    def value_of(self, requested: Floats, achieved: Floats) -> float:
+        """The mean difference."""
+        return float(round(np.abs(requested - achieved).mean(), 15))
+
+
+class ControlMaxGap(ControlMetric):
+    """Largest absolute difference between requested and achieved prevalence."""
+
+    key, goal, sized = "control_max_gap", "down", True
+
+    def value_of(self, requested: Floats, achieved: Floats) -> float:
+        """The largest difference."""
+        return float(np.abs(requested - achieved).max())
+
+
+class ControlSpearman(ControlMetric):
+    """Rank correlation between requested and achieved prevalence."""
+
+    key, goal, bounds, unit = "control_spearman", "up", SIGNED, "correlation"
+
+    def value_of(self, requested: Floats, achieved: Floats) -> float:
+        """Spearman's correlation, NaN where either does not vary."""
+        if len(requested) < 2 or np.ptp(requested) == 0 or np.ptp(achieved) == 0:
+            return float("nan")
+        return float(spearmanr(requested, achieved).statistic)
+
+
+class ControlFloor(Metric):
+    """The mean difference that sampling alone would leave in as many visits of the requested prevalence."""
+
+    key, suite, goal, sized = "control_floor", "control", "none", True
+
+    def compute(self, comparison: Comparison) -> dict[str, Score]:
+        """The floor of each set of requested codes."""
+        target = comparison.target
+        if target is None:
+            return {ALL: Missing(_NO_TARGET).score}
+        gaps = target.sampling_gap(comparison.synthetic.n_visits)
+        return {
+            stratum: Score(float(gaps[mask].mean()), int(mask.sum())) if mask.any() else Missing(_NO_REQUEST).score
+            for stratum, mask in _requested(comparison, target).items()
+        }

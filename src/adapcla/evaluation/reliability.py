@@ -1,31 +1,31 @@
 """Whether predicted probabilities mean what they say: calibration of the classifiers of the utility suite.
 
-All scores pool (test patient, label) pairs, over all labels and over the tail labels. They come in two forms: of the
-natural protocol, where probabilities are those of patients as they come, and (`_balanced`) of the paper's, whose
-classifiers are trained and judged on sets in which half have the label. Intervals resample the real test patients.
+All scores pool (test patient, label) pairs, over all labels and over the tail labels. They come in two forms: of one
+classifier for all patients as they come, and (`_balanced`) of the paper's, whose classifiers are trained and evaluated
+on sets in which half have the label. Intervals resample the real test patients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
-from adapcla.evaluation.utility import Judgement, natural_judgements, tail_of
+from adapcla.evaluation.bootstrap import LEVEL, PatientSums, bootstrap_sums, draws_kept, n_draws
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
+from adapcla.evaluation.metric import Metric, RatioMetric
+from adapcla.evaluation.utility import Prediction, balanced_predictions, natural_predictions, tail_of
 
 N_BINS = 15
 #: Probabilities are kept this far from 0 and 1 before a logarithm is taken.
 CLIP = 1e-7
 WORST_LOSS = float(-np.log(CLIP))
-_EMPTY = Missing("there is no label")
 
 Floats = NDArray[np.float64]
-#: What a protocol of the utility suite says of test patients.
-Judged = Callable[[Comparison], list[Judgement] | Missing]
+#: The predictions of a task of the utility suite for test patients.
+Predictions = Callable[[Comparison], list[Prediction] | Missing]
 
 
 def reliability_bins(
@@ -89,96 +89,145 @@ def bin_of(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
 
 
 class Pairs(NamedTuple):
-    """Pairs of a test patient and a label: who, what was said and what is true."""
+    """Pairs of a test patient and a label: who, the predicted probability and what is true."""
 
     patient: NDArray[np.int64]
-    said: Floats
+    probability: Floats
     truth: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, judgements: list[Judgement]) -> Pairs:
-        """The pairs of some judgements."""
+    def of(cls, predictions: list[Prediction]) -> Pairs:
+        """The pairs of some predictions."""
         empty = np.zeros(0)
         return cls(
-            np.concatenate([empty.astype(np.int64), *(each.rows for each in judgements)]),
-            np.concatenate([empty, *(each.probability for each in judgements)]),
-            np.concatenate([empty.astype(np.uint8), *(each.truth for each in judgements)]),
+            np.concatenate([empty.astype(np.int64), *(each.rows for each in predictions)]),
+            np.concatenate([empty, *(each.probability for each in predictions)]),
+            np.concatenate([empty.astype(np.uint8), *(each.truth for each in predictions)]),
         )
 
 
-def pairs_of(comparison: Comparison, judged: Judged = natural_judgements) -> dict[str, Pairs] | Missing:
-    """The pairs of a protocol, of each stratum; or why there are none."""
-    judgements = comparison.once(judged)
-    if isinstance(judgements, Missing):
-        return judgements
-    if not judgements:
-        return _EMPTY
+def pairs_of(comparison: Comparison, predictions_of: Predictions = natural_predictions) -> dict[str, Pairs] | Missing:
+    """The pairs of a task, of each stratum; or why there are none."""
+    predictions = comparison.once(predictions_of)
+    if isinstance(predictions, Missing):
+        return predictions
+    if not predictions:
+        return Missing(NO_LABEL)
     tail = tail_of(comparison)
-    return {ALL: Pairs.of(judgements), "tail": Pairs.of([each for each in judgements if tail[each.label]])}
+    return {ALL: Pairs.of(predictions), "tail": Pairs.of([each for each in predictions if tail[each.label]])}
 
 
-def squared_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
+NO_LABEL = "there is no label"
+
+
+# ---- losses -------------------------------------------------------------------------------------------------
+def squared_loss(probability: Floats, truth: NDArray[np.uint8]) -> Floats:
     """The squared distance of each pair.
 
     >>> squared_loss(np.array([0.5, 1.0]), np.array([1, 1])).tolist()
     [0.25, 0.0]
     """
-    return np.square(said - truth)
+    return np.square(probability - truth)
 
 
-def log_loss(said: Floats, truth: NDArray[np.uint8]) -> Floats:
+def log_loss(probability: Floats, truth: NDArray[np.uint8]) -> Floats:
     """The negative log-likelihood of each pair, in nats.
 
     >>> log_loss(np.array([0.5, 1.0]), np.array([1, 1])).round(4).tolist()
     [0.6931, 0.0]
     """
-    kept = np.clip(said, CLIP, 1 - CLIP)
-    return -np.where(truth == 1, np.log(kept), np.log1p(-kept))
+    inside = np.clip(probability, CLIP, 1 - CLIP)
+    return -np.where(truth == 1, np.log(inside), np.log1p(-inside))
 
 
-def mean_loss(
-    loss: Callable[[Floats, NDArray[np.uint8]], Floats], comparison: Comparison, *, judged: Judged = natural_judgements
-) -> dict[str, Score]:
+class MeanLoss(RatioMetric):
     """The mean of a loss over the pairs of each stratum."""
-    pairs, n = comparison.once(pairs_of, judged), comparison.test.n_patients
-    if isinstance(pairs, Missing):
-        return {ALL: pairs.score, "tail": pairs.score}
-    tops = [np.bincount(each.patient, loss(each.said, each.truth), n) for each in pairs.values()]
-    bottoms = [np.bincount(each.patient, minlength=n).astype(np.float64) for each in pairs.values()]
-    reasons = [_EMPTY.reason] * len(pairs)
-    scores = ratio_scores(comparison, np.stack(tops, axis=1), np.stack(bottoms, axis=1), reasons, judges=True)
-    return dict(zip(pairs, scores, strict=True))
+
+    suite, goal, cost, of_test = "reliability", "down", "slow", True
+    predictions: ClassVar[Predictions] = natural_predictions
+    loss: ClassVar[Callable[[Floats, NDArray[np.uint8]], Floats]]
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """The loss and the pairs of each test patient."""
+        pairs, n = comparison.once(pairs_of, type(self).predictions), comparison.test.n_patients
+        if isinstance(pairs, Missing):
+            return {ALL: pairs, "tail": pairs}
+        loss = type(self).loss
+        return {
+            name: PatientSums(
+                np.bincount(each.patient, loss(each.probability, each.truth), n),
+                np.bincount(each.patient, minlength=n),
+                NO_LABEL,
+            )
+            for name, each in pairs.items()
+        }
 
 
-def calibration(
-    comparison: Comparison, *, equal_mass: bool = False, judged: Judged = natural_judgements
-) -> dict[str, Score]:
-    """The expected calibration error of each stratum, in bins of equal width or of equally many pairs."""
-    pairs = comparison.once(pairs_of, judged)
-    if isinstance(pairs, Missing):
-        return {ALL: pairs.score, "tail": pairs.score}
-    return {name: _calibration_score(comparison, each, equal_mass) for name, each in pairs.items()}
+class Brier(MeanLoss):
+    """Mean squared distance between probability and truth, on all real test patients."""
+
+    key, loss, version = "brier", squared_loss, 3
 
 
-def _calibration_score(comparison: Comparison, pairs: Pairs, equal_mass: bool) -> Score:
+class BrierBalanced(MeanLoss):
+    """Mean squared distance between probability and truth of classifiers trained and tested half with the label."""
+
+    key, origin, predictions, loss = "brier_balanced", "paper", balanced_predictions, squared_loss
+
+
+class NLL(MeanLoss):
+    """Mean negative log-likelihood of the truth, on all real test patients."""
+
+    key, loss, bounds, unit, version = "nll", log_loss, (0.0, WORST_LOSS), "nats", 3
+
+
+class NLLBalanced(MeanLoss):
+    """Mean negative log-likelihood of the truth by classifiers trained and tested half with the label."""
+
+    key, origin, predictions, loss = "nll_balanced", "paper", balanced_predictions, log_loss
+    bounds, unit = (0.0, WORST_LOSS), "nats"
+
+
+# ---- calibration --------------------------------------------------------------------------------------------
+class CalibrationError(Metric):
+    """Expected calibration error in 15 equally wide bins, on all real test patients."""
+
+    key, suite, goal, cost, version = "ece", "reliability", "down", "slow", 3
+    predictions: ClassVar[Predictions] = natural_predictions
+
+    def compute(self, comparison: Comparison) -> dict[str, Score]:
+        """The error of each stratum."""
+        pairs = comparison.once(pairs_of, type(self).predictions)
+        if isinstance(pairs, Missing):
+            return {ALL: pairs.score, "tail": pairs.score}
+        return {name: _calibration_score(comparison, each) for name, each in pairs.items()}
+
+
+class CalibrationErrorBalanced(CalibrationError):
+    """Expected calibration error in 15 equally wide bins of classifiers trained and tested half with the label."""
+
+    key, origin, predictions, version = "ece_balanced", "paper", balanced_predictions, 1
+
+
+def _calibration_score(comparison: Comparison, pairs: Pairs) -> Score:
     """The calibration error with its interval.
 
     The bins are held fixed. Resampling adds noise to every gap, so the drawn errors lie above the value; the interval
     is the spread of the draws around their mean, moved to the value.
     """
-    patient, said, truth = pairs
-    if said.size == 0:
-        return _EMPTY.score
-    value, n = calibration_error(said, truth, equal_mass=equal_mass), comparison.test.n_patients
+    patient, probability, truth = pairs
+    if probability.size == 0:
+        return Missing(NO_LABEL).score
+    value, n = calibration_error(probability, truth), comparison.test.n_patients
     if not comparison.intervals or n < 2:
-        return Score(value, said.size)
-    edges = bin_edges(said, equal_mass=equal_mass)
+        return Score(value, probability.size)
+    edges = bin_edges(probability)
     n_bins = len(edges) - 1
-    cell = bin_of(said, edges) + patient * n_bins
-    excess = np.bincount(cell, truth - said, n * n_bins).reshape(n, n_bins)
+    cell = bin_of(probability, edges) + patient * n_bins
+    excess = np.bincount(cell, truth - probability, n * n_bins).reshape(n, n_bins)
     columns = np.hstack([excess, np.bincount(patient, minlength=n)[:, None]])
-    sums = bootstrap_sums(columns, comparison.seed, QUICK_DRAWS if comparison.quick else DRAWS)
+    sums = bootstrap_sums(columns, comparison.seed, n_draws(comparison))
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
     kept = draws_kept(drawn - drawn.mean() + value)
-    return Score(value, said.size, max(0.0, float(low)), min(1.0, float(high)), redrawn=kept)
+    return Score(value, probability.size, max(0.0, float(low)), min(1.0, float(high)), redrawn=kept)

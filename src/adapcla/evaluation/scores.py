@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapcla import files
+from adapcla.data.frames import Backend, build_frame
 from adapcla.data.provenance import SEPARATED
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import ALL, ARROWS, Goal, Score
+from adapcla.evaluation.comparison import ALL, Score
+from adapcla.evaluation.metric import ARROWS, Goal
 from adapcla.evaluation.references import Reference
-from adapcla.tables import Table, number
+from adapcla.tables import Table
+from adapcla.tables import format_number as number
 
 if TYPE_CHECKING:
     import polars
 
-#: The stratum of scores at matched numbers of patients, against half of the test patients.
+#: The stratum of scores at matched numbers of patients.
 MATCHED = "matched"
+#: The stratum of scores of all synthetic patients against halves of the test patients.
+HALVES = "halves"
 #: The same after codes and tail codes per visit were matched too.
 MATCHED_CODES = "matched_codes"
 TABLE, CSV, SUMMARY, MARKDOWN, LATEX = "scores.parquet", "scores.csv", "summary.json", "scores.md", "scores.tex"
@@ -58,14 +63,14 @@ class Row:
     redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
-def normalised(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
+def normalise(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
     """(value − floor)/(ceiling − floor), or None and why; a scale shorter than the score's own interval is none.
 
-    >>> normalised(Score(0.3, 10), 0.2, 0.6)
+    >>> normalise(Score(0.3, 10), 0.2, 0.6)
     (0.25, '')
-    >>> normalised(Score(0.3, 10), 0.2, 0.2)
+    >>> normalise(Score(0.3, 10), 0.2, 0.2)
     (None, 'ceiling and floor are equal')
-    >>> normalised(Score(0.3, 10), 0.2, 0.6, goal="down")
+    >>> normalise(Score(0.3, 10), 0.2, 0.6, goal="down")
     (None, 'the floor is better than the ceiling')
     """
     if score.value is None:
@@ -145,11 +150,20 @@ class Scores:
     def normalised(self) -> dict[str, float | None]:
         """Metric key → normalised value, from the matched stratum where the plain one cannot be normalised."""
         out: dict[str, float | None] = {}
-        for stratum in (MATCHED, ALL):
+        for stratum in (MATCHED, HALVES, ALL):
             for row in self.rows:
                 if row.stratum == stratum and (row.normalised is not None or row.metric not in out):
                     out[row.metric] = row.normalised
         return {key: out[key] for key in self.values()}
+
+    def to_frame(self, backend: Backend = "polars") -> Any:
+        """All rows as a data frame of polars, pandas or pyarrow.
+
+        >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "")
+        >>> Scores("demo", 1, (row,)).to_frame()["value"].to_list()
+        [0.5]
+        """
+        return build_frame(self.table().to_dict(as_series=False), backend)
 
     def table(self) -> polars.DataFrame:
         """One row per score: method, seed, metric, stratum, value, low, high, n, reason, references and the rest."""
@@ -223,7 +237,7 @@ class Scores:
         """Rows of the headline strata by suite."""
         out: dict[str, list[Row]] = {}
         for row in self.rows:
-            if row.stratum in (ALL, MATCHED, MATCHED_CODES):
+            if row.stratum in (ALL, MATCHED, HALVES, MATCHED_CODES):
                 out.setdefault(row.suite, []).append(row)
         return out
 

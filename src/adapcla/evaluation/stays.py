@@ -1,4 +1,4 @@
-"""The stays suite: how long visits take, of which kind they are, how they end, who dies, and who comes back.
+"""How long visits take, of which kind they are, how they end, who dies, and who comes back.
 
 Training patients are the truth of every distance. Somebody is readmitted who begins another stay in hospital within
 thirty days of the end of the last one; where a source has no dates, where it says so itself.
@@ -7,17 +7,27 @@ thirty days of the end of the last one; where a source has no dates, where it sa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Cohort
-from adapcla.data.vocabulary import ADMISSION_KINDS, DEATH, DISCHARGE, LENGTH_OF_STAY, READMITTED, visit_kind_code
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.fidelity import POSITIVE
-from adapcla.evaluation.intervals import groups_of, jackknife_score, ratio_scores
-from adapcla.evaluation.measured import Floats, Mask, quantile_distance
-from adapcla.evaluation.trajectories import AGES, weighted_difference
+from adapcla.data.vocabulary import (
+    ADMISSION_KINDS,
+    DEATH,
+    DISCHARGE,
+    LENGTH_OF_STAY,
+    READMITTED,
+    VISIT_KIND,
+    visit_kind_code,
+)
+from adapcla.evaluation.bootstrap import PatientSums
+from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
+from adapcla.evaluation.course import age_of
+from adapcla.evaluation.metric import POSITIVE, CountMetric, RatioMetric, Value
+from adapcla.evaluation.numeric import quantile_distance
+from adapcla.evaluation.statistics import Floats, SortedValues, Sums
 
 #: Days after the end of a stay within which another one is a readmission.
 WITHIN = 30
@@ -119,189 +129,167 @@ def _readmitted(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
     return out
 
 
-def both(comparison: Comparison) -> tuple[Stays, Stays]:
-    """The stays of training and of synthetic patients."""
-    return comparison.of_cohort(Stays.of, comparison.whole.train), comparison.once(synthetic_stays)
+def training_stays(comparison: Comparison) -> Stays:
+    """The stays of training patients."""
+    return comparison.training.once(Stays.of)
 
 
 def synthetic_stays(comparison: Comparison) -> Stays:
     """The stays of synthetic patients."""
-    return Stays.of(comparison.whole.synthetic)
-
-
-def _rests(comparison: Comparison, patient: NDArray[np.int64]) -> list[Mask]:
-    """Which cases of synthetic patients stay: all, then all but those of each jackknife group."""
-    groups, everything = groups_of(comparison), np.ones(len(patient), dtype=bool)
-    if groups is None:
-        return [everything]
-    return [everything, *(groups[patient] != g for g in range(int(groups.max()) + 1))]
+    return comparison.of_cohort(Stays.of, comparison.whole.synthetic)
 
 
 # ---- length, kind and ending --------------------------------------------------------------------------------
-def stay_length_distance(comparison: Comparison) -> dict[str, Score]:
+class LengthsOfStay(SortedValues):
+    """The lengths of stay that are known, in ascending order."""
+
+    of_values: ClassVar[bool] = True
+
+    @classmethod
+    def count(cls, cohort: Cohort, training: TrainingSummary) -> LengthsOfStay:
+        """The lengths of a cohort."""
+        length = _length(cohort)
+        return cls.of(length[np.isfinite(length)])
+
+
+class StayLengthDistance(CountMetric[LengthsOfStay]):
     """Wasserstein distance between the lengths of stay and those of training."""
-    train, synthetic = both(comparison)
-    missing = _no_length(train, synthetic)
-    if missing:
-        return {ALL: missing.score}
-    truth = np.sort(train.length[np.isfinite(train.length)])
-    known = np.flatnonzero(np.isfinite(synthetic.length))
-    known = known[np.argsort(synthetic.length[known], kind="stable")]
-    patient = synthetic.cohort.patient_of_visit[known]
-    rests = _rests(comparison, patient)
-    value, *without = (quantile_distance(synthetic.length[known[stays]], truth) for stays in rests)
-    return {ALL: jackknife_score(value, len(known), without, POSITIVE, "no synthetic visit has a length")}
+
+    key, suite, goal, bounds, unit, sized = "stay_length_w1", "stays", "down", POSITIVE, "days", True
+    statistic = LengthsOfStay
+
+    def values(self, made: LengthsOfStay, comparison: Comparison) -> dict[str, Value]:
+        """The distance between equal quantiles."""
+        train = comparison.counts(LengthsOfStay, "train").values
+        for name, lengths in (("training", train), ("synthetic", made.values)):
+            if not len(lengths):
+                return {ALL: Value.missing(f"no {name} visit has a length")}
+        return {ALL: Value(quantile_distance(made.values, train), len(made.values))}
 
 
-def _no_length(train: Stays, synthetic: Stays) -> Missing | None:
-    """Why lengths cannot be compared, or None."""
-    for name, stays in (("training", train), ("synthetic", synthetic)):
-        if not np.isfinite(stays.length).any():
-            return Missing(f"no {name} visit has a length")
-    return None
+@dataclass(frozen=True, eq=False)
+class ChoiceCounts(Sums):
+    """Visits without a code of a choice group, and with each of its codes; of kinds and of endings."""
+
+    of_values: ClassVar[bool] = True
+    kind: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @classmethod
+    def count(cls, cohort: Cohort, training: TrainingSummary) -> ChoiceCounts:
+        """The counts of a cohort."""
+        stays = Stays.of(cohort)
+        return cls(
+            *(np.bincount(stays.choice(g) + 1, minlength=len(choices(cohort, g)) + 1) for g in (VISIT_KIND, DISCHARGE))
+        )
 
 
-def choice_distance(group: str, comparison: Comparison) -> dict[str, Score]:
+class ChoiceDistance(CountMetric[ChoiceCounts]):
     """Total variation between the shares of visits with each code of a choice group, or none, and those of training."""
-    train, synthetic = both(comparison)
-    n = len(choices(train.cohort, group))
-    if (train.choice(group) < 0).all():
-        return {ALL: Missing(f"no training visit tells its {group}").score}
-    truth, chosen = np.bincount(train.choice(group) + 1, minlength=n + 1), synthetic.choice(group) + 1
 
-    def distance(stays: Mask) -> float:
-        counts = np.bincount(chosen[stays], minlength=n + 1)
-        return float(np.abs(counts / max(counts.sum(), 1) - truth / truth.sum()).sum() / 2)
+    suite, goal, sized, statistic = "stays", "down", True, ChoiceCounts
+    group: ClassVar[str]
 
-    value, *without = (distance(stays) for stays in _rests(comparison, synthetic.cohort.patient_of_visit))
-    return {ALL: jackknife_score(value, len(chosen), without, (0.0, 1.0), "there is no synthetic visit")}
-
-
-def mean_length(comparison: Comparison) -> dict[str, Score]:
-    """Mean length of stay; strata: by ending."""
-    train, synthetic = both(comparison)
-    missing = _no_length(train, synthetic)
-    if missing:
-        return {ALL: missing.score}
-    masks = {ALL: np.isfinite(synthetic.length)}
-    masks |= {name: masks[ALL] & mask for name, mask in _endings(train, synthetic).items()}
-    tops, bottoms = _by_patient(synthetic.cohort, np.nan_to_num(synthetic.length), masks)
-    scores = ratio_scores(comparison, tops, bottoms, ["no such visit was generated with a length"] * len(masks))
-    return dict(zip(masks, scores, strict=True))
+    def values(self, made: ChoiceCounts, comparison: Comparison) -> dict[str, Value]:
+        """The total variation."""
+        real = comparison.counts(ChoiceCounts, "train")
+        truth, counts = (one.kind if self.group == VISIT_KIND else one.end for one in (real, made))
+        if not truth[1:].any():
+            return {ALL: Value.missing(f"no training visit tells its {self.group}")}
+        n = int(counts.sum())
+        return {ALL: Value(float(np.abs(counts / max(n, 1) - truth / truth.sum()).sum() / 2), n)}
 
 
-def _endings(train: Stays, synthetic: Stays) -> dict[str, Mask]:
-    """The synthetic visits of each ending that enough training visits with a length have."""
-    codes, known = choices(train.cohort, DISCHARGE), np.isfinite(train.length)
-    truth, chosen = train.choice(DISCHARGE), synthetic.choice(DISCHARGE)
-    names = [train.cohort.vocabulary.codes[code].bare for code in codes]
-    return {f"end:{name}": chosen == k for k, name in enumerate(names) if (known & (truth == k)).sum() >= FEWEST}
+class StayKindDistance(ChoiceDistance):
+    """Total variation between the kinds of visits and those of training."""
+
+    key, group = "stay_kind_tv", VISIT_KIND
 
 
-def length_by_ending(comparison: Comparison) -> dict[str, Score]:
-    """Mean absolute difference of the mean length by ending from that of training, weighted by training visits.
+class StayEndDistance(ChoiceDistance):
+    """Total variation between the endings of visits and those of training."""
 
-    An ending that no synthetic visit has counts with the mean length of all synthetic visits.
-    """
-    train, synthetic = both(comparison)
-    missing = _no_length(train, synthetic)
-    if missing:
-        return {ALL: missing.score}
-    n = len(choices(train.cohort, DISCHARGE)) + 1
-    totals, weight = _sums(train, n, np.ones(train.cohort.n_visits, dtype=bool))
-    judged = weight >= FEWEST
-    judged[0] = False  # without an ending
-    if not judged.any():
-        return {ALL: Missing(f"no ending of {FEWEST} training visits with a length").score}
-
-    def error(stays: Mask) -> float:
-        total, count = _sums(synthetic, n, stays)
-        anybody = total.sum() / max(count.sum(), 1)
-        guess = np.where(count > 0, total / np.maximum(count, 1), anybody)
-        return weighted_difference(totals[judged] / weight[judged], guess[judged], weight[judged])
-
-    value, *without = (error(stays) for stays in _rests(comparison, synthetic.cohort.patient_of_visit))
-    return {ALL: jackknife_score(value, int(judged.sum()), without, POSITIVE, "no synthetic visit has a length")}
-
-
-def _sums(stays: Stays, n: int, keep: Mask) -> tuple[Floats, Floats]:
-    """Days and visits with a length by ending, the first for visits without an ending."""
-    here = keep & np.isfinite(stays.length)
-    place = stays.choice(DISCHARGE)[here] + 1
-    total, count = np.bincount(place, stays.length[here], minlength=n), np.bincount(place, minlength=n)
-    return total.astype(np.float64), count.astype(np.float64)
-
-
-def _by_patient(cohort: Cohort, values: Floats, masks: dict[str, Mask]) -> tuple[Floats, Floats]:
-    """Patients × strata: the sum of values of visits in each stratum, and the number of these visits."""
-    owner, n = cohort.patient_of_visit, cohort.n_patients
-    tops = [np.bincount(owner[mask], values[mask], minlength=n) for mask in masks.values()]
-    bottoms = [np.bincount(owner[mask], minlength=n) for mask in masks.values()]
-    return np.stack(tops, axis=1), np.stack(bottoms, axis=1).astype(np.float64)
+    key, group = "stay_end_tv", DISCHARGE
 
 
 # ---- death and return ---------------------------------------------------------------------------------------
-def death_rate(comparison: Comparison) -> dict[str, Score]:
-    """Share of patients who die; strata: by age."""
-    train, synthetic = both(comparison)
-    if not train.died.any():
-        return {ALL: Missing("no training patient dies").score}
-    gone = synthetic.cohort.died()
-    masks = {ALL: np.ones(len(gone), dtype=bool)}
-    masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
-    bottoms = np.stack(list(masks.values()), axis=1).astype(np.float64)
-    scores = ratio_scores(
-        comparison, bottoms * gone[:, None], bottoms, ["no synthetic patient of this age"] * len(masks)
-    )
-    return dict(zip(masks, scores, strict=True))
+class DeathRate(RatioMetric):
+    """Share of patients who die, in all and by age."""
+
+    key, suite, goal = "death_rate", "stays", "match"
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """Whether each synthetic patient dies."""
+        train, synthetic = comparison.whole.train, comparison.whole.synthetic
+        if not training_stays(comparison).died.any():
+            return {ALL: Missing("no training patient dies")}
+        gone = synthetic.died()
+        masks = {ALL: np.ones(len(gone), dtype=bool)}
+        masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
+        reason = "no synthetic patient of this age"
+        return {name: PatientSums((mask & gone).astype(np.float64), mask, reason) for name, mask in masks.items()}
 
 
-def death_by_age(comparison: Comparison) -> dict[str, Score]:
-    """Mean absolute difference of the share who die from training, over age bands, weighted by training patients.
+@dataclass(frozen=True, eq=False)
+class DeathCounts(Sums):
+    """Patients who die and patients, by age band that enough training patients have."""
 
-    In a band without synthetic patients nobody dies.
-    """
-    train, synthetic = both(comparison)
-    if not train.died.any():
-        return {ALL: Missing("no training patient dies").score}
-    here = _ages(train, train)
-    if not here:
-        return {ALL: Missing(f"no age of {FEWEST} training patients").score}
-    made = _ages(train, synthetic)
-    if not made:
-        return {ALL: Missing("the synthetic patients have no age").score}
-    real, gone = train.cohort.died(), synthetic.cohort.died()
-    weight = np.array([mask.sum() for mask in here.values()], dtype=np.float64)
-    truth = np.array([real[mask].mean() for mask in here.values()])
+    of_values: ClassVar[bool] = True
+    dead: NDArray[np.int64]
+    everybody: NDArray[np.int64]
+    #: Patients of whom the age is known to the source.
+    with_age: int
 
-    def error(stays: Mask) -> float:
-        counts = [(gone[mask & stays].sum(), max((mask & stays).sum(), 1)) for mask in made.values()]
-        return weighted_difference(truth, np.array([top / bottom for top, bottom in counts]), weight)
-
-    value, *without = (error(stays) for stays in _rests(comparison, np.arange(len(gone), dtype=np.int64)))
-    return {ALL: jackknife_score(value, len(weight), without, (0.0, 1.0), "there is no synthetic patient")}
+    @classmethod
+    def count(cls, cohort: Cohort, training: TrainingSummary) -> DeathCounts:
+        """The counts of a cohort."""
+        ages, gone = _ages(training.whole, cohort), cohort.died()
+        dead, everybody = ([int((mask & who).sum()) for mask in ages.values()] for who in (gone, np.ones_like(gone)))
+        return cls(np.array(dead), np.array(everybody), cohort.n_patients if ages else 0)
 
 
-def _ages(train: Stays, of: Stays) -> dict[str, Mask]:
+class DeathByAge(CountMetric[DeathCounts]):
+    """Mean absolute difference of the share who die from training, over age bands."""
+
+    key, suite, goal, sized, statistic = "death_by_age", "stays", "down", True, DeathCounts
+
+    def values(self, made: DeathCounts, comparison: Comparison) -> dict[str, Value]:
+        """The mean difference, weighted by training patients; in a band without patients nobody dies."""
+        if not training_stays(comparison).died.any():
+            return {ALL: Value.missing("no training patient dies")}
+        real = comparison.counts(DeathCounts, "train")
+        if not real.with_age:
+            return {ALL: Value.missing(f"no age of {FEWEST} training patients")}
+        if not comparison.counts(DeathCounts).with_age:
+            return {ALL: Value.missing("the synthetic patients have no age")}
+        truth, guess = (one.dead / np.maximum(one.everybody, 1) for one in (real, made))
+        return {ALL: Value(float(np.average(np.abs(guess - truth), weights=real.everybody)), len(truth))}
+
+
+def _ages(train: Cohort, of: Cohort) -> dict[str, Mask]:
     """The patients of each age band that enough training patients have; nothing where ages are not known."""
-    name = next((age for age in AGES if age in train.cohort.attributes), None)
-    if name is None or name not in of.cohort.attributes:
+    name = age_of(train)
+    if not name or name not in of.attributes:
         return {}
-    real, own = train.cohort.attributes[name], of.cohort.attributes[name]
+    real, own = train.attributes[name], of.attributes[name]
     counts = np.bincount(np.asarray(real.values) + 1, minlength=len(real.categories) + 1)[1:]
-    # Bands go by name.
+    # Quantizer go by name.
     words = [band for band, n in zip(real.categories, counts, strict=True) if n >= FEWEST]
     places = {word: own.categories.index(word) if word in own.categories else -2 for word in words}
     return {word: np.asarray(own.values) == place for word, place in places.items()}
 
 
-def readmission_rate(comparison: Comparison) -> dict[str, Score]:
+class Readmission30(RatioMetric):
     """Share of stays in hospital that another one follows within thirty days."""
-    train, synthetic = both(comparison)
-    for name, stays in (("training", train), ("synthetic", synthetic)):
-        if (stays.readmitted < 0).all():
-            return {ALL: Missing(f"no {name} stay of which it is known whether another follows").score}
-    masks = {ALL: synthetic.readmitted >= 0}
-    tops, bottoms = _by_patient(synthetic.cohort, (synthetic.readmitted == 1).astype(np.float64), masks)
-    (score,) = ratio_scores(comparison, tops, bottoms, ["no synthetic stay"])
-    return {ALL: score}
+
+    key, suite, goal = "readmission_30", "stays", "match"
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """Stays with another one soon after, and stays of which it is known, of each synthetic patient."""
+        train, synthetic = training_stays(comparison), synthetic_stays(comparison)
+        for name, stays in (("training", train), ("synthetic", synthetic)):
+            if (stays.readmitted < 0).all():
+                return {ALL: Missing(f"no {name} stay of which it is known whether another follows")}
+        owner, n = synthetic.cohort.patient_of_visit, synthetic.cohort.n_patients
+        soon, known = (np.bincount(owner[synthetic.readmitted >= least], minlength=n) for least in (1, 0))
+        return {ALL: PatientSums(soon, known, "no synthetic stay")}

@@ -1,4 +1,4 @@
-"""What a cohort, from anywhere, knows of the company of rare codes: nats that it gains on test visits that hold them.
+"""What a cohort, from anywhere, knows of the codes that rare codes stand with: nats that it gains on test visits.
 
 A rare code t turns the share q(c) of visits that hold code c into P(c | t) = (n(t, c) + a·q(c)) / (n(t) + a), all
 counted in the synthetic visits. A case is a test visit that holds t. Its gain is the log-likelihood of its other codes,
@@ -24,13 +24,14 @@ from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, visit_fingerprints
 from adapcla.data.prevalence import INFORMATION_BANDS
 from adapcla.data.ragged import segment_sums
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import DRAWS, LEVEL, QUICK_DRAWS, bootstrap_sums, draws_kept, ratio_scores
+from adapcla.evaluation.bootstrap import LEVEL, PatientSums, bootstrap_sums, draws_kept, n_draws
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
+from adapcla.evaluation.metric import INFINITE, Metric, RatioMetric
 from adapcla.evaluation.references import some_patients
 
 #: Strengths of the smoothing to choose from, strongest first, so that equal gains choose to know less.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
-#: Parts of the synthetic patients; each is judged by the others.
+#: Parts of the synthetic patients; each is evaluated by the others.
 FOLDS = 5
 
 Floats = NDArray[np.float64]
@@ -38,17 +39,17 @@ Ints = NDArray[np.int64]
 
 
 class _Places(NamedTuple):
-    """Where rare codes and their company stand in a cohort: two matrices of places × codes, and the patients."""
+    """Where rare codes and the codes beside them stand: two matrices of places × codes, and the patients."""
 
     #: Places × rare codes.
     holders: sparse.csr_matrix
     #: Places × all codes.
-    company: sparse.csr_matrix
+    beside: sparse.csr_matrix
     patient: Ints
 
     @classmethod
     def of(cls, cohort: Cohort, rare: Ints, previous: bool) -> _Places:
-        """The visits, or (`previous`) the visits after another one with that one's codes as company."""
+        """The visits, or (`previous`) the visits after another one with the codes of that one beside them."""
         visits = cohort.matrix().astype(np.float64)
         if not previous:
             return cls(visits[:, rare], visits, cohort.patient_of_visit)
@@ -57,7 +58,7 @@ class _Places(NamedTuple):
 
     def at(self, rows: Ints) -> _Places:
         """Some of the places."""
-        return _Places(self.holders[rows], self.company[rows], self.patient[rows])
+        return _Places(self.holders[rows], self.beside[rows], self.patient[rows])
 
 
 class _Counts(NamedTuple):
@@ -70,7 +71,7 @@ class _Counts(NamedTuple):
     @classmethod
     def of(cls, places: _Places, rare: Ints) -> _Counts:
         """The counts of some places."""
-        together = (places.holders.T @ places.company).tocsr()
+        together = (places.holders.T @ places.beside).tocsr()
         row = np.repeat(np.arange(len(rare)), np.diff(together.indptr))
         together.data[together.indices == rare[row]] = 0.0
         together.eliminate_zeros()
@@ -99,7 +100,7 @@ class _Cases(NamedTuple):
     def of(cls, places: _Places, rare: Ints) -> _Cases:
         """Every rare code of every place."""
         held = places.holders.tocoo()
-        beside = places.company[held.row]
+        beside = places.beside[held.row]
         case = np.repeat(np.arange(len(held.row), dtype=np.int64), np.diff(beside.indptr))
         other = beside.indices != rare[held.col[case]]
         return cls(
@@ -120,16 +121,16 @@ class _Knowledge:
         together = self.counts.together
         row = np.repeat(np.arange(len(self.rare)), np.diff(together.indptr))
         beside = self.share[together.indices]
-        said = np.flatnonzero(self.share[cases.code] > 0)  # Of other codes the cohort says nothing.
-        case, share = cases.case[said], self.share[cases.code[said]]
+        known = np.flatnonzero(self.share[cases.code] > 0)  # Of other codes the cohort says nothing.
+        case, share = cases.case[known], self.share[cases.code[known]]
         rare = cases.rare[case]
-        met, independent = _looked_up(together, rare, cases.code[said]), np.log1p(-share) - np.log(share)
+        times, independent = _look_up(together, rare, cases.code[known]), np.log1p(-share) - np.log(share)
         for strength in strengths:
             kept = 1.0 / (1.0 + self.counts.alone / strength)  # What is left of q(c) in P(c | t) where they never met.
             base = kept[row] * beside
             gained = np.log1p(-base - kept[row] * together.data / strength) - np.log1p(-base)
             absent = self._absent(kept) + np.bincount(row, gained, minlength=len(self.rare))
-            chance = kept[rare] * (share + met / strength)
+            chance = kept[rare] * (share + times / strength)
             odds = np.log(chance) - np.log1p(-chance) + independent
             yield absent[cases.rare] + np.bincount(case, odds, minlength=len(cases.rare))
 
@@ -143,10 +144,10 @@ class _Knowledge:
         return sums[where] - (np.log1p(-kept * own) - np.log1p(-own))
 
 
-def _looked_up(counts: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
+def _look_up(counts: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
     """The entries of a sparse matrix with sorted rows at some positions.
 
-    >>> _looked_up(sparse.csr_matrix([[0, 2], [3, 0]]), np.array([0, 0, 1]), np.array([1, 0, 0])).tolist()
+    >>> _look_up(sparse.csr_matrix([[0, 2], [3, 0]]), np.array([0, 0, 1]), np.array([1, 0, 0])).tolist()
     [2.0, 0.0, 3.0]
     """
     width = counts.shape[1]
@@ -160,8 +161,8 @@ def _looked_up(counts: sparse.csr_matrix, rows: Ints, columns: Ints) -> Floats:
 
 def _shares(places: _Places) -> Floats:
     """The share of places that hold each code; of a code at every place half a place is left in doubt."""
-    n = max(places.company.shape[0], 1)
-    return np.minimum(np.asarray(places.company.sum(axis=0)).ravel() / n, 1.0 - 0.5 / n)
+    n = max(places.beside.shape[0], 1)
+    return np.minimum(np.asarray(places.beside.sum(axis=0)).ravel() / n, 1.0 - 0.5 / n)
 
 
 def _folds(cohort: Cohort) -> Ints:
@@ -209,15 +210,19 @@ def information(cohort: Cohort, test: Cohort, counts: Ints, previous: bool = Fal
     return cases._replace(rare=rare[cases.rare]), gains
 
 
-class _Sums(NamedTuple):
-    """Gains and cases of each test patient, patients × strata."""
+class _Gains(NamedTuple):
+    """Gains and cases of each test patient with a case, patients × strata."""
 
     gains: Floats
     cases: Floats
 
 
-def _sums(comparison: Comparison, cohort: Cohort, previous: bool) -> _Sums:
-    """What a cohort gains on the cases of each test patient, over all rare codes and by band."""
+#: Strata: all rare codes, and the bands of training counts.
+_STRATA = (ALL, *INFORMATION_BANDS)
+
+
+def _gains(comparison: Comparison, cohort: Cohort, previous: bool) -> _Gains:
+    """What a cohort gains on the cases of each test patient."""
     counts = comparison.train.visit_counts
     cases, gains = information(cohort, comparison.test, counts, previous)
     count = counts[cases.rare]
@@ -225,65 +230,88 @@ def _sums(comparison: Comparison, cohort: Cohort, previous: bool) -> _Sums:
     inside = np.stack([np.ones(len(count), dtype=bool), *bands], axis=1).astype(np.float64)
     row = np.unique(cases.patient, return_inverse=True)[1]
     shape = int(row.max(initial=-1)) + 1, inside.shape[1]
-    sums = _Sums(np.zeros(shape), np.zeros(shape))
+    sums = _Gains(np.zeros(shape), np.zeros(shape))
     np.add.at(sums.gains, row, inside * gains[:, None])
     np.add.at(sums.cases, row, inside)
     return sums
 
 
-def _of_synthetic(comparison: Comparison, previous: bool) -> _Sums:
+def _synthetic_gains(comparison: Comparison, previous: bool) -> _Gains:
     """What the synthetic patients gain."""
-    return _sums(comparison, comparison.synthetic, previous)
+    return _gains(comparison, comparison.synthetic, previous)
 
 
-def _of_real(comparison: Comparison, previous: bool) -> _Sums:
-    """What as many training patients gain, or all of them where more were written."""
+def _real_gains(comparison: Comparison, previous: bool) -> _Gains:
+    """What as many training patients gain, or all of them where more were generated."""
     real = some_patients(comparison.train, comparison.synthetic.n_patients, comparison.seed)
-    return _sums(comparison, real, previous)
+    return _gains(comparison, real, previous)
+
+
+class TailInformation(RatioMetric):
+    """Log-likelihood that the neighbours of a rare code in synthetic visits gain on a test visit with that code.
+
+    The mean gain a case, in nats, over all rare codes and by band of training counts; n is the cases. The interval
+    resamples the test patients.
+
+    >>> cohort = Cohort.of([[["A", "T", f"N{i}"]] for i in range(20)] + [[["B", f"M{i}"]] for i in range(60)])
+    >>> score = TailInformation().compute(Comparison.of(cohort, cohort, cohort))["11-30"]
+    >>> score.value > 1.5, score.n
+    (True, 40)
+    """
+
+    key, suite, goal, bounds, unit = "tail_information", "tail", "up", INFINITE, "nats"
+    trained = of_test = by_domain = True
+    previous = False
+
+    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
+        """Gains and cases of each test patient."""
+        made = comparison.once(_synthetic_gains, self.previous)
+        reason = "no test patient has such a code after another visit" if self.previous else _NO_CASE
+        return {name: PatientSums(made.gains[:, k], made.cases[:, k], reason) for k, name in enumerate(_STRATA)}
+
+
+class TailInformationPrevious(TailInformation):
+    """The same gain on the codes of the visit before the one with the rare code."""
+
+    key, previous = "tail_information_previous", True
 
 
 _NO_CASE = "no test visit holds such a code"
 
 
-def tail_information(comparison: Comparison, *, previous: bool = False) -> dict[str, Score]:
-    """The mean gain a case, in nats, over all rare codes and by band of training counts; n is the cases.
-
-    The interval resamples the test patients.
-
-    >>> cohort = Cohort.of([[["A", "T", f"N{i}"]] for i in range(20)] + [[["B", f"M{i}"]] for i in range(60)])
-    >>> score = tail_information(Comparison.of(cohort, cohort, cohort))["11-30"]
-    >>> score.value > 1.5, score.n
-    (True, 40)
-    """
-    made = comparison.once(_of_synthetic, previous)
-    reason = "no test patient has such a code after another visit" if previous else _NO_CASE
-    names = (ALL, *INFORMATION_BANDS)
-    return dict(
-        zip(names, ratio_scores(comparison, made.gains, made.cases, [reason] * len(names), judges=True), strict=True)
-    )
-
-
-def tail_information_share(comparison: Comparison, *, previous: bool = False) -> dict[str, Score]:
-    """The gain divided by that of as many real (training) patients: 0 is chance, 1 is real.
+class TailInformationShare(Metric):
+    """That gain divided by the gain of as many real training patients: 0 is chance, 1 is real.
 
     There is no value where real patients gain nothing that stands out of the draw of the test patients.
 
     >>> cohort = Cohort.of([[["A", "T", f"N{i}"]] for i in range(20)] + [[["B", f"M{i}"]] for i in range(60)])
-    >>> tail_information_share(Comparison.of(cohort, cohort, cohort))["11-30"].value
+    >>> TailInformationShare().compute(Comparison.of(cohort, cohort, cohort))["11-30"].value
     1.0
     """
-    made, real = (comparison.once(function, previous) for function in (_of_synthetic, _of_real))
-    draws = QUICK_DRAWS if comparison.quick else DRAWS
-    sums = bootstrap_sums(np.hstack([made.gains, real.gains]), comparison.seed, draws)
-    out = {}
-    for k, name in enumerate((ALL, *INFORMATION_BANDS)):
-        n, top, bottom = int(made.cases[:, k].sum()), made.gains[:, k].sum(), real.gains[:, k].sum()
-        drawn = sums[:, [k, k + sums.shape[1] // 2]]
-        out[name] = _share(float(top), float(bottom), n, drawn, comparison.intervals)
-    return out
+
+    key, suite, goal, bounds, unit = "tail_information_share", "tail", "up", INFINITE, "share of real"
+    trained = by_domain = True
+    previous = False
+
+    def compute(self, comparison: Comparison) -> dict[str, Score]:
+        """The share over all rare codes and by band of training counts; n is the cases."""
+        made, real = (comparison.once(gains, self.previous) for gains in (_synthetic_gains, _real_gains))
+        sums = bootstrap_sums(np.hstack([made.gains, real.gains]), comparison.seed, n_draws(comparison))
+        out = {}
+        for k, name in enumerate(_STRATA):
+            n, top, bottom = int(made.cases[:, k].sum()), made.gains[:, k].sum(), real.gains[:, k].sum()
+            drawn = sums[:, [k, k + len(_STRATA)]]
+            out[name] = _share_of_real(float(top), float(bottom), n, drawn, comparison.intervals)
+        return out
 
 
-def _share(top: float, bottom: float, n: int, drawn: Floats, intervals: bool) -> Score:
+class TailInformationPreviousShare(TailInformationShare):
+    """The gain on the visit before divided by that of as many real training patients."""
+
+    key, previous = "tail_information_previous_share", True
+
+
+def _share_of_real(top: float, bottom: float, n: int, drawn: Floats, intervals: bool) -> Score:
     """top / bottom with its interval, or why real patients are no measure."""
     if n == 0:
         return Missing(_NO_CASE).score

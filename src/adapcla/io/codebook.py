@@ -25,8 +25,8 @@ from adapcla.io.workbench import Workbench
 
 FILE = "adapcla.json"
 FORMAT = 1
-#: The tables of a CSV export: one row per code, one row per visit, one row per patient.
-LONG, WIDE, PATIENTS = "long.csv", "visits.csv", "patients.csv"
+#: The tables of a CSV or Parquet export: one row per code, one row per visit, one row per patient.
+LONG, WIDE, PATIENTS = "long", "visits", "patients"
 _CARD_LINES = ("label_rule", "level", "icd", "origin")
 #: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.
 NAMES = {
@@ -69,11 +69,13 @@ class Codebook:
     def of_table(cls, path: Path, options: Options) -> tuple[Codebook | None, Path, Options]:
         """For a table of a CSV export its codebook, and how to read it; for any other table, things as they are."""
         folder = path if path.is_dir() else path.parent
-        file = folder / LONG if path.is_dir() else path
-        if file.name not in (LONG, WIDE) or not (folder / PATIENTS).is_file() or not (folder / FILE).is_file():
+        ending = ".parquet" if (folder / f"{LONG}.parquet").is_file() else ".csv"
+        file = folder / f"{LONG}{ending}" if path.is_dir() else path
+        own = file.stem in (LONG, WIDE) and file.suffix == ending and (folder / f"{PATIENTS}{ending}").is_file()
+        if not own or not (folder / FILE).is_file():
             return None, path, options
         book, plain = cls.read(folder / FILE), replace(options, domains=("dx",), attributes=())
-        if file.name == LONG:
+        if file.stem == LONG:
             return book, file, replace(plain, separator="")
         # A table of one row per visit has no place for numbers.
         coded = replace(book, vocabulary=book.vocabulary.without_units())
@@ -163,8 +165,9 @@ class Codebook:
                 remedy="export again",
             )
         bench.load("patient_rows", table, dict(zip(("patient", *self.columns), table.columns, strict=True)))
-        # An apostrophe keeps spreadsheets from taking a word for a formula or a date; it is no part of the word.
-        words = "".join(f""", regexp_replace("{c}", '^''', '') AS "{c}" """ for c in self.columns)
+        # In CSV an apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
+        mark = "^''" if path.suffix == ".csv" else "^$"
+        words = "".join(f""", regexp_replace("{c}", '{mark}', '') AS "{c}" """ for c in self.columns)
         bench.run(f"CREATE VIEW people AS SELECT patient, '' AS visit{words} FROM patient_rows")
 
     def restored(self, cohort: Cohort, options: Options) -> Cohort:

@@ -118,6 +118,42 @@ class Workbench:
         finally:
             self._database.unregister("incoming")
 
+    def add_typed(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
+        """Make table `name` of columns that keep their types; a reader is taken batch by batch.
+
+        >>> import pyarrow as pa
+        >>> with Workbench() as bench:
+        ...     bench.add_typed("rows", pa.table({"a": [1, 2]}))
+        ...     bench.number("SELECT sum(a) FROM rows")
+        3
+        """
+        self._database.register("incoming", rows)
+        try:
+            self.run(f"CREATE TABLE {name} AS SELECT * FROM incoming")
+        finally:
+            self._database.unregister("incoming")
+
+    def copy(self, query: str, path: Path) -> None:
+        """Write the rows of a query to a file: Parquet or CSV, by the ending of its name."""
+        how = "FORMAT parquet, COMPRESSION zstd"
+        if path.suffix == ".csv":
+            # A semicolon in a name must not make the header look like one of semicolons.
+            names = [name for name, *_ in self.query(f"DESCRIBE {query}") if not name.replace("_", "").isalnum()]
+            listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+            how = "FORMAT csv, HEADER true" + (f", FORCE_QUOTE ({listed})" if names else "")
+        self.run(f"COPY ({query}) TO '{_doubled(path)}' ({how})")
+
+    def rows(self, query: str, at_once: int = 10_000) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query, some at a time; for answers that do not fit into memory.
+
+        >>> with Workbench() as bench:
+        ...     list(bench.rows("SELECT range FROM range(3)", at_once=2))
+        [(0,), (1,), (2,)]
+        """
+        self.run(query)
+        while some := self._database.fetchmany(at_once):
+            yield from some
+
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Execute a statement of SQL."""
         import duckdb
@@ -153,6 +189,11 @@ class Workbench:
         """Count `n` things left out for a reason."""
         if n:
             self.dropped[reason] = self.dropped.get(reason, 0) + n
+
+
+def _doubled(path: Path) -> str:
+    """A path as it stands in SQL, between quotation marks."""
+    return str(path).replace("'", "''")
 
 
 def _noting(batches: Iterable[pa.RecordBatch], failures: list[AdapclaError]) -> Iterator[pa.RecordBatch]:

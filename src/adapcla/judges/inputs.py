@@ -13,11 +13,11 @@ import numpy as np
 from adapcla.data import Cohort, storage
 from adapcla.data.ragged import segment_sums
 from adapcla.errors import InputError
-from adapcla.evaluation.trajectories import Watched
+from adapcla.evaluation.course import Watched
 from adapcla.files import sha256_of, write_json
 from adapcla.io import read
 from adapcla.io import writers as export
-from adapcla.io.writers.options import ExportOptions
+from adapcla.io.writers.options import WriteOptions
 from adapcla.judges.table import Form
 
 #: Codes that have a column of their own in flat tables.
@@ -45,7 +45,7 @@ class Trial:
         if form in ("table", "croissant"):
             self._write_tables(folder)
         else:
-            options = ExportOptions(visit_type="inpatient", birth_year=_BIRTH_YEAR if form == "omop" else None)
+            options = WriteOptions(visit_type="inpatient", birth_year=_BIRTH_YEAR if form == "omop" else None)
             export.write(self.subject, folder / SUBJECT, form, options=options)
         if form == "croissant":
             write_json(folder / "croissant.json", croissant(folder / f"{SUBJECT}.csv"))

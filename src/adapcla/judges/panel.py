@@ -15,13 +15,13 @@ from typing import Any
 from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.data.provenance import require_apart, training_sources
-from adapcla.evaluation.evaluation import evaluate
 from adapcla.evaluation.references import halves, some_patients
+from adapcla.evaluation.runner import evaluate
 from adapcla.files import fresh_folder, write_bytes, write_json
 from adapcla.judges.environments import CannotInstall, Environments, clean_environment
 from adapcla.judges.inputs import Trial
 from adapcla.judges.table import Judge
-from adapcla.tables import Table, number
+from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
 #: The file of a folder of verdicts.
@@ -202,4 +202,4 @@ def table_of(verdicts: Iterable[Verdict]) -> Table:
 
 def _shown(value: float | str | bool | None) -> str:
     """A word as it is, a number with four digits, a dash for none."""
-    return str(value) if isinstance(value, bool | str) else number(value)
+    return str(value) if isinstance(value, bool | str) else format_number(value)

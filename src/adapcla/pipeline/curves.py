@@ -1,4 +1,4 @@
-"""What scores do not hold: reliability diagrams, the strongest attack, scores by label, giveaways; aggregates only."""
+"""What scores do not hold: reliability diagrams, the strongest attack, scores by label, discriminator features."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ def curves_of(comparison: Comparison, suites: Sequence[str], leave_out: Collecti
     if "privacy" in suites:
         out["roc"] = _roc(comparison)
     if "discriminator" in suites:
-        out["gave_away"] = _gave_away(comparison)
+        out["feature_importance"] = _feature_importance(comparison)
     return out
 
 
 def _reliability(comparison: Comparison, balanced: bool = False) -> dict[str, Any]:
     """The bins of the reliability diagram over all labels and over the tail labels."""
     from adapcla.evaluation.reliability import pairs_of, reliability_bins
-    from adapcla.evaluation.utility import balanced_judgements, natural_judgements
+    from adapcla.evaluation.utility import balanced_predictions, natural_predictions
 
-    pairs = comparison.once(pairs_of, balanced_judgements if balanced else natural_judgements)
+    pairs = comparison.once(pairs_of, balanced_predictions if balanced else natural_predictions)
     if isinstance(pairs, Missing):
         return {}
     return {
-        name: {key: _plain(values) for key, values in reliability_bins(each.said, each.truth).items()}
+        name: {key: _plain(values) for key, values in reliability_bins(each.probability, each.truth).items()}
         for name, each in pairs.items()
-        if each.said.size
+        if each.probability.size
     }
 
 
 def _labels(comparison: Comparison) -> list[dict[str, object]]:
     """The scores of each label in the balanced protocol."""
-    from adapcla.evaluation.utility import balanced_judgements, label_table, rule_of
+    from adapcla.evaluation.utility import balanced_predictions, label_table, rule_of
 
-    judgements = comparison.once(balanced_judgements)
-    return [] if isinstance(judgements, Missing) else label_table(judgements, rule_of(comparison).names)
+    predictions = comparison.once(balanced_predictions)
+    return [] if isinstance(predictions, Missing) else label_table(predictions, rule_of(comparison).names)
 
 
 def _roc(comparison: Comparison) -> dict[str, Any]:
@@ -68,11 +68,11 @@ def _roc(comparison: Comparison) -> dict[str, Any]:
     return {"attack": name, "auc": score.value, "alarms": _plain(alarms), "caught": _plain(caught)}
 
 
-def _gave_away(comparison: Comparison) -> list[dict[str, Any]]:
-    """What tells written from real patients, column by column; means over patients, rounded."""
-    from adapcla.evaluation.discriminator import gave_away
+def _feature_importance(comparison: Comparison) -> list[dict[str, Any]]:
+    """What tells synthetic from real patients, feature by feature; means over patients, rounded."""
+    from adapcla.evaluation.discriminator import feature_importance
 
-    rows = gave_away(comparison)
+    rows = feature_importance(comparison)
     return [{key: value if isinstance(value, str) else round(value, 4) for key, value in row.items()} for row in rows]
 
 

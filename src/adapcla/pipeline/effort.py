@@ -2,7 +2,7 @@
 
 Sizes come from the data first: a larger network or more passes than the patients can teach would only learn them by
 heart. What does not fit into the time is then made smaller, width before passes. Seconds are those of one processor,
-so that two leave some room; `results/releases.md` holds what stages took beside what was expected. Nothing is measured
+so that two leave some room; `benchmarks/releases.py` measures what steps take. Nothing is measured
 here, so that the same table and the same minutes give the same bytes everywhere.
 """
 
@@ -47,7 +47,7 @@ _VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 4e-4, 3e-4, 3.5e-7
 #: Seconds to begin, to read and to roll up each training patient.
 _BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
 #: Seconds to write a code of a visit in a format.
-_ENTRY_WRITTEN = {"csv": 4e-6, "meds": 4e-6, "halo": 4e-6, "omop": 1e-5, "fhir": 4e-5}
+_ENTRY_WRITTEN = {"csv": 4e-6, "parquet": 4e-6, "xlsx": 4e-5, "meds": 4e-6, "omop": 1e-5, "fhir": 4e-5}
 
 
 #: Formats that are reckoned with when the network is chosen, so that another format needs no other network.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any, NamedTuple
 
-from adapcla.evaluation.suites import SUITES
+from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
 from adapcla.generation.settings import Settings
 from adapcla.pipeline.spec import EvaluateSpec, Spec

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from adapcla.data import Cohort
+from adapcla.evaluation.metric import SUITES
 from adapcla.evaluation.references import Beside, LawReference, Reference
-from adapcla.evaluation.suites import SUITES
 from adapcla.pipeline.spec import DataSpec, EvaluateSpec, Spec, data_path
 
 #: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are judged once.

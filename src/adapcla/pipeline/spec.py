@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.data.split import SPLIT_SEED
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
-from adapcla.evaluation.suites import PLAIN_SUITES, SUITES
+from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.readers.open_data import data_folder
@@ -74,17 +74,14 @@ class SplitSpec(_Part):
         None,
         description="Divide only the training part of the split of this seed, so that its test part is never seen.",
     )
-    vary: bool | None = Field(
-        None, description="Divide the patients anew for each fit seed: the luck of one split is then in every interval."
-    )
 
     def of_fit(self, seed: int, first: int) -> SplitSpec:
-        """The split of a fit seed: the first has this one, each other its own where splits vary.
+        """The split of a fit seed: the first has this one, each other divides the patients anew.
 
-        >>> SplitSpec(seed=4, vary=True).of_fit(3, first=1).seed, SplitSpec(seed=4).of_fit(3, first=1).seed
+        >>> SplitSpec(seed=4).of_fit(3, first=1).seed, SplitSpec(seed=4).of_fit(1, first=1).seed
         (6, 4)
         """
-        return self.model_copy(update={"seed": self.seed + seed - first if self.vary else self.seed, "vary": None})
+        return self.model_copy(update={"seed": self.seed + seed - first})
 
 
 class VariantSpec(_Part):
@@ -183,16 +180,6 @@ class TargetSpec(_Part):
     min_cell: int = Field(0, ge=0, description="Prevalences of fewer visits than this are not passed on.")
 
 
-class DecideSpec(_Part):
-    """What `adapcla run --decide` adds fits for."""
-
-    claims: tuple[tuple[str, str, str], ...] = Field(
-        (), description="Row, other row and metric of each claim; all that the rows speak to where empty."
-    )
-    most: int = Field(20, ge=4, description="Fit seeds at which the whole error is spent and no fit is added.")
-    step: int = Field(2, ge=1, description="Fit seeds that are added between two looks.")
-
-
 class AnalyseSpec(_Part):
     """Which analyses are made, of which row, and how far they go."""
 
@@ -226,7 +213,7 @@ class ReleaseSpec(_Part):
 
     minutes: float = Field(10.0, gt=0, description="Time on two cores that sizes and passes are chosen for.")
     min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code.")
-    rollup: Literal["icd", "ccs"] = Field("icd", description="The way up for rarer codes: by their form, or by CCS.")
+    rollup: str = Field("icd", description="The way up for rarer codes: icd, ccs, or a CSV file code, parent.")
     formats: tuple[str, ...] = Field(("csv",), min_length=1, description="Formats of `adapcla export`.")
     birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
     repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
@@ -257,7 +244,6 @@ class Spec(_Part):
     evaluate: EvaluateSpec = EvaluateSpec()
     targets: dict[str, TargetSpec] = Field(default_factory=dict)
     analyse: AnalyseSpec = AnalyseSpec()
-    decide: DecideSpec = DecideSpec()
     release: ReleaseSpec | None = Field(None, description="A data set to be shared, in place of a comparison.")
 
     @model_serializer(mode="wrap")

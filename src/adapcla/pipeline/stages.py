@@ -16,15 +16,14 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Comparison, Scores
-from adapcla.evaluation.cache import name_of
-from adapcla.evaluation.evaluation import evaluate, metrics_asked
+from adapcla.evaluation.metric import metrics_asked
 from adapcla.evaluation.references import some_patients
+from adapcla.evaluation.runner import evaluate
 from adapcla.generation.generator import Generator, load
 from adapcla.generation.membership import evidence as attacked
 from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
 from adapcla.generation.shards import stream_sample
-from adapcla.generation.tail_swap import tail_swap
 from adapcla.io.losses import require_kept
 from adapcla.machine import forget_peak_memory
 from adapcla.pipeline.curves import curves_of
@@ -226,7 +225,7 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 # ---- evaluate -----------------------------------------------------------------------------------------------
 def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
     """What scores depend on, the definition of every metric among it."""
-    metrics = [name_of(metric) for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
+    metrics = [metric.name for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
     return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
 
 
@@ -301,8 +300,6 @@ def _evidence(
     if generator is None or not generator.model.traits.likelihood:
         return {}
     evidence: dict[str, Any] = {}
-    if "tail" in spec.suites:
-        evidence |= tail_swap(generator.model, parts["train"], parts["test"], spec.seed)
     if "privacy" in spec.suites:
         evidence |= _likelihoods(generator, parts)
         if attack_models:

@@ -14,7 +14,7 @@ from adapcla.data import Cohort
 from adapcla.data.quantization import Quantizer
 from adapcla.evaluation.stays import choices
 from adapcla.release.pictures import Bars, lengths
-from adapcla.report.figures.whole_record import group_shares, stay_groups
+from adapcla.report.figures.cohorts import group_shares, stay_groups
 
 #: Numbers with bars at most, bars of each, and what the choice groups of stays are called.
 _MOST_NUMBERS, _NUMBER_BARS = 8, 10

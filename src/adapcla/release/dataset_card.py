@@ -18,12 +18,12 @@ from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.evaluation.privacy import GateLine
 from adapcla.files import json_bytes, sha256_of
 from adapcla.release.summary import Release, lamps
-from adapcla.tables import Table, number
+from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 #: How each format is read back, and what its files are for machines.
-READERS = {"csv": "table"}
+READERS = {"csv": "table", "parquet": "table"}
 _MEDIA = {".csv": "text/csv", ".parquet": "application/x-parquet", ".json": "application/json"}
 _MEDIA |= {".ndjson": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown"}
 _BINARY = "application/octet-stream"
@@ -50,7 +50,7 @@ def card(release: Release, formats: Mapping[str, str], model: bool) -> str:
         "## How it was made",
         "",
         f"adapcla {__version__}, method `{release.method}`, {_sizes(release.chosen.settings)}, "
-        f"{number(release.chosen.costs.get('passes'))} passes. {converged(release)}",
+        f"{format_number(release.chosen.costs.get('passes'))} passes. {converged(release)}",
         "",
         *_vocabulary(release),
         *_whole_record(release),
@@ -90,6 +90,8 @@ def _way_back(name: str, lost: str) -> str:
     >>> _way_back("csv", "")
     '- `csv/`: read back with `adapcla import table csv --out cohort`'
     """
+    if name == "xlsx":
+        return f"- `{name}/`: a workbook with a sheet for each table" + (f"; {lost}" if lost else "")
     command = f"`adapcla import {READERS.get(name, name)} {name} --out cohort`"
     return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
 
@@ -117,7 +119,10 @@ def _judged(release: Release) -> list[str]:
 
 def gate_table(lines: Sequence[GateLine]) -> Table:
     """The lines of the gate as a table."""
-    rows = [(line.name, number(line.value), number(line.upper), f"{line.limit:g}", line.verdict) for line in lines]
+    rows = [
+        (line.name, format_number(line.value), format_number(line.upper), f"{line.limit:g}", line.verdict)
+        for line in lines
+    ]
     return Table(("what", "found", "upper bound", "limit", "verdict"), rows)
 
 
@@ -130,7 +135,7 @@ def converged(release: Release) -> str:
         return "Training had converged: more time would change little."
     return (
         f"Training had not converged in the time: {release.minutes:g} minutes allowed "
-        f"{number(attempt.costs.get('passes'))} of about {attempt.wanted_passes:.3g} passes. More minutes help."
+        f"{format_number(attempt.costs.get('passes'))} of about {attempt.wanted_passes:.3g} passes. More minutes help."
     )
 
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from adapcla.disclosure import format_count
+from adapcla.evaluation.metric import has_stays
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
-from adapcla.evaluation.suites import has_stays
 from adapcla.release import pictures
 from adapcla.release.bars import bar_sections
 from adapcla.release.dataset_card import UNSAFE, converged
@@ -28,9 +28,8 @@ from adapcla.release.summary import (
     usefulness,
 )
 from adapcla.report.gate_words import TO_DO, in_words, words_of
-from adapcla.report.tables import Line, Table, shown
 from adapcla.report.timelines import timelines
-from adapcla.tables import Cell
+from adapcla.tables import Cell, Line, Table, format_number
 from adapcla.version import __version__
 
 
@@ -136,15 +135,15 @@ def _like_table(lines: list[Likeness]) -> Table:
     for line in lines:
         values = (line.synthetic, line.chance, line.copies)
         nearest = _nearest(values, line.real)
-        cells = [Cell(shown(x), x, best=number == nearest) for number, x in enumerate(values)]
+        cells = [Cell(format_number(x), x, best=number == nearest) for number, x in enumerate(values)]
         way = Cell(_way(line.way), line.way, _short(line.why) if line.way is None else "")
-        rows.append(Line((Cell(line.what), cells[0], Cell(shown(line.real), line.real), *cells[1:], way)))
+        rows.append(Line((Cell(line.what), cells[0], Cell(format_number(line.real), line.real), *cells[1:], way)))
     columns = ("what is compared", "synthetic", "real", "chance", "copies", "way from chance to real")
     caption = (
         "Real: other real patients whom nothing was learned from. Chance: codes drawn one by one at their real "
         "frequency. Copies: training patients photocopied."
     )
-    return Table("like", "Like real patients", caption, columns, tuple(rows))
+    return Table(columns, tuple(rows), "like", "Like real patients", caption)
 
 
 #: What is told of each domain alone, at equal numbers of patients: the metric and its name.
@@ -161,10 +160,10 @@ def _domain_table(release: Release) -> Table:
             row = rows.get((metric, f"{MATCHED}:only:{domain}"))
             found = (None, None) if row is None else (row.value, row.real_test)
             why = "" if row is None else _short(row.reason)
-            cells += [Cell(shown(x), x, why if x is None else "") for x in found]
+            cells += [Cell(format_number(x), x, why if x is None else "") for x in found]
         attack = rows.get(("membership_auc", f"only:{domain}"))
         value, why = (None, "") if attack is None else (attack.value, attack.reason)
-        lines.append(Line((*cells, Cell(shown(value), value, _short(why) if value is None else ""))))
+        lines.append(Line((*cells, Cell(format_number(value), value, _short(why) if value is None else ""))))
     names = [f"{name}, {who}" for name in _BY_DOMAIN.values() for who in ("synthetic", "real")]
     caption = (
         "The records with the codes of one domain alone: how near logarithms of frequencies, and pairs in a visit, "
@@ -172,7 +171,7 @@ def _domain_table(release: Release) -> Table:
         "the strongest attack picks the training patient out of a pair."
     )
     columns = ("domain", "codes", *names, "strongest attack")
-    return Table("domains", "Every domain alone", caption, columns, tuple(lines))
+    return Table(columns, tuple(lines), "domains", "Every domain alone", caption)
 
 
 def _way(share: float | None) -> str:
@@ -223,7 +222,7 @@ def _useful_table(attempt: Attempt) -> Table:
         if line.synthetic is not None and line.real is not None and line.real > GUESSING:
             way = (line.synthetic - GUESSING) / (line.real - GUESSING)
         numbers = [
-            Cell(shown(x), x, "" if x is not None else _short(why))
+            Cell(format_number(x), x, "" if x is not None else _short(why))
             for x, why in ((line.synthetic, line.why), (line.real, line.why_real))
         ]
         rows.append(Line((Cell(line.what), *numbers, Cell(_way(way), way))))
@@ -232,7 +231,7 @@ def _useful_table(attempt: Attempt) -> Table:
         "Area under the ROC curve of models that learned from synthetic patients and from as many real ones, judged on "
         "real patients whom neither has seen; mean over groups of codes."
     )
-    return Table("useful", "Useful", caption, columns, tuple(rows))
+    return Table(columns, tuple(rows), "useful", "Useful", caption)
 
 
 def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
@@ -240,13 +239,13 @@ def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
     for line in lines:
         kind = "did-not-hold" if not line.passed else "off" if line.value is None else "held"
         note = line.note if line.value is None else ""
-        found = Cell(shown(line.value), line.value, _short(note))
+        found = Cell(format_number(line.value), line.value, _short(note))
         said = Cell(line.verdict)
         words = words_of(line)
-        cells = (Cell(words.title, None, words.asks), found, Cell(shown(line.upper), line.upper))
+        cells = (Cell(words.title, None, words.asks), found, Cell(format_number(line.upper), line.upper))
         rows.append(Line((*cells, Cell(f"{line.limit:g}", line.limit), said), kind))
     columns = ("what is asked", "found", "upper bound", "limit", "verdict")
-    return Table(key, title, "", columns, tuple(rows), always_open=True)
+    return Table(columns, tuple(rows), key, title, "", always_open=True)
 
 
 def _codes_table(release: Release) -> Table:
@@ -256,7 +255,7 @@ def _codes_table(release: Release) -> Table:
     def row(name: str, *cells: str) -> Line:
         return Line(tuple(Cell(text) for text in (name, *cells)))
 
-    steps = ("category", "section", "chapter", "above")
+    steps = ("category", "block", "chapter", "above")
     up = ", ".join(f"{n:,} to their {name}" for n, name in zip(facts["steps"], steps, strict=False) if n)
     share = tail["entries kept in full"] / tail["entries"] if tail["entries"] else 0.0
     kinds = ("kept in full", "rolled up", "not placed")
@@ -274,7 +273,7 @@ def _codes_table(release: Release) -> Table:
         f"Every code is held by at least {k} of the patients learned from; a rarer one stands as the nearest of its "
         f"category, section or chapter that has as many{f' ({up})' if up else ''}. What has none was left out."
     )
-    return Table("codes", "Codes", caption, ("", "in the source", "kept in full", "rolled up", "left out"), rows)
+    return Table(("", "in the source", "kept in full", "rolled up", "left out"), rows, "codes", "Codes", caption)
 
 
 def _tries_table(attempts: tuple[Attempt, ...]) -> Table:
@@ -287,12 +286,12 @@ def _tries_table(attempts: tuple[Attempt, ...]) -> Table:
             Cell(str(attempt.number)),
             Cell(attempt.what),
             Cell("–" if share is None else f"{share:.0%}", share),
-            Cell(shown(useful), useful),
+            Cell(format_number(useful), useful),
             Cell("kept" if attempt.passed else "exceeded", None, failed),
         )
         rows.append(Line(cells, "held" if attempt.passed else "did-not-hold"))
     columns = ("try", "what was changed", "like real", "useful", "gate")
-    return Table("tries", "Tries", "Each more careful than the one before.", columns, tuple(rows), always_open=True)
+    return Table(columns, tuple(rows), "tries", "Tries", "Each more careful than the one before.", always_open=True)
 
 
 def _made_table(release: Release) -> Table:
@@ -316,7 +315,7 @@ def _made_table(release: Release) -> Table:
     if attempt.n_hidden_attributes:
         lines.append(("Attributes", f"combinations of fewer than {release.min_patients} patients were made unknown"))
     rows = tuple(Line((Cell(name), Cell(text))) for name, text in lines)
-    return Table("made", "How it was made", "", ("what", "how"), rows)
+    return Table(("what", "how"), rows, "made", "How it was made", "")
 
 
 def _judged(attempt: Attempt) -> str:

@@ -15,8 +15,7 @@ from adapcla.data import Code, Cohort
 from adapcla.data.code_systems import add_dot
 from adapcla.data.vocabulary import STAY as STAY
 from adapcla.evaluation.references import some_patients
-from adapcla.report.figures.cooccurrence import linkage_order
-from adapcla.report.figures.frequency import shares
+from adapcla.report.figures.cohorts import linkage_order, shares
 from adapcla.report.timelines import code_names
 
 #: Codes in the picture of prevalences, and codes in that of company.

@@ -11,6 +11,7 @@ from typing import Any
 from adapcla import files
 from adapcla.console import one_bar, say
 from adapcla.data import Cohort
+from adapcla.data.code_systems import choose_ladder, ladder_fingerprint
 from adapcla.data.rollup import CommonAttributes, roll_up
 from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
@@ -21,7 +22,7 @@ from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.natural import has_choices
 from adapcla.io.losses import MOST_DROPPED
-from adapcla.io.writers import ExportOptions, check_format, writable
+from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import stages
 from adapcla.pipeline.driver import Driver
 from adapcla.pipeline.effort import MOST_JUDGED, REAL_SHARE, Effort, around, effort_for
@@ -62,7 +63,7 @@ class ReleasePlan(Driver):
         for name in self.release.formats:
             check_format(name)
         require_known(self.release.accept, self.release.reason)
-        self.export_options = ExportOptions(birth_year=self.release.birth_year)
+        self.export_options = WriteOptions(birth_year=self.release.birth_year)
         self.tries = tries(self.release, self.method, self.given)
         self.steps = tuple(self._steps())
         self._refuse_populated()
@@ -102,7 +103,7 @@ class ReleasePlan(Driver):
 
     def vocabulary_key(self, attempt: Try) -> str:
         """What the patients of a try depend on."""
-        return key_of(self.data_key, attempt.min_patients, self.release.rollup, "roll-up 1")
+        return key_of(self.data_key, attempt.min_patients, ladder_fingerprint(self.release.rollup), "roll-up 2")
 
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
@@ -231,15 +232,11 @@ class ReleasePlan(Driver):
 
     def _roll_up(self, attempt: Try) -> None:
         """The patients with codes and attributes that enough training patients share."""
-        parts, ladder = open_splits(self.folder.data), {}
+        parts = open_splits(self.folder.data)
         _demand_patients(sum(part.n_patients for part in parts.values()))
-        if self.release.rollup == "ccs":
-            from adapcla.data.code_systems import ccs_ancestors
-
-            ladder = {"ladder": ccs_ancestors}
         place = self.place(attempt, "patients")
         with making(place, self.vocabulary_key(attempt)) as facts:
-            found = roll_up(parts["train"], attempt.min_patients, **ladder)
+            found = roll_up(parts["train"], attempt.min_patients, choose_ladder(self.release.rollup))
             common = CommonAttributes.of(parts["train"], attempt.min_patients)
             rolled = {name: common.applied(found.applied(part)) for name, part in parts.items()}
             train = rolled["train"]

@@ -10,7 +10,7 @@ from adapcla.data.code_systems import add_descriptions
 from adapcla.files import fresh_folder, full_disk_explained, write_bytes
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
-from adapcla.io.writers import ExportOptions, not_held, write
+from adapcla.io.writers import WriteOptions, not_held, write
 from adapcla.pipeline.spec import ReleaseSpec
 from adapcla.release import dataset_card
 from adapcla.release.page import rendered
@@ -22,7 +22,7 @@ def write_release(
     page: Path,
     target: Path | None,
     spec: ReleaseSpec,
-    options: ExportOptions,
+    options: WriteOptions,
     model: Model | None,
 ) -> None:
     """Write the page and, where there is a target, the folder that may be shared: whole or not at all."""

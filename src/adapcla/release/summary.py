@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Scores
-from adapcla.evaluation.contract import ALL
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy import GateLine
-from adapcla.evaluation.scores import MATCHED, Row
-from adapcla.evaluation.table import metric_of
+from adapcla.evaluation.scores import HALVES, MATCHED, Row
 
 #: What is asked of likeness, each against real patients that nothing was learned from, in words.
 LIKENESS = {
@@ -33,7 +33,6 @@ LIKENESS = {
 USEFULNESS = {
     "tstr_next_auroc": "Which groups of codes the next visit will hold",
     "tstr_masked_auroc": "Which groups of codes a visit holds, seen from its other codes",
-    "tstr_natural_auroc": "Which groups of codes a whole record holds, seen from its visits",
     "mortality_auroc": "Who dies, seen from the last visit and those before it",
     "readmission_auroc": "Who comes back to hospital within thirty days",
 }
@@ -160,9 +159,9 @@ def likeness(scores: Scores) -> list[Likeness]:
         row = _best_row(scores, metric)
         if row is not None:
             why = row.reason if row.value is None else row.normalised_reason
-            real = row.real_train if metric_of(metric).trained else row.real_test
+            real = row.real_train if METRICS[metric].trained else row.real_test
             way = row.normalised
-            if way is not None and not _told_apart(row, metric_of(metric).trained):
+            if way is not None and not _told_apart(row, METRICS[metric].trained):
                 way, why = None, NOT_APART
             out.append(Likeness(metric, what, row.value, real, row.marginal, row.train_copy, way, why))
     return out
@@ -179,9 +178,9 @@ def _told_apart(row: Row, trained: bool) -> bool:
 
 
 def _best_row(scores: Scores, metric: str) -> Row | None:
-    """The row of a metric at equal numbers of patients where there is one, else the plain one."""
+    """The row of a metric at equal numbers of patients, or against halves of the test patients; else the plain one."""
     rows = {row.stratum: row for row in scores.rows if row.metric == metric}
-    matched, plain = rows.get(MATCHED), rows.get(ALL)
+    matched, plain = rows.get(MATCHED, rows.get(HALVES)), rows.get(ALL)
     if matched is not None and (matched.normalised is not None or plain is None or plain.normalised is None):
         return matched
     return plain

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from adapcla.console import say
-from adapcla.data import Cohort
-from adapcla.errors import InputError, UsageError
+from adapcla.data import Cohort, Kind, Origin
+from adapcla.data.frames import is_frame
+from adapcla.errors import InputError, UsageError, nearest
 from adapcla.evaluation import Scores
 from adapcla.files import MANIFEST
-from adapcla.io.losses import MOST_DROPPED
+from adapcla.io.losses import MOST_DROPPED, require_kept
 from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
 from adapcla.pipeline.spec import Spec, spec_from
 
@@ -137,7 +138,7 @@ def _refuse_unknown(options: Mapping[str, Any], source: str) -> None:
 
 
 def synthesize(
-    data: str | Path | Cohort,
+    data: Any,
     path: str | Path = "",
     *,
     out: str | Path = "release",
@@ -156,18 +157,19 @@ def synthesize(
     seed: int = 1,
     **options: Any,
 ) -> Synthesised:
-    """A data set that may be shared, from a table, a source with its path, or a cohort.
+    """A data set that may be shared, from a data frame, a table, a source with its path, or a cohort.
 
     A second call with the same arguments takes up what the first has finished. Where the privacy gate is not met,
     nothing is released and `passed` is false; the working folder, which holds real patients, has the page.
 
     Args:
-        data: A file, the name of a source (with `path`), a cohort folder, a cohort, or `planted`.
+        data: A data frame (pandas, polars, pyarrow), a file, the name of a source (with `path`), a cohort folder, a
+            cohort, or `planted`.
         path: File or folder of the source.
         out: Folder of the release.
         minutes: Time on two cores that the size of the network and its passes are chosen for.
         patients: Synthetic patients; 0 writes as many as were learned from.
-        formats: Some of csv, meds, omop, fhir, halo.
+        formats: Some of csv, parquet, xlsx, meds, omop, fhir.
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
@@ -178,16 +180,19 @@ def synthesize(
         work: Folder for what real patients are in; beside `out` if not given.
         method: A row of `adapcla methods`.
         seed: Seed of the fit and of the sample.
-        options: Options of the source, as for `read`.
+        options: Columns of a data frame, as for `Cohort.from_frame`, or options of the source, as for `read`.
     """
     from adapcla.release.release import ReleasePlan
 
     folder = Path(work) if work is not None else Path(out).with_name(f"{Path(out).name}-work")
+    if is_frame(data):
+        data, options = _cohort_of_frame(data, options), {}
+        require_kept(data, allow_dropped)
     if not isinstance(data, (str, Path, Cohort)):
-        # Never the thing itself: of a data frame it would be rows of patients.
+        # Never the thing itself, of which a part may be rows of patients.
         raise UsageError(
-            f"data of type {type(data).__name__}\nexpected: a file, the name of a source with its path, or a cohort\n"
-            "to do: write a data frame to a file first, such as visits.csv, and name that"
+            f"data of type {type(data).__name__}\n"
+            "expected: a data frame, a file, the name of a source with its path, or a cohort"
         )
     if isinstance(data, Cohort):
         _refuse_unknown(options, "cohort")
@@ -215,6 +220,22 @@ def synthesize(
     plan = ReleasePlan(spec, out, folder, overwrite)
     plan.run()
     return result(plan)
+
+
+def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
+    """The real patients of a data frame, whose columns the options name."""
+    known = [name for name in signature(Cohort.from_frame).parameters if name not in ("frame", "card")]
+    for name in options:
+        if name not in known:
+            raise UsageError(f"synthesize has no option {name!r} for a data frame; {nearest(name, known)}")
+    missing = [name for name in ("patient", "codes") if not options.get(name)]
+    if missing:
+        raise UsageError(
+            f"which column of the data frame is {missing[0]}?\n"
+            "to do: synthesize(frame, patient=…, codes=…, and visit=… or date=…)"
+        )
+    given = {name: value for name, value in options.items() if value not in (None, "", ())}
+    return Cohort.from_frame(frame, **given, card=Origin(Kind.REAL).as_card())
 
 
 def result(plan: Any) -> Synthesised:

@@ -111,8 +111,8 @@ def sample(model: str, out: str, options: Mapping[str, Any]) -> list[str]:
 def report(studies: Sequence[str], out: str) -> list[str]:
     """One page of several experiments.
 
-    >>> report(["runs/a", "runs/b"], "comparisons/c/report.html")
-    ['report', 'runs/a', 'runs/b', '--out=comparisons/c/report.html', '--json']
+    >>> report(["runs/a", "runs/b"], "comparisons/c")
+    ['report', 'runs/a', 'runs/b', '--out=comparisons/c', '--json']
     """
     return ["report", *map(path_word, studies), f"--out={out}", "--json"]
 

@@ -288,7 +288,7 @@ def _diseases(subject: Subject, folder: Any) -> None:
     from adapcla.evaluation.conditioned import FEWEST
     from adapcla.generation.conditional import can_be_weighed, sample_given
     from adapcla.generation.sampling import SampleRule
-    from adapcla.report.figures.disease import disease, rarest
+    from adapcla.report.figures.cohorts import disease, rarest
 
     runs, test = subject.runs(), subject.parts()["test"]
     row = next((name for name in ("tailwise", subject.method) if name in runs), None)

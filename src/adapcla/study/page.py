@@ -1,193 +1,373 @@
-"""The page: one self-contained HTML file that opens offline, with its tables and figures as files beside it."""
+"""The page of one or more studies: sections in order, each with its tables and figures."""
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from adapcla.console import say
-from adapcla.files import write_bytes
-from adapcla.report import style
-from adapcla.report.figures import gallery
-from adapcla.report.tables import Table, ablation_table, score_table
-from adapcla.study import cards, designs, others
-from adapcla.study.layouts import SCORE_TABLES
+from adapcla.data import Cohort
+from adapcla.evaluation import Reference
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.numeric import ValueScales
+from adapcla.evaluation.references import Beside
+from adapcla.files import read_json, write_bytes
+from adapcla.report.figures import cohorts, scores
+from adapcla.report.html import Facts, Figure, Listing, Page, Part, Section, Text
+from adapcla.scaffold.schedule import SCHEDULES
+from adapcla.study import tables
+from adapcla.study.analysis_folder import SUMMARY
+from adapcla.study.comparison import (
+    FEWEST_FITS,
+    HELD,
+    INCONCLUSIVE,
+    NOT_HELD,
+    ClaimResult,
+    claims_not_evaluated,
+    claims_table,
+    evaluate_claims,
+)
 from adapcla.study.results import Study
-from adapcla.study.ruling import CANNOT_TELL, EXCLUDED, FEWEST_FITS, HELD, NOT_HELD
-from adapcla.study.verdicts import not_assessed, verdict_table
-from adapcla.version import __version__
+from adapcla.tables import Table
+
+_FOOTER = (
+    "Aggregates only: no record of a patient is on this page. The privacy of synthetic records was tested; it is not "
+    "guaranteed."
+)
 
 
-@dataclass
-class Section:
-    """A heading with tables and pictures under it."""
-
-    id: str
-    title: str
-    text: str = ""
-    shown: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """The folder of a study's tables and figures, and the path from the page to it."""
-
-    folder: Path
-    prefix: str
-
-    def table(self, table: Table | None) -> Iterator[dict[str, Any]]:
-        """The item of a table, written as CSV, Markdown and LaTeX; nothing for none."""
-        if table is not None:
-            table.save(self.folder / "tables")
-            names = f"{self.prefix}tables/{table.key}.csv, .md, .tex"
-            yield {"table": table, "files": names}
-
-    def scores(self, study: Study) -> None:
-        """Write every score of every row, fit and draw as one long table."""
-        if not study.scores.is_empty():
-            (self.folder / "tables").mkdir(parents=True, exist_ok=True)
-            write_bytes(self.folder / "tables" / "scores.csv", study.scores.drop("redrawn").write_csv().encode())
-
-    def picture(self, drawn: gallery.Picture) -> dict[str, Any]:
-        """The item of a figure, written as SVG and PNG."""
-        item: dict[str, Any] = {"title": drawn.title, "caption": drawn.caption}
-        stem = self.folder / "figures" / drawn.key
-        if isinstance(drawn.figure, Path):
-            for suffix in style.FORMATS:
-                stem.parent.mkdir(parents=True, exist_ok=True)
-                write_bytes(stem.with_name(stem.name + suffix), drawn.figure.with_suffix(suffix).read_bytes())
-        else:
-            style.save_both(drawn.figure, stem)
-            item["width"], item["height"] = (round(96 * side) for side in drawn.figure.get_size_inches())
-        # Whoever keeps a figure keeps what it shows.
-        write_bytes(stem.with_name(stem.name + ".md"), f"**{drawn.title}.** {drawn.caption}\n".encode())
-        suffix, kind = (".png", "image/png") if drawn.dense else (".svg", "image/svg+xml")
-        content = base64.b64encode(stem.with_name(stem.name + suffix).read_bytes()).decode()
-        return {**item, "image": f"data:{kind};base64,{content}"}
+def write_study_page(studies: Sequence[Study], folder: Path) -> Path:
+    """Write `report.html` of one or more studies into a folder, with the tables and figures of each beside it."""
+    if len(studies) == 1:
+        write_scores(studies[0], folder)
+        return study_page(studies[0]).save(folder / "report.html")
+    sections: list[Section] = []
+    for study, name in zip(studies, distinct_names([study.name for study in studies]), strict=True):
+        page = study_page(study, name)
+        write_scores(study, folder / name)
+        page.save(folder / name / "report.html")
+        # Every figure lies in the folder of its study, from where the merged page takes it.
+        top = [Text(text, kind) for text, kind in ((page.lead, ""), (page.warning, "warning")) if text]
+        sections.append(Section(anchor(name), page.title, top, top=True))
+        sections += [section._replace(parts=_saved(section.parts, folder / name)) for section in page.sections]
+    page = Page(f"{len(studies)} experiments", (), sections, footer=_FOOTER)
+    write_bytes(folder / "report.html", page.html().encode())
+    return folder / "report.html"
 
 
-def write_page(studies: Sequence[Study], path: str | Path) -> Path:
-    """The page of one or more experiments, written with its tables and figures beside it."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shown = []
-    for study, name in zip(studies, told_apart([study.name for study in studies]), strict=True):
-        folder = target.parent if len(studies) == 1 else target.parent / name
-        prefix = "" if len(studies) == 1 else f"{name}/"
-        shown.append(_study(study, name, Shelf(folder, prefix)))
-    title = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} experiments"
-    write_bytes(target, rendered(title, shown).encode())
-    return target
+def _saved(parts: Sequence[Part], folder: Path) -> list[Part]:
+    """The parts with figures that were saved in a folder taken from there."""
+    return [
+        part._replace(drawing=folder / "figures" / part.key) if isinstance(part, Figure) else part for part in parts
+    ]
 
 
-def rendered(title: str, studies: list[dict[str, Any]]) -> str:
-    """The HTML of a page from what it shows; text is escaped, style and script are the package's own.
+def study_page(study: Study, name: str = "") -> Page:
+    """Everything that is shown of a study."""
+    results = evaluate_claims(study)
+    prefix = anchor(name or study.name)
+    sections = [section._replace(id=f"{prefix}-{section.id}") for section in _sections(study, results) if section.parts]
+    overview = Section(f"{prefix}-overview", "Overview", [_facts(study, results)])
+    warning = _warning(study)
+    return Page(study.title, (), [overview, *sections], lead=study.spec["summary"], warning=warning, footer=_FOOTER)
 
-    >>> "<script>alert" in rendered("<script>alert(1)</script>", [])
-    False
+
+def write_scores(study: Study, folder: Path) -> None:
+    """Write every score of every method, fit and sample as one long table."""
+    if not study.scores.is_empty():
+        (folder / "tables").mkdir(parents=True, exist_ok=True)
+        content = study.scores.drop("redrawn", strict=False).write_csv().encode()
+        write_bytes(folder / "tables" / "scores.csv", content)
+
+
+def anchor(name: str) -> str:
+    """A name as part of an address.
+
+    >>> anchor("mimic4.small")
+    'mimic4-small'
     """
-    from jinja2 import Environment
-    from markupsafe import Markup
-
-    sheets = files("adapcla.report") / "templates"
-    read = {name: (sheets / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(read["html"])
-    return template.render(
-        title=title, studies=studies, css=Markup(read["css"]), js=Markup(read["js"]), version=__version__
-    )
+    return re.sub(r"[^a-z0-9]+", "-", name)
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str]) -> list[str]:
     """The names, with a number behind each that occurs again.
 
-    >>> told_apart(["demo", "chile", "demo"])
+    >>> distinct_names(["demo", "chile", "demo"])
     ['demo', 'chile', 'demo-2']
     """
     return [name if name not in names[:i] else f"{name}-{names[:i].count(name) + 1}" for i, name in enumerate(names)]
 
 
-def _study(study: Study, name: str, shelf: Shelf) -> dict[str, Any]:
-    """Everything that is shown of an experiment."""
-    anchor = re.sub(r"[^a-z0-9]+", "-", name)
-    claims = verdict_table(study)
-    shelf.scores(study)
-    sections = [section for section in _sections(study, shelf, claims) if section.shown]
-    for section in sections:
-        section.id = f"{anchor}-{section.id}"
-    return {
-        "id": anchor,
-        "title": study.title,
-        "summary": study.spec["summary"],
-        "tiles": _tiles(study, claims),
-        "notice": _notice(study),
-        "sections": [vars(section) for section in sections],
-    }
+def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]:
+    """The sections in order; one without parts is not shown."""
+    shown = {layout.key: tables.score_table(study, layout) for layout in tables.SCORE_TABLES}
+    drawn: dict[str, list[Figure]] = {}
+    for place, figure in figures(study):
+        say(f"figure {figure.key}")
+        drawn.setdefault(place, []).append(figure)
 
+    def section(name: str, title: str, *some: Table | None) -> Section:
+        return Section(name, title, [*(table for table in some if table is not None), *drawn.get(name, [])])
 
-def _sections(study: Study, shelf: Shelf, claims: Table | None) -> Iterator[Section]:
-    """The sections in order; one without items is left out."""
-    tables = {score_columns.key: score_table(study, score_columns) for score_columns in SCORE_TABLES}
-    pictures: dict[str, list[dict[str, Any]]] = {}
-    for drawn in gallery.pictures(study):
-        say(f"figure {drawn.key}")
-        pictures.setdefault(drawn.section, []).append(shelf.picture(drawn))
-
-    def section(name: str, title: str, *some: Table | None, text: str = "") -> Section:
-        items = [item for table in some for item in shelf.table(table)]
-        return Section(name, title, text, items + pictures.get(name, []))
-
-    yield section("knowledge", "Who knows the tail, and who copied it", tables["tail-glance"], tables["tail-knowledge"])
-    first = section("verdicts", "Verdicts", claims, designs.power_table(study))
-    unseen = not_assessed(study)
+    yield section("knowledge", "Knowledge and memorisation of the tail", shown["tail-glance"], shown["tail-knowledge"])
+    claims = section("claims", "Claims", claims_table(study, results))
+    unseen = claims_not_evaluated(study)
     if unseen:
-        first.shown.append({"list": unseen, "title": f"{len(unseen)} claims that this run did not look at"})
-    yield first
-    yield section("data", "Data", cards.data_card(study))
-    tails = [tables[key] for key in tables if key.startswith("tail") and key not in ("tail-glance", "tail-knowledge")]
-    yield section("tail", "The tail", *tails, ablation_table(study))
-    yield section("disease", "What a rare disease looks like")
-    yield section("fidelity", "Fidelity", tables["fidelity"], tables["by-domain"], tables["by-domain-tail"])
-    yield section("numbers", "Numbers", tables["numbers"])
-    yield section("stays", "Stays and outcomes", tables["stays"])
-    yield section("course", "Course of records", tables["course"])
-    yield section("discriminator", "Discriminator", tables["discriminator"], others.gave_away_table(study))
-    yield section("utility", "Utility", tables["utility"])
-    yield section("reliability", "Reliability", tables["reliability"])
-    yield section("control", "Steering", cards.steering_table(study))
-    yield section("privacy", "Privacy", cards.gate_table(study), tables["privacy"])
-    yield section("others", "What others say", *others.judge_tables(study.folder))
-    yield section("analysis", "Analysis", *cards.analysis_tables(study), *cards.paper_analysis_tables(study))
-    yield section("cost", "Cost", designs.grid_table(study), cards.cost_table(study))
-    yield section("settings", "Settings", cards.settings_table(study))
-    yield section("environment", "Environment", cards.environment_table(study))
+        listing = Listing(f"{len(unseen)} claims whose methods this run does not have", unseen)
+        claims = claims._replace(parts=[*claims.parts, listing])
+    yield claims
+    yield section("data", "Data", tables.data_card(study))
+    tail = [shown[key] for key in ("tail-plausibility", "tail-plausibility-heldout")]
+    yield section("tail", "The tail", *tail, tables.ablation_table(study))
+    yield section("disease", "Rare diseases")
+    yield section("fidelity", "Fidelity", shown["fidelity"], shown["by-domain"])
+    yield section("numbers", "Values", shown["numbers"])
+    yield section("stays", "Stays and outcomes", shown["stays"])
+    yield section("course", "Course of records", shown["course"])
+    yield section("discriminator", "Discriminator", shown["discriminator"], tables.discriminator_table(study))
+    yield section("utility", "Utility", shown["utility"])
+    yield section("reliability", "Reliability", shown["reliability"])
+    yield section("control", "Steering", tables.steering_table(study))
+    yield section("privacy", "Privacy", tables.privacy_table(study), shown["privacy"])
+    yield section("others", "Other evaluators", *tables.evaluator_tables(study.folder))
+    analyses = (*tables.analysis_tables(study), *tables.paper_analysis_tables(study))
+    yield section("analysis", "Analysis", *analyses)
+    yield section("cost", "Cost", tables.grid_table(study), tables.cost_table(study))
+    yield section("settings", "Settings", tables.settings_table(study))
+    yield section("environment", "Environment", tables.environment_table(study))
 
 
-def _tiles(study: Study, claims: Table | None) -> list[dict[str, str]]:
+def _facts(study: Study, results: Sequence[ClaimResult]) -> Facts:
     """The numbers under the title."""
-    kinds = [line.cells[-1].text for line in claims.lines] if claims else []
+    verdicts = [one.verdict for one in results]
     description = study.prepared["description"]
     fits = len(study.about["fits"])
-    return [
-        {"value": str(kinds.count(HELD)), "label": "claims held", "kind": "held"},
-        {"value": str(kinds.count(NOT_HELD)), "label": "did not hold", "kind": "did-not-hold"},
-        {"value": str(kinds.count(EXCLUDED)), "label": "paper's gain excluded", "kind": ""},
-        {"value": str(kinds.count(CANNOT_TELL)), "label": "cannot tell", "kind": ""},
-        {"value": f"{description['patients']:,}", "label": "patients", "kind": ""},
-        {"value": f"{description['codes_present']:,}", "label": "codes", "kind": ""},
-        {"value": str(fits), "label": f"fits of {len(study.rows)} methods", "kind": ""},
-    ]
+    return Facts(
+        (
+            (str(verdicts.count(HELD)), "claims held", "held"),
+            (str(verdicts.count(NOT_HELD)), "did not hold", "did-not-hold"),
+            (str(verdicts.count(INCONCLUSIVE)), "inconclusive", ""),
+            (f"{description['patients']:,}", "patients", ""),
+            (f"{description['codes_present']:,}", "codes", ""),
+            (str(fits), f"fits of {len(study.rows)} methods", ""),
+        )
+    )
 
 
-def _notice(study: Study) -> str:
+def _warning(study: Study) -> str:
     """What a reader must know before reading a number."""
     words = [f"{row}, {why}." for row, fits in study.failed.items() for why in fits]
     if study.quick:
-        words.append("This is a quick look: few draws and small classifiers. Not a result.")
+        words.append("This is a quick evaluation: few draws and small classifiers. Not a result.")
     if study.rows and len(study.spec["fit"]["seeds"]) < FEWEST_FITS:
-        words.append(f"Fewer than {FEWEST_FITS} fits of each method: no claim between methods is decided here.")
+        words.append(f"Fewer than {FEWEST_FITS} fits of each method: no claim between methods can be decided.")
     return " ".join(words)
+
+
+# ---- figures --------------------------------------------------------------------------------------------------
+#: Rows drawn side by side at most; tables have them all.
+MOST_ROWS = 7
+#: Rows that are drawn before others where there are more: ours, the paper's and its baselines, then ablations.
+_FIRST = ("adapcla", "tailwise", "halo", "lstm", "gpt", "eva", "synteg", "adapcla-no-scaffold", "static-pcla")
+#: Patients behind a heat map at most: enough for its colours.
+MOST_PATIENTS = 20_000
+_BARS = (
+    ("tstr_acc", "Acc"),
+    ("tstr_f1", "F1"),
+    ("tstr_auprc", "AUPRC"),
+    ("tstr_masked_auroc", "masked AUROC"),
+    ("tstr_next_auprc", "next-visit AUPRC"),
+    ("tstr_next_auroc", "next-visit AUROC"),
+)
+_COPIES = (
+    ("copy_excess", "Exact copies"),
+    ("rare_copy_excess", "Copies with rare codes"),
+    ("near_copy_excess", "Near copies"),
+)
+
+
+#: What was taken from single patients.
+_MEMORY = "unique_pair_gap"
+#: What is known of the tail of other patients, the first that was judged.
+_KNOWLEDGE = (
+    ("tail_information_share", "all", "tail information (0: chance, 1: as many real patients)"),
+    ("tail_pair_seen_heldout", "halves", "tail pairs that held-out patients hold"),
+)
+
+
+def drawn_rows(rows: Sequence[str], most: int = MOST_ROWS) -> list[str]:
+    """The rows that figures show side by side, in their own order.
+
+    >>> drawn_rows(["adapcla", "adapcla-reversed", "blockwise", "tailwise"], most=3)
+    ['adapcla', 'adapcla-reversed', 'tailwise']
+    """
+    known = [row for row in _FIRST if row in rows]
+    chosen = [*known, *(row for row in rows if row not in known)][:most]
+    return [row for row in rows if row in chosen]
+
+
+def figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """The figures of a study, each with the section it belongs to, in the order of the page."""
+    rows = drawn_rows(study.rows)
+    train = study.part("train")
+    generated = {row: some(study.synthetic(row)) for row in rows}
+    caption = "Visits of each code by rank with its strata, codes per visit, visits per patient; training patients."
+    yield "data", Figure("long-tail", "The long tail of the training patients", caption, cohorts.longtail(train))
+    yield from _knowledge_figures(study)
+    yield from _memory_figures(study)
+    yield from _cohort_figures(train, {"real (test)": study.part("test"), **generated})
+    yield from _whole_record_figures(train, {"real (test)": study.part("test"), **generated})
+    yield from _curve_figures(study, rows)
+    yield from _steering_figures(study, train)
+    yield from _analysis_figures(study)
+
+
+def _knowledge_figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """The tail information of every row and of the references that have one."""
+    rows, beside = (
+        {name: study.measured(row, "tail_information_share", ALL) for name, row in some_rows.items()}
+        for some_rows in ({row: row for row in study.rows}, {one.label: one for one in study.references})
+    )
+    if any(share is not None for share in rows.values()):
+        known = {name: share for name, share in beside.items() if share is not None}
+        drawn, caption = scores.tail_knowledge(rows, known)
+        yield "knowledge", Figure("tail-knowledge", "Knowledge of the tail", caption, drawn)
+
+
+def _cohort_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[tuple[str, Figure]]:
+    """Figures of counts."""
+    drawn, caption = cohorts.frequency_rank(train, generated)
+    yield "fidelity", Figure("frequency-rank", "Frequency and rank by method", caption, drawn)
+    drawn, caption = cohorts.frequency_frequency(train, generated)
+    yield "fidelity", Figure("frequency-frequency", "Frequency against frequency", caption, drawn, True)
+    drawn, caption = cohorts.rank_rank(train, generated)
+    yield "fidelity", Figure("rank-rank", "Rank against rank", caption, drawn, True)
+    drawn, caption = cohorts.ppmi_heatmaps(some(train), generated)
+    yield "tail", Figure("ppmi", "Codes that occur together", caption, drawn, True)
+    drawn, caption = cohorts.label_heatmaps(some(train), generated)
+    yield "tail", Figure("given-label", "Codes given a label", caption, drawn, True)
+
+
+def _whole_record_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterator[tuple[str, Figure]]:
+    """Figures of numbers and stays, where the records have them."""
+    if ValueScales.of(train).evaluated.any():
+        drawn, caption = cohorts.quantile_panels(train, generated)
+        yield "numbers", Figure("quantiles", "Values against values", caption, drawn)
+    if cohorts.stay_groups(train):
+        drawn, caption = cohorts.stay_bars(train, generated)
+        yield "stays", Figure("stays", "Kinds and endings", caption, drawn)
+
+
+def _curve_figures(study: Study, rows: list[str]) -> Iterator[tuple[str, Figure]]:
+    """Figures of utility, reliability and privacy, as far as these were evaluated."""
+    bars = {row: [_cell(study, row, metric) for metric, _ in _BARS] for row in rows}
+    if any(cell is not None for cells in bars.values() for cell in cells):
+        best = [_cell(study, Reference.REAL_TRAIN, metric) for metric, _ in _BARS]
+        drawn, caption = scores.downstream_bars(
+            bars, [h for _, h in _BARS], [None if b is None else b[0] for b in best]
+        )
+        yield "utility", Figure("downstream", "Downstream utility", caption, drawn)
+    curves: dict[str, Any] = {row: study.curves(row) for row in rows}
+    reliable = {row: curve["reliability"] for row, curve in curves.items() if curve.get("reliability")}
+    if reliable:
+        drawn, caption = scores.reliability_diagrams(reliable)
+        yield "reliability", Figure("reliability", "Reliability diagrams", caption, drawn)
+    halved = {row: curve["reliability_balanced"] for row, curve in curves.items() if curve.get("reliability_balanced")}
+    if halved:
+        drawn, caption = scores.reliability_diagrams(halved)
+        caption = f"The paper's form: classifiers trained and evaluated on sets in which half have the label. {caption}"
+        yield "reliability", Figure("reliability-balanced", "Reliability diagrams, 50/50", caption, drawn)
+    attacked = {row: curve["roc"] for row, curve in curves.items() if curve.get("roc")}
+    if attacked:
+        drawn, caption = scores.roc_curves(attacked)
+        yield "privacy", Figure("roc", "Membership attacks", caption, drawn)
+    copies = {row: [_cell(study, row, metric) for metric, _ in _COPIES] for row in rows}
+    copies[Reference.TRAIN_COPY.label] = [_cell(study, Reference.TRAIN_COPY, metric) for metric, _ in _COPIES]
+    if any(cell is not None for cells in copies.values() for cell in cells):
+        drawn, caption = scores.copy_excess(copies, [heading for _, heading in _COPIES])
+        yield "privacy", Figure("copies", "Copies beyond chance", caption, drawn)
+
+
+def _memory_figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Memory against what is known of the tail, where both were judged."""
+    for metric, stratum, knows in _KNOWLEDGE:
+
+        def points(
+            rows: Sequence[str | Beside], metric: str = metric, stratum: str = stratum
+        ) -> dict[str, scores.Point]:
+            pairs = {row: (study.measured(row, _MEMORY), study.measured(row, metric, stratum)) for row in rows}
+            return {str(getattr(row, "label", row)): (x, y) for row, (x, y) in pairs.items() if x and y}
+
+        methods, beside = points(study.rows), points(study.references)
+        memory, real = study.real(_MEMORY), study.real(metric, stratum)
+        if memory and real:
+            beside = {"real": (memory, real), **beside}
+        if methods:
+            beside.pop(Reference.REAL_TEST.label, None)
+            drawn, caption = scores.memory_against_tail(methods, beside, real, knows)
+            yield (
+                "knowledge",
+                Figure("memory", "Tail knowledge against memorisation of patients", caption, drawn),
+            )
+            return
+
+
+def _steering_figures(study: Study, train: Cohort) -> Iterator[tuple[str, Figure]]:
+    """Requested against achieved prevalence for each steered row and target; schedules beside the analysis."""
+    for row in study.rows:
+        ways = study.ways(row)
+        for target in dict.fromkeys(way["target"] for way in ways):
+            goal = Cohort.open(study.folder / study.about["targets"][target] / "train").prevalence()
+            steered = {w["mode"]: Cohort.open(study.folder / w["cohort"]) for w in ways if w["target"] == target}
+            achieved = {_WAYS[mode]: cohort.prevalence() for mode, cohort in steered.items()}
+            n_visits = min(cohort.n_visits for cohort in steered.values())
+            drawn = scores.requested_against_achieved(train.prevalence(), goal, achieved, n_visits)
+            caption = (
+                "Every dot is a code: requested and achieved prevalence. Grey: the training population. "
+                "The band is three standard errors of sampling."
+            )
+            title = f"{row} towards “{target}”: requested and achieved prevalence"
+            yield "control", Figure(f"control-{row}-{target}", title, caption, drawn, True)
+    used = [str(settings.get("schedule", "none")) for settings in study.settings.values()]
+    drawn, caption = scores.schedule_curves(
+        list(dict.fromkeys([*scores.NAMED, *(u for u in used if u not in SCHEDULES)]))
+    )
+    yield "analysis", Figure("schedules", "Schedules", caption, drawn)
+
+
+_WAYS = {"none": "not steered", "paper": "paper's rule", "calibrated": "calibrated"}
+
+
+def _analysis_figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """The pictures that the analyses left, with their captions."""
+    if not study.about.get("analysis"):
+        return
+    for summary in sorted((study.folder / study.about["analysis"]).glob(f"*/{SUMMARY}")):
+        for name, caption in read_json(summary).get("captions", {}).items():
+            if "/" in name:  # single real patients and small counts stay where the data may be
+                continue
+            picture = summary.parent / name
+            if summary.parent.name == "diseases":  # named by their codes, whose letters stay as they are
+                yield "disease", Figure(f"disease-{name}", caption.partition(":")[0], caption, picture)
+            else:
+                title = name.replace("_", " ").capitalize()
+                yield "analysis", Figure(f"analysis-{name}", title, caption, picture)
+
+
+def some(cohort: Cohort) -> Cohort:
+    """The first patients of a cohort, at most `MOST_PATIENTS`.
+
+    >>> some(Cohort.of([[["A"]]] * 3)).n_patients
+    3
+    """
+    return cohort if cohort.n_patients <= MOST_PATIENTS else cohort.subset(np.arange(MOST_PATIENTS))
+
+
+def _cell(study: Study, row: str | Reference, metric: str) -> tuple[float, float | None, float | None] | None:
+    """A number with its interval."""
+    measured = study.measured(row, metric)
+    return None if measured is None else (measured.value, measured.low, measured.high)

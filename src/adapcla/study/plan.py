@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from adapcla import files
 from adapcla.console import say
@@ -40,8 +39,6 @@ class Plan(Driver):
         grid = spec.fit.grid
         self.tuning = None if grid is None else Tuning(grid, asked, self.folder, self.data_key, lambda: self.parts)
         self.rows = asked if self.tuning is None else self.tuning.chosen()
-        #: What was decided after which number of fits, where fits are added until claims are decided.
-        self.looks: Sequence[dict[str, Any]] = ()
         self.failed = {}
         self._check()
         self.steps = tuple(self._steps())
@@ -63,10 +60,16 @@ class Plan(Driver):
         """What the prepared cohort depends on."""
         return stages.data_key(self.spec.data, self._first_split)
 
+    @cached_property
+    def _data_keys(self) -> dict[int, str]:
+        """What the cohort of each fit seed depends on; the source is read once for all of them."""
+        splits = {seed: self.split_of(seed) for seed in self.spec.fit.seeds}
+        return {seed: stages.data_key(self.spec.data, split) for seed, split in splits.items()}
+
     @property
     def _first_split(self) -> SplitSpec:
         """The split of the first fit seed, which references, targets and figures have too."""
-        return self.split_of(self.spec.fit.seeds[0]) if self.spec.split.vary else self.spec.split
+        return self.spec.split
 
     def split_of(self, seed: int) -> SplitSpec:
         """The split of a fit seed."""
@@ -74,7 +77,7 @@ class Plan(Driver):
 
     def data_key_of(self, seed: int) -> str:
         """What the cohort of a fit seed depends on."""
-        return stages.data_key(self.spec.data, self.split_of(seed)) if self.spec.split.vary else self.data_key
+        return self._data_keys[seed]
 
     def fit_key(self, row: str, seed: int) -> str:
         """What a fit depends on."""
@@ -303,7 +306,7 @@ class Plan(Driver):
     @property
     def report_key(self) -> str:
         """What the page depends on."""
-        words = [self.spec.title, self.spec.summary, self.spec.cohort, *self.looks]
+        words = [self.spec.title, self.spec.summary, self.spec.cohort]
         return key_of([step.key for step in self.steps], words, sorted(self.failed.items()), __version__)
 
     def run(self) -> Path:
@@ -325,22 +328,20 @@ class Plan(Driver):
         if is_done(self.folder.root, self.report_key) and self.folder.report.is_file():
             say("nothing to do: everything is there already")
             return self.folder.report
-        from adapcla.study.page import write_page
+        from adapcla.study.page import write_study_page
         from adapcla.study.results import Study
 
         with making(self.folder.root, self.report_key):
             remove_unasked(self.folder.analysis, self.spec.analyse.parts)
             self.write_index()
             say("report")
-            return write_page([Study.open(self.folder.root)], self.folder.report)
+            return write_study_page([Study.open(self.folder.root)], self.folder.root)
 
     def write_index(self) -> None:
         """Write what the page and the verdicts read first."""
         index = study_index(self.spec, self.folder, self.rows, self.failed)
         if self.tuning is not None:
             index["tuning"] = self.tuning.table()
-        if self.looks:
-            index["looks"] = list(self.looks)
         files.write_json(self.folder.root / STUDY, index)
 
 

@@ -1,39 +1,27 @@
-"""A finished experiment as the page sees it: what was asked, the scores of every row, and the cohorts behind them."""
+"""A finished experiment: its specification, the scores of every method, and the cohorts behind them."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy import stats
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.intervals import mean_half, spread
+from adapcla.evaluation.bootstrap import LEVEL
 from adapcla.evaluation.references import Beside, LawReference
 from adapcla.files import read_json
+from adapcla.report.tables import Estimate
 
 ABOUT = "study.json"
-
-
-class Measured(NamedTuple):
-    """A number of one row: the mean over fits and draws, its interval, and how many there were."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-
-    @property
-    def half(self) -> float | None:
-        """Half of the interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +76,13 @@ class Study:
         """What stands beside the rows: references of every cohort, then those that a known law gave."""
         given = self.about.get("references", {})
         return [*Reference, *(reference for reference in LawReference if reference.value in given)]
+
+    @property
+    def test_share(self) -> float:
+        """Test patients as a share of training and test patients, which corrected intervals need."""
+        parts = self.prepared["parts"]
+        n_train, n_test = parts["train"][0], parts["test"][0]
+        return float(n_test / (n_train + n_test))
 
     @property
     def quick(self) -> bool:
@@ -186,11 +181,11 @@ class Study:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 
     # ---- single numbers -------------------------------------------------------------------------------------
-    def measured(self, row: str | Beside, metric: str, stratum: str = "all", **where: str) -> Measured | None:
+    def measured(self, row: str | Beside, metric: str, stratum: str = "all", **where: str) -> Estimate | None:
         """A number of a row or reference, from the plain samples or, with target and mode, the steered ones."""
         table = self.steered if where else self.scores
         if isinstance(row, LawReference):
-            return None if where else self._judged_alone(row.value, metric, stratum)
+            return None if where else self._of_reference_alone(row.value, metric, stratum)
         if table.is_empty():
             return None
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & pl.col("value").is_not_null()
@@ -201,22 +196,12 @@ class Study:
             keep = keep & (pl.col(name) == value)
         reference = isinstance(row, Reference)
         ends = [pl.col(f"{column}_{end}" if reference else end).alias(end) for end in ("low", "high")]
-        numbers = table.filter(keep).select(pl.col(column).alias("x"), *ends, "fit", "redrawn").drop_nulls("x")
+        numbers = table.filter(keep).select(pl.col(column).alias("x"), *ends, "fit").drop_nulls("x")
         if numbers.is_empty():
-            return self._judged_alone(column, metric, stratum)
-        return summarised(numbers, references=reference)
+            return self._of_reference_alone(column, metric, stratum)
+        return estimate_over_fits(numbers, 0.0 if reference else self.test_share, references=reference)
 
-    def redrawn(self, row: str, metric: str, stratum: str = "all", **where: str) -> NDArray[np.float64]:
-        """A number of a row under other draws of the test patients, the mean over fits and samples; often none."""
-        table = self.steered if where else self.scores
-        if table.is_empty():
-            return np.zeros(0)
-        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
-        for name, value in where.items():
-            keep = keep & (pl.col(name) == value)
-        return mean_draws(table.filter(keep).drop_nulls("value"))
-
-    def real(self, metric: str, stratum: str = "all") -> Measured | None:
+    def real(self, metric: str, stratum: str = "all") -> Estimate | None:
         """A number of real patients: of test patients or, where these are the judge, of training patients."""
         test = self.measured(Reference.REAL_TEST, metric, stratum)
         return self.measured(Reference.REAL_TRAIN, metric, stratum) if test is None else test
@@ -232,22 +217,7 @@ class Study:
         means = table.filter(keep).drop_nulls("value").group_by("fit", maintain_order=True).agg(pl.col("value").mean())
         return dict(zip(means["fit"].to_list(), means["value"].to_list(), strict=True))
 
-    def over_patients(self, row: str, metric: str, stratum: str = "all", **where: str) -> Measured | None:
-        """A number of a row with the interval over patients, the fits taken as they are; None where there is none."""
-        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
-        for name, value in where.items():
-            keep = keep & (pl.col(name) == value)
-        table = self.steered if where else self.scores
-        chosen = table if table.is_empty() else table.filter(keep).drop_nulls("value")
-        return None if chosen.is_empty() else pooled(chosen)
-
-    def counted(self, row: str, metric: str, stratum: str = "all") -> tuple[int, int]:
-        """Of a share of counted things: how many have it and how many there were, over all fits and samples."""
-        keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
-        chosen = self.scores.filter(keep).drop_nulls("value")
-        return int((chosen["value"] * chosen["n"]).round().sum()), int(chosen["n"].sum())
-
-    def _judged_alone(self, reference: str, metric: str, stratum: str) -> Measured | None:
+    def _of_reference_alone(self, reference: str, metric: str, stratum: str) -> Estimate | None:
         """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
         if reference not in self.about.get("references", {}):
             return None
@@ -257,7 +227,7 @@ class Study:
             score = self._references[reference][metric, stratum]
         except KeyError:
             return None
-        return None if score.value is None else Measured(score.value, score.low, score.high, 1)
+        return None if score.value is None else Estimate(score.value, score.low, score.high, 1)
 
     def goal(self, metric: str) -> str:
         """Which way is better."""
@@ -287,57 +257,36 @@ def studies_in(folder: str | Path) -> list[Study]:
     return [Study.open(root)]
 
 
-def pooled(scores: pl.DataFrame) -> Measured:
-    """The mean of independent scores with the interval that their own intervals give it.
+def estimate_over_fits(scores: pl.DataFrame, test_share: float, references: bool = False) -> Estimate:
+    """The mean over fits; its interval is the corrected one of several fits, else the score's own.
 
-    >>> two = pl.DataFrame({"value": [0.4, 0.6], "low": [0.1, 0.2], "high": [0.7, 1.0], "fit": [1, 2]})
-    >>> pooled(two)
-    Measured(value=0.5, low=0.25, high=0.75, n=2)
-    """
-    value, n = float(scores["value"].mean()), scores["fit"].n_unique()  # type: ignore[arg-type]
-    halves = ((scores["high"] - scores["low"]) / 2).to_numpy()
-    half = float((halves**2).sum() ** 0.5) / len(halves)
-    if not math.isfinite(half):
-        return Measured(value, None, None, n)
-    return Measured(value, value - half, value + half, n)
-
-
-def mean_draws(scores: pl.DataFrame) -> NDArray[np.float64]:
-    """The mean over fits, and over samples of a fit, of what each draw of the test patients gives; empty without.
-
-    >>> mean_draws(pl.DataFrame({"fit": [1, 2], "redrawn": [[0.1, 0.2], [0.3, 0.6]]})).round(9).tolist()
-    [0.2, 0.4]
-    """
-    if "redrawn" not in scores.columns or scores.is_empty():
-        return np.zeros(0)
-    draws = scores["redrawn"].to_list()
-    if len({len(each or ()) for each in draws}) != 1 or not draws[0]:
-        return np.zeros(0)
-    by_fit: dict[int, list[list[float]]] = {}
-    for fit, each in zip(scores["fit"].to_list(), draws, strict=True):
-        by_fit.setdefault(fit, []).append(each)
-    return np.mean([np.mean(samples, axis=0) for samples in by_fit.values()], axis=0)
-
-
-def summarised(scores: pl.DataFrame, references: bool = False) -> Measured:
-    """The mean; over fits of several seeds an interval of both errors, else the score's own interval.
-
-    The spread over fits holds the luck of fits and of samples. That of the test patients, where they judge, is in what
-    each draw of them gives (`both_errors`). A reference is one cohort: it has its own interval.
+    Every fit divides the patients anew, so that the spread over fits holds the luck of fits, samples and test
+    patients. A reference is one cohort: it has its own interval.
 
     >>> one = pl.DataFrame({"x": [0.5], "low": [0.4], "high": [0.6], "fit": [1]})
-    >>> summarised(one)
-    Measured(value=0.5, low=0.4, high=0.6, n=1)
+    >>> estimate_over_fits(one, 0.2)
+    Estimate(value=0.5, low=0.4, high=0.6, n=1)
     >>> three = pl.DataFrame({"x": [0.4, 0.5, 0.6], "low": [0.3] * 3, "high": [0.7] * 3, "fit": [1, 2, 3]})
-    >>> mean = summarised(three)
+    >>> mean = estimate_over_fits(three, test_share=0.0)
     >>> mean.value, mean.n, round(mean.low, 3)
     (0.5, 3, 0.252)
     """
     means = scores.group_by("fit", maintain_order=True).agg(pl.col("x").mean())["x"].to_numpy()
-    value, n = float(means.mean()), len(means)
+    value, n = round(float(means.mean()), 12), len(means)
     if n > 1 and not references:
-        half = mean_half(means, spread(mean_draws(scores)))
-        return Measured(round(value, 12), value - half, value + half, n)
-    if references:
-        value = round(value, 12)
-    return Measured(value, scores["low"].mean(), scores["high"].mean(), n)  # type: ignore[arg-type]
+        half = float(stats.t.ppf(0.5 + LEVEL / 2, n - 1)) * corrected_error(means, test_share)
+        return Estimate(value, value - half, value + half, n)
+    return Estimate(value, scores["low"].mean(), scores["high"].mean(), n)  # type: ignore[arg-type]
+
+
+def corrected_error(values: Sequence[float] | NDArray[np.float64], test_share: float) -> float:
+    """The standard error of a mean over seeds that divide the patients anew (Nadeau & Bengio); NaN for fewer than two.
+
+    >>> round(corrected_error([0.0, 2.0, 0.0, 2.0], test_share=0.0), 4), round(corrected_error([0.0, 2.0], 0.5), 4)
+    (0.5774, 1.7321)
+    """
+    if len(values) < 2:
+        return float("nan")
+    if float(np.ptp(values)) <= 1e-9 * float(np.abs(values).max()):
+        return 0.0
+    return float(np.var(values, ddof=1) * (1 / len(values) + test_share / (1 - test_share))) ** 0.5

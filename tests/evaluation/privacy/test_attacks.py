@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison, Score
+from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.attacks import (
     DATA_ATTACKS,
     Attacked,
@@ -20,7 +21,6 @@ from adapcla.evaluation.privacy.attacks import (
 )
 from adapcla.evaluation.privacy.membership import auc
 from adapcla.evaluation.privacy.strata import Groups
-from adapcla.evaluation.table import METRICS, metric_of
 from adapcla.io import simulator as planted
 from adapcla.seeds import random_stream
 
@@ -55,17 +55,17 @@ def test_features_by_hand() -> None:
 def test_copies_of_members_are_read_by_the_strongest_attack(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, _ = parts
     comparison = Comparison.of(train, control, train, control=control)
-    area = metric_of("membership_auc").compute(comparison)[ALL]
+    area = METRICS["membership_auc"].compute(comparison)[ALL]
     assert area.value is not None and area.value > 0.97
     assert area.reason.startswith("strongest attack: ")
-    assert (metric_of("membership_caught").compute(comparison)[ALL].value or 0) > 0.5
+    assert (METRICS["membership_caught"].compute(comparison)[ALL].value or 0) > 0.5
 
 
 def test_strongest_is_the_highest_of_the_registered_ones(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     comparison = Comparison.of(train, control, fresh, control=control)
-    each = [metric_of(f"membership_{name}_auc").compute(comparison)[ALL].value for name in DATA_ATTACKS]
-    assert metric_of("membership_auc").compute(comparison)[ALL].value == max(value or 0 for value in each)
+    each = [METRICS[f"membership_{name}_auc"].compute(comparison)[ALL].value for name in DATA_ATTACKS]
+    assert METRICS["membership_auc"].compute(comparison)[ALL].value == max(value or 0 for value in each)
     assert strongest({"a": Score(0.6, 1), "b": Score(0.5, 1)})[0] == "a"
 
 
@@ -86,7 +86,7 @@ def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Co
     rng = random_stream(seed, "permute")
     turned = [cohort.subset(rng.permutation(cohort.n_patients)) for cohort in parts]
     plain, other = (Comparison.of(a, b, c, control=b) for a, b, c in (parts, tuple(turned)))
-    for metric in METRICS:
+    for metric in METRICS.values():
         if metric.suite == "privacy":
             assert metric.compute(plain) == metric.compute(other), metric.key
 
@@ -94,7 +94,7 @@ def test_permuting_patients_changes_nothing_in_the_suite(parts: tuple[Cohort, Co
 def test_a_train_copy_is_worst_on_every_score_with_a_value(parts: tuple[Cohort, Cohort, Cohort]) -> None:
     train, control, fresh = parts
     copied, honest = (Comparison.of(train, control, made, control=control) for made in (train, fresh))
-    for metric in METRICS:
+    for metric in METRICS.values():
         if metric.suite != "privacy" or metric.key == "halo_membership_accuracy":
             continue
         worst, fine = metric.compute(copied)[ALL].value, metric.compute(honest)[ALL].value

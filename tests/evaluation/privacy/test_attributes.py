@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.privacy.attributes import attribute_residual, rarest_code, read_off, residual, without
 
 VOCABULARY = Vocabulary.of([f"C{number:03d}" for number in range(300)])

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.distance_tests import adversarial_accuracy, median_accuracy
 from adapcla.evaluation.privacy.gate import LIMITS
-from adapcla.evaluation.table import metric_of
 
 VOCABULARY = Vocabulary.of([f"C{number:03d}" for number in range(300)])
 
@@ -40,8 +40,8 @@ def test_copies_of_members_show_in_both() -> None:
     members = Cohort.of([[[VOCABULARY.tokens[k + i] for i in range(3)]] for k in range(60)], VOCABULARY)
     controls = Cohort.of([[[VOCABULARY.tokens[k + i] for i in range(3)]] for k in range(200, 260)], VOCABULARY)
     comparison = Comparison.of(members, controls, members, control=controls)
-    assert metric_of("halo_membership_accuracy").compute(comparison)[ALL].value == 1.0
-    assert metric_of("nnaa_privacy_loss").compute(comparison)[ALL].value == pytest.approx(1.0)
+    assert METRICS["halo_membership_accuracy"].compute(comparison)[ALL].value == 1.0
+    assert METRICS["nnaa_privacy_loss"].compute(comparison)[ALL].value == pytest.approx(1.0)
 
 
 def test_neither_is_in_the_gate() -> None:

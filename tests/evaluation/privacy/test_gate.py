@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import GateError
-from adapcla.evaluation.contract import Missing, Score
+from adapcla.evaluation.comparison import Missing, Score
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.gate import LIMITS, GateLine, Limit, gate, judge, require
-from adapcla.evaluation.table import metric_of
 
 COPIES = Limit("copy_excess", "all", 0.0, 1e-4, True)
 AREA = next(limit for limit in LIMITS if (limit.key, limit.stratum) == ("membership_auc", "all"))
@@ -25,7 +25,7 @@ def test_limits_are_the_promised_ones() -> None:
         "attribute_residual": 0.09,
     }
     assert {limit.stratum for limit in LIMITS if limit.key == "membership_auc"} == {"all", "rare", "unique_pair"}
-    assert all(metric_of(key).suite == "privacy" for limit in LIMITS for key in (limit.key, *limit.each))
+    assert all(METRICS[key].suite == "privacy" for limit in LIMITS for key in (limit.key, *limit.each))
     assert AREA.tries == 7
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
+from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.likelihoods import NO_ATTACK_MODELS, NO_MODEL, model_scores
-from adapcla.evaluation.table import metric_of
 from adapcla.seeds import random_stream
 
 N = 60
@@ -35,22 +35,22 @@ def _memorised() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("attack", ["likelihood", "reference", "lira"])
 def test_a_model_that_knows_its_members_is_caught(attack: str) -> None:
     comparison = _comparison(_memorised())
-    assert metric_of(f"membership_{attack}_auc").compute(comparison)[ALL].value == 1.0
-    assert metric_of(f"membership_{attack}_caught").compute(comparison)[ALL].value == 1.0
+    assert METRICS[f"membership_{attack}_auc"].compute(comparison)[ALL].value == 1.0
+    assert METRICS[f"membership_{attack}_caught"].compute(comparison)[ALL].value == 1.0
 
 
 def test_likelihoods_are_per_code() -> None:
     """Members hold one code with −1, controls two codes with −2 together: per code nobody stands out."""
     given = {"member_log_likelihood": np.full(N, -1.0), "control_log_likelihood": np.full(N, -2.0)}
-    assert metric_of("membership_likelihood_auc").compute(_comparison(given))[ALL].value == 0.5
+    assert METRICS["membership_likelihood_auc"].compute(_comparison(given))[ALL].value == 0.5
 
 
 def test_without_a_model_or_attack_models_the_reason_is_named() -> None:
-    assert metric_of("membership_lira_auc").compute(_comparison({}))[ALL].reason == NO_MODEL.reason
+    assert METRICS["membership_lira_auc"].compute(_comparison({}))[ALL].reason == NO_MODEL.reason
     alone = {name: value for name, value in _memorised().items() if "attack_models" not in name}
-    assert metric_of("membership_reference_auc").compute(_comparison(alone))[ALL].reason == NO_ATTACK_MODELS.reason
+    assert METRICS["membership_reference_auc"].compute(_comparison(alone))[ALL].reason == NO_ATTACK_MODELS.reason
     few = {name: value[:, :3] if "attack_models" in name else value for name, value in _memorised().items()}
-    assert metric_of("membership_lira_auc").compute(_comparison(few))[ALL].reason == "3 attack models, 4 needed"
+    assert METRICS["membership_lira_auc"].compute(_comparison(few))[ALL].reason == "3 attack models, 4 needed"
 
 
 def test_rows_that_do_not_fit_the_cohort_are_refused() -> None:

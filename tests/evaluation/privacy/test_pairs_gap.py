@@ -7,7 +7,7 @@ import pytest
 
 from adapcla.data import Cohort, Vocabulary
 from adapcla.data.cooccurrence import cooccurrence_counts
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.privacy.owners import OwnedPairs
 from adapcla.evaluation.privacy.pairs_gap import (
     emitted_by_prevalence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adapcla.data import Cohort, Vocabulary
-from adapcla.evaluation.contract import ALL, Comparison
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.privacy.owners import OwnedPairs
 from adapcla.evaluation.privacy.singling_out import singled_out, singling_out_excess
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adapcla.data import Cohort
-from adapcla.evaluation.contract import ALL, Comparison, Score
+from adapcla.evaluation.comparison import ALL, Comparison, Score
 from adapcla.evaluation.privacy.strata import (
     RARE,
     TEST_AS_CONTROL,

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Code, Cohort, Kind, Origin
-from adapcla.errors import InputError
 from adapcla.io import read
 from adapcla.io import writers as export
-from adapcla.io.writers import fhir
 
 
 def resources(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -70,7 +68,6 @@ def test_icd_codes_have_their_dots_and_bare_digits_stay(tmp_path: Path) -> None:
     cohort = Cohort.of([[[code.token for code in listed]]], listed)
     found = resources(export.write(cohort, tmp_path / "f", "fhir"))["Condition"]
     assert [r["code"]["coding"][0]["code"] for r in found] == ["0389", "E11.9", "0DTJ4ZZ", "96.71"]
-    assert read("fhir", tmp_path / "f").fingerprint == cohort.fingerprint
 
 
 def test_births_deaths_and_the_class_of_encounters(tmp_path: Path) -> None:
@@ -82,7 +79,7 @@ def test_births_deaths_and_the_class_of_encounters(tmp_path: Path) -> None:
     }
     cohort = Cohort.of([[["A"]], [["A"]]], attributes=attributes)
     for visit_type, code in ((None, "UNK"), ("inpatient", "IMP"), ("outpatient", "AMB"), ("emergency", "EMER")):
-        options = export.ExportOptions(visit_type=visit_type)
+        options = export.WriteOptions(visit_type=visit_type)
         found = resources(export.write(cohort, tmp_path / code, "fhir", options=options))
         assert {encounter["class"]["code"] for encounter in found["Encounter"]} == {code}
     first, second = found["Patient"]
@@ -109,17 +106,25 @@ def test_real_patients_carry_no_tag(tiny: Cohort, tmp_path: Path) -> None:
 def test_one_patient_without_the_tag_makes_all_real(tmp_path: Path) -> None:
     coded = Cohort.of([[["ICD10CM/I10"]]] * 2, [Code.of("ICD10CM/I10")], card=Origin(Kind.SYNTHETIC).as_card())
     export.write(coded, tmp_path / "f", "fhir")
-    (tmp_path / "f" / "adapcla.json").unlink()
     first, second = (tmp_path / "f" / "Patient.ndjson").read_text().splitlines()
     plain = {name: value for name, value in json.loads(second).items() if name != "meta"}
     (tmp_path / "f" / "Patient.ndjson").write_text(f"{first}\n{json.dumps(plain)}\n")
     assert read("fhir", tmp_path / "f").origin == Origin(Kind.REAL)
 
 
-def test_what_fhir_cannot_hold_is_refused_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A status that FHIR demands is taken away: the validator must see it."""
-    monkeypatch.setitem(fhir._SHAPES, "procedure", ({}, "code", "performedDateTime"))
-    cohort = Cohort.of([[["P"]]], [Code.of("P", domain="procedure")])
-    with pytest.raises(InputError, match="Procedure"):
-        export.write(cohort, tmp_path / "f", "fhir")
-    assert not (tmp_path / "f").exists()
+def test_kinds_endings_lengths_and_values_of_a_whole_record(whole: Cohort, tmp_path: Path) -> None:
+    from fhir.resources.R4B import get_fhir_model_class
+
+    found = resources(export.write(whole, tmp_path / "f", "fhir"))
+    for name, listed in found.items():
+        for resource in listed:
+            get_fhir_model_class(name).model_validate(resource)
+    encounters = found["Encounter"]
+    assert [encounter["class"]["code"] for encounter in encounters] == ["IMP", "HH", "UNK", "IMP"]
+    assert encounters[0]["period"] == {"start": "2000-01-01", "end": "2000-01-04"}
+    assert encounters[0]["length"]["value"] == 3.25 and "length" not in encounters[1]
+    left = [e.get("hospitalization", {}).get("dischargeDisposition", {"coding": [{}]})["coding"][0] for e in encounters]
+    assert [coding.get("code") for coding in left] == ["home", None, "exp", "other-hcf"]
+    quantities = [observation["valueQuantity"] for observation in found["Observation"]]
+    assert quantities == [{"value": 5.4, "unit": "mg/dL"}, {"value": 98.6, "unit": "°F"}]
+    assert [patient.get("deceasedBoolean") for patient in found["Patient"]] == [True, None]

@@ -16,13 +16,13 @@ from adapcla.data import Attribute, Cohort, Kind, Origin
 from adapcla.data.provenance import Part
 from adapcla.errors import InputError
 from adapcla.io import writers as export
-from adapcla.io.writers.meds import _SPLIT_OF_PART, FIRST_SUBJECT
-from adapcla.io.writers.options import ExportOptions, MedsSplit
+from adapcla.io.writers.meds import _SPLIT_OF_PART
+from adapcla.io.writers.options import MedsSplit, WriteOptions
+from adapcla.io.writers.tables import FIRST_PATIENT
 
 
 @pytest.fixture
-def folder(tiny_full: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("adapcla.io.writers.rows.blocks.__defaults__", (2,))
+def folder(tiny_full: Cohort, tmp_path: Path) -> Path:
     return export.write(tiny_full, tmp_path / "m", "meds")
 
 
@@ -33,7 +33,7 @@ def tables(folder: Path) -> list[pa.Table]:
 def events(folder: Path) -> list[tuple[int, str | None, str]]:
     """(subject, time, code) of every row, subjects counted from 0."""
     return [
-        (row["subject_id"] - FIRST_SUBJECT, row["time"] and str(row["time"]), row["code"])
+        (row["subject_id"] - FIRST_PATIENT, row["time"] and str(row["time"]), row["code"])
         for table in tables(folder)
         for row in table.to_pylist()
     ]
@@ -83,7 +83,7 @@ def test_a_part_is_one_split_and_synthetic_patients_train(
     origin: Origin, asked: MedsSplit | None, split: str, tmp_path: Path
 ) -> None:
     cohort = Cohort.of([[["A"]]] * 20, card=origin.as_card())
-    folder = export.write(cohort, tmp_path / "m", "meds", options=ExportOptions(split=asked))
+    folder = export.write(cohort, tmp_path / "m", "meds", options=WriteOptions(split=asked))
     assert set(pq.read_table(folder / "metadata" / "subject_splits.parquet")["split"].to_pylist()) == {split}
 
 
@@ -94,7 +94,7 @@ def test_births_visits_and_deaths_are_events(tmp_path: Path) -> None:
         "died": Attribute(np.array([1, 0], dtype=np.int16), ("no", "yes")),
     }
     cohort = Cohort.of([[["A"], ["B"]], [["A"]]], attributes=attributes, days=np.array([0, 0, 0], dtype=np.int32))
-    folder = export.write(cohort, tmp_path / "m", "meds", options=ExportOptions(split="train"))
+    folder = export.write(cohort, tmp_path / "m", "meds", options=WriteOptions(split="train"))
     assert events(folder) == [
         (0, None, "ATTRIBUTE//age_band//60-69"),
         (0, None, "ATTRIBUTE//died//yes"),
@@ -143,3 +143,25 @@ def test_the_dataset_says_what_it_is(tiny: Cohort, tmp_path: Path) -> None:
         names[kind] = json.loads((folder / "metadata" / "dataset.json").read_text())["dataset_name"]
     assert [kind for kind in Kind if "SYNTHETIC" in names[kind]] == [Kind.SYNTHETIC, Kind.PLANTED]
     assert "Source data" in names[Kind.REAL] and "unknown origin" in names[Kind.UNKNOWN]
+
+
+def test_kinds_endings_lengths_and_values_of_a_whole_record(whole: Cohort, tmp_path: Path) -> None:
+    folder = export.write(whole, tmp_path / "m", "meds", options=WriteOptions(split="train"))
+    rows = pq.read_table(folder / "data" / "train").to_pylist()
+    first = [(str(row["time"]), row["code"], row["numeric_value"]) for row in rows if row["visit_id"] == 0]
+    assert first == [
+        ("2000-01-01 00:00:00", "ADMISSION//elective", None),
+        ("2000-01-04 06:00:00", "ICD9CM/4019", None),
+        ("2000-01-04 06:00:00", "LAB/50931", np.float32(5.4)),
+        ("2000-01-04 06:00:00", "DISCHARGE//home", None),
+    ]
+    assert next(row["code"] for row in rows if row["visit_id"] == 2) == "ADMISSION"
+    (death,) = [row for row in rows if row["code"] == "MEDS_DEATH"]
+    assert str(death["time"])[:16] == "2000-01-10 00:28"
+    listed = pq.read_table(folder / "metadata" / "codes.parquet").to_pydict()
+    assert {row["code"] for row in rows} <= set(listed["code"])
+    assert listed["unit"][listed["code"].index("LAB/50931")] == "mg/dL"
+
+
+def test_sex_stands_where_readers_of_meds_look_for_it(folder: Path) -> None:
+    assert [code for _, time, code in events(folder) if time is None] == ["GENDER//F", "GENDER//M"]

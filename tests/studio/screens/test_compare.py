@@ -34,7 +34,7 @@ def test_tables_figures_and_one_page_of_all(shown: Shown, started: list[list[str
     page.multiselect(key="rows").set_value(["adapcla"]).run()
     assert "<td>adapcla-no-scaffold</td>" not in text_of(page)
     press(page, "Make one page of these")
-    assert started == [["report", "runs/tiny", "--out=comparisons/tiny/report.html", "--json"]]
+    assert started == [["report", "runs/tiny", "--out=comparisons/tiny", "--json"]]
 
 
 def test_a_new_experiment_is_a_run(shown: Shown, started: list[list[str]]) -> None:

@@ -16,7 +16,7 @@ from scipy import sparse, stats
 
 from adapcla.data import Cohort
 from adapcla.data.fingerprints import identities, record_fingerprints
-from adapcla.evaluation.contract import Comparison, Score
+from adapcla.evaluation.comparison import Comparison, Score
 from adapcla.evaluation.privacy.distances import code_sets, nearest, neighbours_within
 from adapcla.evaluation.privacy.membership import auc, caught
 from adapcla.evaluation.privacy.strata import Groups, assessed, by_stratum, first_patients

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.evaluation.contract import Comparison, Missing, Score
-from adapcla.evaluation.intervals import normal_score
+from adapcla.evaluation.bootstrap import normal_score
+from adapcla.evaluation.comparison import Comparison, Missing, Score
 from adapcla.evaluation.privacy.distances import BLOCK, code_sets, overlaps
 from adapcla.evaluation.privacy.strata import Groups, Values, assessed, by_stratum, first_patients
 

@@ -13,8 +13,8 @@ from scipy.special import gammaln
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import visit_pairs
 from adapcla.data.fingerprints import identities, record_fingerprints, transition_fingerprints
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import normal_half
+from adapcla.evaluation.bootstrap import normal_half
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.distances import aligned_sets, code_sets, nearest
 from adapcla.evaluation.privacy.owners import OwnedPairs, pair_set
 from adapcla.evaluation.privacy.strata import FEWEST, NOBODY, RARE, UNIQUE_PAIR, Groups, assessed, holds_any

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.evaluation.contract import ALL, Comparison, Score
-from adapcla.evaluation.intervals import wilson
+from adapcla.evaluation.bootstrap import wilson
+from adapcla.evaluation.comparison import ALL, Comparison, Score
 from adapcla.evaluation.privacy.distances import aligned_sets, nearest
 from adapcla.evaluation.privacy.strata import Groups, assessed, first_patients, too_few
 

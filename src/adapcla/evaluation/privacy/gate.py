@@ -14,8 +14,8 @@ from typing import NamedTuple
 from scipy import stats
 
 from adapcla.errors import GateError, UsageError, nearest
-from adapcla.evaluation.contract import ALL, Missing, Score
-from adapcla.evaluation.intervals import normal_half
+from adapcla.evaluation.bootstrap import normal_half
+from adapcla.evaluation.comparison import ALL, Missing, Score
 from adapcla.evaluation.privacy.attacks import DATA_ATTACKS
 from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, NOBODY, RARE, UNIQUE_PAIR
 

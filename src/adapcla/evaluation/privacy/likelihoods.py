@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.copies import entries_per_patient
 from adapcla.evaluation.privacy.membership import (
     FEWEST_ATTACK_MODELS,

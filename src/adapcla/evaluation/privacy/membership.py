@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from adapcla.errors import InputError
-from adapcla.evaluation.contract import Score
-from adapcla.evaluation.intervals import normal_score, wilson
+from adapcla.evaluation.bootstrap import normal_score, wilson
+from adapcla.evaluation.comparison import Score
 
 #: False alarms among controls at which the share of caught members is reported.
 FALSE_ALARMS = 0.01

@@ -9,11 +9,11 @@ from scipy import sparse
 from adapcla.data import Cohort, Strata
 from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
 from adapcla.disclosure import MIN_COUNT
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import normal_score
-from adapcla.evaluation.neighbours import Neighbours
+from adapcla.evaluation.bootstrap import normal_score
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs, sum_error
 from adapcla.evaluation.privacy.strata import BEYOND_PREVALENCE, RARE, Groups, assessed, too_few
+from adapcla.evaluation.statistics import PairCounts
 
 
 def pooled_share(hits: NDArray[np.float64], sizes: NDArray[np.float64]) -> tuple[float, float]:
@@ -134,7 +134,7 @@ def tail_pair_seen_gap(comparison: Comparison, groups: Groups) -> dict[str, Scor
     """
     members, controls = groups.matched()
     tail = Strata.of(members.visit_counts + controls.visit_counts, comparison.vocabulary).tail
-    counts = comparison.of_cohort(Neighbours.of, comparison.synthetic).counts
+    counts = comparison.counts(PairCounts).together
     seen, error, n = tail_pairs_seen(counts, members, tail)
     seen_control, error_control, _ = tail_pairs_seen(counts, controls, tail)
     if n == 0:

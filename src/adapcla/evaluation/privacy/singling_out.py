@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.intervals import normal_score
+from adapcla.evaluation.bootstrap import normal_score
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs, pair_set, sum_error
 from adapcla.evaluation.privacy.strata import FEWEST, Groups, assessed
 

@@ -16,9 +16,9 @@ from adapcla.data import Cohort
 from adapcla.data.cooccurrence import PairSet
 from adapcla.data.fingerprints import code_keys, drawing_order, record_fingerprints
 from adapcla.disclosure import MIN_COUNT
-from adapcla.evaluation.contract import ALL, Comparison, Missing, Score
-from adapcla.evaluation.neighbours import Neighbours
+from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.privacy.owners import OwnedPairs, owned_pairs
+from adapcla.evaluation.statistics import PairCounts
 
 Values = NDArray[np.float64]
 #: Fewer patients than this in a stratum say nothing reliable.
@@ -88,7 +88,7 @@ class Groups:
             rows[1],
             members.patient_counts + controls.patient_counts,
             owned_pairs([members, controls]),
-            comparison.of_cohort(Neighbours.of, comparison.synthetic).pairs,
+            comparison.counts(PairCounts).pairs,
             TEST_AS_CONTROL if given is None else "",
             comparison.quick,
         )

@@ -91,7 +91,7 @@ def read(root: Path, options: Options) -> Cohort:
 def read_rows(table: Table, book: Codebook | None, options: Options) -> Cohort:
     """The cohort in an opened table, with what its codebook knows where it is an export."""
     root = table.path
-    if book is not None and root.name == LONG and table.has("value"):
+    if book is not None and root.stem == LONG and table.has("value"):
         options = replace(options, value="value")
     layout = layout_of(table, options)
     say(f"reading {root.name}: {layout.sentence()}")
@@ -107,7 +107,7 @@ def read_rows(table: Table, book: Codebook | None, options: Options) -> Cohort:
         if told:
             card["stays"] = _shape_courses(bench, layout)
         if book is not None:
-            book.load_people(bench, root.parent / PATIENTS)
+            book.load_people(bench, root.with_name(PATIENTS + root.suffix))
         return assembled(
             bench,
             book,

@@ -1,12 +1,13 @@
-"""Exports: a cohort in other people's formats, each of which reads back to the same cohort.
+"""Exports: a cohort in the formats of others.
 
-Lives here: one file per format, each with `write(cohort, folder, options)`; the rows that they share.
-May not: read anything; each format is read by the source of its name (`csv` by `table`).
-May import: data, the codebook and the ground floor; pyarrow and validators inside functions.
+`write` picks one of `FORMATS` and hands it a database; each format makes the tables of `tables.py` there and writes
+what it selects from them. CSV, Parquet and Excel hold everything and read back to the same cohort. MEDS, OMOP and FHIR
+hold codes, visits, times, values, sex and age, and read back as anybody's data of that format.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -16,10 +17,19 @@ from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.files import fresh_folder
-from adapcla.io.writers.options import ExportOptions
+from adapcla.io.workbench import Workbench
+from adapcla.io.writers.options import WriteOptions
 
-#: Format → the module that writes it.
-FORMATS: dict[str, str] = {name: f"adapcla.io.writers.{name}" for name in ("meds", "omop", "fhir", "csv", "halo")}
+#: Format → the module with its function `write_FORMAT`.
+FORMATS: dict[str, str] = {
+    "csv": "flat",
+    "parquet": "flat",
+    "xlsx": "flat",
+    "meds": "meds",
+    "omop": "omop",
+    "fhir": "fhir",
+}
+Writer = Callable[[Workbench, Cohort, Path, WriteOptions], None]
 
 
 def check_format(to: str) -> None:
@@ -28,9 +38,9 @@ def check_format(to: str) -> None:
         raise UsageError(f"--to {to!r}\nexpected: {', '.join(FORMATS)}\nto do: choose one of these")
 
 
-def writable(cohort: Cohort, to: str, options: ExportOptions) -> Cohort:
+def writable(cohort: Cohort, to: str, options: WriteOptions) -> Cohort:
     """The patients that a format can hold: all, but for OMOP those whose year of birth is known or was given."""
-    from adapcla.io.writers.rows import birth_years
+    from adapcla.io.writers.tables import birth_years
 
     if to != "omop" or options.birth_year is not None:
         return cohort
@@ -44,22 +54,22 @@ def writable(cohort: Cohort, to: str, options: ExportOptions) -> Cohort:
     return cohort if len(known) == cohort.n_patients else cohort.subset(known)
 
 
-def not_held(cohort: Cohort, to: str, options: ExportOptions) -> str:
-    """What of a cohort a format has no place for, in a sentence; nothing where it reads back to the same cohort.
+def not_held(cohort: Cohort, to: str, options: WriteOptions) -> str:
+    """What of a cohort a format has no place for, in a sentence; nothing where all of it is written.
 
-    >>> not_held(Cohort.of([[["A"]]]), "csv", ExportOptions())
+    >>> not_held(Cohort.of([[["A"]]]), "csv", WriteOptions())
     ''
     """
-    if to == "halo" and cohort.values is not None:
-        return "the pickles of HALO have no place for numbers: what was measured is written, not what came out"
-    left_out = cohort.n_patients - writable(cohort, to, options).n_patients
-    if left_out:
-        return f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)"
-    return ""
+    lost = []
+    if left_out := cohort.n_patients - writable(cohort, to, options).n_patients:
+        lost.append(f"{left_out:,} patients are left out: their age is not known (--birth-year names a year for them)")
+    if FORMATS[to] != "flat" and cohort.label_names:
+        lost.append(f"{to} has no place for labels: they are not written (csv, parquet and xlsx hold them)")
+    return "; ".join(lost)
 
 
 def write(
-    cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: ExportOptions | None = None
+    cohort: Cohort, folder: str | Path, to: str, overwrite: bool = False, options: WriteOptions | None = None
 ) -> Path:
     """Write a cohort to a folder in one of `FORMATS`, whole or not at all; the folder comes back."""
     from adapcla.data.code_systems import add_descriptions
@@ -68,17 +78,16 @@ def write(
     check_format(to)
     if cohort.n_patients == 0:
         raise InputError("a cohort without patients", remedy="export a cohort with patients")
-    options = options or ExportOptions()
+    options = options or WriteOptions()
     if lost := not_held(cohort, to, options):
         say(lost)
-    if to == "halo":
-        cohort = cohort.without_values()
-    kept = writable(cohort, to, options)
-    with fresh_folder(Path(folder), overwrite) as temporary:
-        # The codebook keeps the cohort's own descriptions, so that it comes back as it was.
-        import_module(FORMATS[to]).write(add_descriptions(kept), temporary, options)
-        Codebook.of(cohort).write(temporary)
+    writer: Writer = getattr(import_module(f"adapcla.io.writers.{FORMATS[to]}"), f"write_{to}")
+    with fresh_folder(Path(folder), overwrite) as temporary, Workbench() as db:
+        writer(db, add_descriptions(writable(cohort, to, options)), temporary, options)
+        if FORMATS[to] == "flat":
+            # It keeps the cohort's own descriptions, the order of categories and the names of labels.
+            Codebook.of(cohort).write(temporary)
     return Path(folder)
 
 
-__all__ = ["FORMATS", "ExportOptions", "check_format", "not_held", "writable", "write"]
+__all__ = ["FORMATS", "WriteOptions", "check_format", "not_held", "writable", "write"]

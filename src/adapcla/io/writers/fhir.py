@@ -1,46 +1,46 @@
-"""FHIR R4 out: bulk NDJSON files of Patient, Encounter, Condition, Procedure, MedicationRequest and Observation."""
+"""FHIR R4 out: bulk NDJSON files of Patient, Encounter, Condition, Procedure, MedicationRequest and Observation.
+
+Made-up patients carry the tag HTEST, those of unknown origin a tag of our own.
+"""
 
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
+from urllib.parse import quote
 
 from adapcla.data import Code, Cohort, Kind
 from adapcla.data.code_systems import add_dot
-from adapcla.errors import InputError
-from adapcla.io.codebook import Codebook
-from adapcla.io.readers.fhir import FACT, OWN_SYSTEM, RESOURCES, SYSTEMS, TEST_DATA, TOKEN, UCUM, UNKNOWN_ORIGIN
-from adapcla.io.writers.options import ExportOptions
-from adapcla.io.writers.rows import Block, birth_years, blocks, deaths, facts, numbers_of
-from adapcla.io.writers.visits import END_PREFIX, KIND_PREFIX, StayCodes, code_of_visit, lengths
+from adapcla.io.readers.fhir import OWN_SYSTEM, SYSTEMS, TEST_DATA, UCUM, UNKNOWN_ORIGIN
+from adapcla.io.workbench import Workbench
+from adapcla.io.writers.options import WriteOptions
+from adapcla.io.writers.tables import (
+    FIRST_PATIENT,
+    add_times,
+    attribute_column,
+    attributes_query,
+    cohort_tables,
+    quoted,
+)
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-#: Ids of one width, so that they stand in the order of the visits also as text.
-FIRST_ID = 9_000_000_000_000
-#: So many resources of each kind are validated while writing; they all have one shape.
-_VALIDATED = 20
+#: The words of visits, and the attributes of patients, stand under addresses of our own.
+OWN_WORD, OWN_ATTRIBUTE = "urn:adapcla:token", "urn:adapcla:attribute:"
 _ACT = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
-#: Type of visit → the class of an encounter.
+_UNKNOWN_CLASS = {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"}
+#: Kind of visit → code of the class of an encounter.
 _CLASSES = {
-    None: {"system": "http://terminology.hl7.org/CodeSystem/v3-NullFlavor", "code": "UNK"},
-    "inpatient": {"system": _ACT, "code": "IMP"},
-    "outpatient": {"system": _ACT, "code": "AMB"},
-    "emergency": {"system": _ACT, "code": "EMER"},
-    "elective": {"system": _ACT, "code": "IMP"},
-    "emergency-inpatient": {"system": _ACT, "code": "IMP"},
-    "observation": {"system": _ACT, "code": "OBSENC"},
-    "home": {"system": _ACT, "code": "HH"},
+    "inpatient": "IMP",
+    "outpatient": "AMB",
+    "emergency": "EMER",
+    "elective": "IMP",
+    "emergency-inpatient": "IMP",
+    "observation": "OBSENC",
+    "home": "HH",
 }
 _DISPOSITION = "http://terminology.hl7.org/CodeSystem/discharge-disposition"
 #: Ending → discharge disposition.
-_LEAVING = {
+_DISPOSITIONS = {
     "home": "home",
     "facility": "other-hcf",
     "hospice": "hosp",
@@ -49,221 +49,138 @@ _LEAVING = {
     "home-care": "oth",
     "other": "oth",
 }
-_TAGS = {
-    Kind.SYNTHETIC: TEST_DATA,
-    Kind.PLANTED: TEST_DATA,
-    Kind.UNKNOWN: UNKNOWN_ORIGIN,
+_TAGS = {Kind.SYNTHETIC: TEST_DATA, Kind.PLANTED: TEST_DATA, Kind.UNKNOWN: UNKNOWN_ORIGIN}
+#: Resource → domain, fields with a fixed word, the field of the code, the field of the date.
+_CODED = {
+    "Condition": ("diagnosis", "", "code", "recordedDate"),
+    "Procedure": ("procedure", "'status', 'completed', ", "code", "performedDateTime"),
+    "MedicationRequest": (
+        "drug",
+        "'status', 'completed', 'intent', 'order', ",
+        "medicationCodeableConcept",
+        "authoredOn",
+    ),
+    "Observation": ("lab", "'status', 'final', ", "code", "effectiveDateTime"),
 }
-#: Domain → fields that FHIR demands, the field of the code, the field of the date.
-_SHAPES = {
-    "diagnosis": ({}, "code", "recordedDate"),
-    "procedure": ({"status": "completed"}, "code", "performedDateTime"),
-    "drug": ({"status": "completed", "intent": "order"}, "medicationCodeableConcept", "authoredOn"),
-    "lab": ({"status": "final"}, "code", "effectiveDateTime"),
-}
 
 
-def write(cohort: Cohort, folder: Path, options: ExportOptions) -> None:
-    """Write one NDJSON file a kind of resource; made-up patients carry the tag HTEST, those of unknown origin ours."""
-    keys = [key for key, _, _ in Codebook.of(cohort).fact_keys()]
-    kind = cohort.origin.kind
-    tag = {"meta": {"tag": [_TAGS[kind]]}} if kind in _TAGS else {}
-    domains = np.array([_domain(code) for code in cohort.vocabulary.codes], dtype=str)
-    # Kinds, endings and lengths stand with the encounters.
-    stay = StayCodes.of(cohort.vocabulary)
-    domains[stay.words] = "stay"
-    if stay.length >= 0:
-        domains[stay.length] = "stay"
-    concepts = [_json(_concept(code)) for code in cohort.vocabulary.codes]
-    before = 0
-    for block in blocks(cohort):
-        _append(folder, "Patient", _patients(block, keys, tag))
-        _append(folder, "Encounter", _encounters(block, tag, options))
-        for domain, (resource, _, _) in RESOURCES.items():
-            chosen = np.flatnonzero(domains[np.asarray(block.cohort.codes)] == domain)
-            _append(folder, resource, _coded(block, domain, chosen, before, concepts, tag))
-        before += block.cohort.n_entries
-    _validate(folder)
+def write_fhir(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+    """Write one NDJSON file for each kind of resource."""
+    cohort_tables(db, cohort)
+    add_times(db)
+    _add_concepts(db, cohort)
+    tag = _TAGS.get(cohort.origin.kind)
+    meta = "NULL" if tag is None else _sql({"tag": [tag]})
+    _write(db, folder, "Patient", _patients(cohort, meta), "patient")
+    _write(db, folder, "Encounter", _encounters(meta, options), "visit")
+    for resource in _CODED:
+        _write(db, folder, resource, _coded(resource, meta), "event")
 
 
-def _domain(code: Code) -> str:
-    """The domain whose resource holds a code; numbers and what has no resource of its own are observed.
+def _write(db: Workbench, folder: Path, resource: str, fields_and_source: tuple[str, str], order: str) -> None:
+    """Write a resource per row of a source; the merge leaves out the fields that are null, which FHIR forbids."""
+    fields, source = fields_and_source
+    opening = f"'resourceType', '{resource}', {fields}"
+    rows = db.rows(f"SELECT json_merge_patch('{{}}', json_object({opening})) FROM {source} ORDER BY {order}")
+    with (folder / f"{resource}.ndjson").open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{line}\n" for (line,) in rows)
 
-    >>> _domain(Code.of("A")), _domain(Code.of("A", domain="other")), _domain(Code.of("A", unit="g"))
-    ('diagnosis', 'lab', 'lab')
+
+def _add_concepts(db: Workbench, cohort: Cohort) -> None:
+    """Make `concepts` with the CodeableConcept of each code, and `words` with those of kinds and endings of visits."""
+    import pyarrow as pa
+
+    listed = [_json(_concept(code)) for code in cohort.vocabulary.codes]
+    db.add_typed("concepts", pa.table({"code": pa.array(range(len(listed)), pa.int32()), "concept": listed}))
+    words = []
+    for role, word, token in db.query("SELECT role, word, token FROM codes WHERE role IN ('kind', 'ending')"):
+        own = {"system": OWN_WORD, "code": token}
+        if role == "kind":
+            words.append((role, word, _json(_class(word)), _json([{"coding": [own]}])))
+        else:
+            known = [{"system": _DISPOSITION, "code": _DISPOSITIONS[word]}] if word in _DISPOSITIONS else []
+            words.append((role, word, "", _json({"coding": [*known, own]})))
+    names = ("role", "word", "class", "concept")
+    columns = {name: pa.array([row[place] for row in words], pa.string()) for place, name in enumerate(names)}
+    db.add_typed("words", pa.table(columns))
+
+
+def _patients(cohort: Cohort, meta: str) -> tuple[str, str]:
+    """Fields and source of Patient; attributes other than the sex are extensions."""
+    gender = f"CASE left(upper({attribute_column(cohort, 'sex')}), 1) WHEN 'F' THEN 'female' WHEN 'M' THEN 'male' END"
+    address = {name: OWN_ATTRIBUTE + quote(name) for name in sorted(cohort.attributes)}
+    urls = " ".join(f"WHEN {quoted(name)} THEN {quoted(url)}" for name, url in address.items())
+    url = f"CASE name {urls} END" if urls else "name"
+    extensions = f"""(SELECT patient,
+        to_json(list({{'url': {url}, 'valueString': category}} ORDER BY place)) AS extension
+        FROM ({attributes_query(cohort, without=("sex",))}) GROUP BY patient)"""
+    fields = f"""'id', 'p' || (patient + {FIRST_PATIENT}), 'meta', {meta}, 'gender', {gender},
+        'birthDate', CAST(birth_year AS VARCHAR), 'deceasedBoolean', CASE WHEN died THEN true END,
+        'extension', extension"""
+    return fields, f"patients LEFT JOIN {extensions} USING (patient)"
+
+
+def _encounters(meta: str, options: WriteOptions) -> tuple[str, str]:
+    """Fields and source of Encounter; the kind of a visit goes before `--visit-type`."""
+    fields = f"""'id', 'v' || (visit + {FIRST_PATIENT}), 'meta', {meta}, 'status', 'finished',
+        'class', coalesce(CAST(k.class AS JSON), {_sql(_class(options.visit_type or ""))}),
+        'type', CAST(k.concept AS JSON),
+        'subject', json_object('reference', 'Patient/p' || (patient + {FIRST_PATIENT})),
+        'period', json_object('start', CAST(CAST(begins AS DATE) AS VARCHAR),
+            'end', CAST(CAST(ends AS DATE) AS VARCHAR)),
+        'length', CASE WHEN length IS NOT NULL THEN json_object('value', {_number("length")}, 'unit', 'd',
+            'system', '{UCUM}', 'code', 'd') END,
+        'hospitalization', CASE WHEN ending IS NOT NULL THEN
+            json_object('dischargeDisposition', CAST(d.concept AS JSON)) END"""
+    source = """stays s LEFT JOIN words k ON k.role = 'kind' AND k.word = s.kind
+        LEFT JOIN words d ON d.role = 'ending' AND d.word = s.ending"""
+    return fields, source
+
+
+def _coded(resource: str, meta: str) -> tuple[str, str]:
+    """Fields and source of the resources of one domain; numbers, and domains without a resource, are observed."""
+    domain, fixed, code_field, date_field = _CODED[resource]
+    domains = ", ".join(quoted(name) for name, *_ in _CODED.values() if name != "lab")
+    chosen = f"unit = '' AND domain = '{domain}'" if domain != "lab" else f"unit <> '' OR domain NOT IN ({domains})"
+    quantity = f"CASE WHEN value IS NOT NULL THEN json_object('value', {_number('value')}, 'unit', unit) END"
+    fields = f"""'id', 'e' || (event + 1), 'meta', {meta}, {fixed}
+        'subject', json_object('reference', 'Patient/p' || (e.patient + {FIRST_PATIENT})),
+        'encounter', json_object('reference', 'Encounter/v' || (visit + {FIRST_PATIENT})),
+        '{date_field}', CAST(CAST(begins AS DATE) AS VARCHAR), '{code_field}', CAST(concept AS JSON),
+        'valueQuantity', {quantity if domain == "lab" else "NULL"}"""
+    source = f"""(SELECT e.*, c.unit, c.domain FROM events e JOIN codes c USING (code) WHERE role = '' AND ({chosen})) e
+        JOIN stays USING (visit) JOIN concepts USING (code)"""
+    return fields, source
+
+
+def _concept(code: Code) -> dict[str, Any]:
+    """A code as FHIR writes it, ICD with its dot.
+
+    >>> _concept(Code.of("25000", "ICD9CM"))
+    {'coding': [{'system': 'http://hl7.org/fhir/sid/icd-9-cm', 'code': '250.00'}]}
     """
-    return code.domain if code.domain in _SHAPES and not code.unit else "lab"
+    system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
+    coding = {"system": system} if system else {}
+    coding["code"] = add_dot(code.bare, code.system.upper())
+    if code.description:
+        coding["display"] = code.description
+    return {"coding": [coding]}
+
+
+def _class(kind: str) -> dict[str, str]:
+    """The class of an encounter of this kind."""
+    return {"system": _ACT, "code": _CLASSES[kind]} if kind in _CLASSES else _UNKNOWN_CLASS
+
+
+def _number(column: str) -> str:
+    """SQL for a number with the digits that it has: 5.4, not 5.400000095367432."""
+    return f"CAST(CAST({column} AS VARCHAR) AS DOUBLE)"
+
+
+def _sql(content: Any) -> str:
+    """JSON as SQL."""
+    return f"CAST({quoted(_json(content))} AS JSON)"
 
 
 def _json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def _concept(code: Code) -> dict[str, Any]:
-    """A code as FHIR writes it, ICD with its dot; the token is a second coding."""
-    system = SYSTEMS.get(code.system.upper(), OWN_SYSTEM + code.system if code.system else "")
-    first = {"system": system} if system else {}
-    first["code"] = add_dot(code.bare, code.system.upper())
-    if code.description:
-        first["display"] = code.description
-    return {"coding": [first, {"system": TOKEN, "code": code.token}]}
-
-
-def _append(folder: Path, resource: str, lines: list[str]) -> None:
-    """Add lines to the file of a resource, which is there even if it has none."""
-    with (folder / f"{resource}.ndjson").open("a", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(f"{line}\n" for line in lines)
-
-
-def _joined(*parts: Any) -> list[str]:
-    """Texts joined element by element; a single text stands in every element."""
-    import pyarrow as pa
-    import pyarrow.compute as pcompute
-
-    columns = [part if isinstance(part, str) else pa.array(part).cast(pa.string()) for part in parts]
-    lines: list[str] = pcompute.binary_join_element_wise(*columns, "").to_pylist()
-    return lines
-
-
-def _patients(block: Block, keys: list[str], tag: dict[str, Any]) -> list[str]:
-    """The Patient resources of a block; attributes and labels are extensions."""
-    cohort = block.cohort
-    who, key = facts(cohort)
-    starts = np.searchsorted(who, np.arange(cohort.n_patients + 1))
-    sex = cohort.attributes.get("sex")
-    words = {"F": "female", "M": "male"}
-    born, dead = birth_years(cohort), deaths(cohort)
-    lines = []
-    for p, number in enumerate(block.patients):
-        record: dict[str, Any] = {"resourceType": "Patient", "id": f"p{number + FIRST_ID}", **tag}
-        if sex is not None and sex.values[p] >= 0 and (word := words.get(sex.categories[sex.values[p]][:1].upper())):
-            record["gender"] = word
-        if born[p]:
-            record["birthDate"] = str(born[p])
-        if dead[p]:
-            record["deceasedBoolean"] = True
-        held = [{"url": FACT, "valueString": keys[k]} for k in key[starts[p] : starts[p + 1]]]
-        lines.append(_json({**record, "extension": held} if held else record))
-    return lines
-
-
-def _opening(resource: str, tag: dict[str, Any], more: dict[str, Any]) -> str:
-    """The opening of a resource up to its id."""
-    return _json({"resourceType": resource, **tag, **more})[:-1] + ',"id":"'
-
-
-def _encounters(block: Block, tag: dict[str, Any], options: ExportOptions) -> list[str]:
-    """The Encounter resources of a block; what a visit says of itself goes before `--visit-type`."""
-    import pyarrow as pa
-
-    cohort, stay = block.cohort, StayCodes.of(block.cohort.vocabulary)
-    tokens = cohort.vocabulary.tokens
-    begins = np.datetime_as_string(block.dates)
-    took = lengths(cohort)
-    last = np.datetime64("9999-12-31", "D") - block.dates
-    whole = np.minimum(np.where(np.isfinite(took), took, 0), last.astype(np.int64)).astype(np.int64)
-    ends = np.datetime_as_string(block.dates + whole.astype("timedelta64[D]"))
-    openings = [_opening("Encounter", tag, _status(token, options)) + "v" for token in [*tokens, ""]]
-    leaving = [_leaving(token) for token in [*tokens, ""]]
-    length = _joined(
-        ',"length":{"value":', pa.array(took.astype(np.float32)), f',"unit":"d","system":"{UCUM}","code":"d"}}'
-    )
-    return _joined(
-        _taken(openings, code_of_visit(cohort, stay.kinds)),
-        block.visits + FIRST_ID,
-        '","subject":{"reference":"Patient/p',
-        block.patient_of_visit + FIRST_ID,
-        '"},"period":{"start":"',
-        begins,
-        '","end":"',
-        ends,
-        '"}',
-        np.where(np.isfinite(took), np.array(length), "").tolist(),
-        _taken(leaving, code_of_visit(cohort, stay.ends)),
-        "}",
-    )
-
-
-def _taken(texts: list[str], code: NDArray[np.int64]) -> pa.Array:
-    """The text of each code, the last one for no code."""
-    import pyarrow as pa
-
-    return pa.array(texts, pa.string()).take(pa.array(code % len(texts)))
-
-
-def _status(token: str, options: ExportOptions) -> dict[str, Any]:
-    """Status, class and type of an encounter of this kind."""
-    if not token.startswith(KIND_PREFIX):
-        return {"status": "finished", "class": _CLASSES[options.visit_type]}
-    kind = _CLASSES.get(token.removeprefix(KIND_PREFIX), _CLASSES[None])
-    return {"status": "finished", "class": kind, "type": [{"coding": [{"system": TOKEN, "code": token}]}]}
-
-
-def _leaving(token: str) -> str:
-    """The part of an encounter that says how it ended."""
-    if not token.startswith(END_PREFIX):
-        return ""
-    code = _LEAVING.get(token.removeprefix(END_PREFIX))
-    known = [] if code is None else [{"system": _DISPOSITION, "code": code}]
-    concept = {"coding": [*known, {"system": TOKEN, "code": token}]}
-    return f',"hospitalization":{_json({"dischargeDisposition": concept})}'
-
-
-def _quantities(block: Block, chosen: NDArray[np.int64]) -> list[str]:
-    """The part of an observation that holds its number, nothing where it has none."""
-    import pyarrow as pa
-
-    value, _ = numbers_of(block.cohort, chosen)
-    units = [_json(code.unit) for code in block.cohort.vocabulary.codes]
-    unit = pa.array(units, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
-    texts = _joined(',"valueQuantity":{"value":', value.fill_null(0), ',"unit":', unit, "}")
-    return np.where(np.asarray(value.is_null()), "", np.array(texts, dtype=object)).tolist()
-
-
-def _coded(
-    block: Block, domain: str, chosen: NDArray[np.int64], before: int, concepts: list[str], tag: dict[str, Any]
-) -> list[str]:
-    """The resources of one domain's codes in a block."""
-    import pyarrow as pa
-
-    if not len(chosen):
-        return []
-    fields, code_field, date_field = _SHAPES[domain]
-    visit = block.cohort.visit_of_entry[chosen]
-    code = pa.array(concepts, pa.string()).take(pa.array(np.asarray(block.cohort.codes)[chosen]))
-    return _joined(
-        _opening(RESOURCES[domain][0], tag, fields) + "e",
-        chosen + before + 1,
-        '","subject":{"reference":"Patient/p',
-        block.patient_of_visit[visit] + FIRST_ID,
-        '"},"encounter":{"reference":"Encounter/v',
-        block.visits[visit] + FIRST_ID,
-        f'"}},"{date_field}":"',
-        np.datetime_as_string(block.dates[visit]),
-        f'","{code_field}":',
-        code,
-        _quantities(block, chosen) if domain == "lab" and block.cohort.values is not None else "",
-        "}",
-    )
-
-
-def _validate(folder: Path) -> None:
-    """Check the first resources of each kind with `fhir.resources`, where it is installed."""
-    if find_spec("fhir") is None or find_spec("fhir.resources") is None:
-        return
-    from fhir.resources.R4B import get_fhir_model_class
-
-    for path in sorted(folder.glob("*.ndjson")):
-        model = get_fhir_model_class(path.stem)
-        with path.open(encoding="utf-8") as stream:
-            for row, line in zip(range(1, _VALIDATED + 1), stream, strict=False):
-                try:
-                    model.model_validate_json(line)
-                except ValueError:
-                    raise InputError(
-                        f"a {path.stem} resource that FHIR R4 does not allow",
-                        path=path.name,
-                        row=row,
-                        expected="codes, descriptions and attributes that FHIR can hold",
-                        remedy="look for empty or blank descriptions and category names",
-                    ) from None

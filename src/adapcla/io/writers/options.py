@@ -15,21 +15,23 @@ _BIRTH_YEARS = range(1880, 2001)
 
 
 @dataclass(frozen=True)
-class ExportOptions:
-    """What the user says of a cohort; each format uses what it understands.
+class WriteOptions:
+    """What the user says about a cohort; each format uses what it understands.
 
-    >>> ExportOptions(visit_type="inpatient").visit_type
+    >>> WriteOptions(visit_type="inpatient").visit_type
     'inpatient'
     """
 
-    #: MEDS: the split that all patients are of; None follows the origin of the cohort.
+    #: MEDS: the split of all patients; None follows the origin of the cohort.
     split: MedsSplit | None = None
     #: OMOP, FHIR: what kind of visits these are; None leaves it unknown.
     visit_type: VisitType | None = None
-    #: OMOP: the year of birth of patients whose age the cohort does not know; None leaves them out.
+    #: OMOP: the year of birth of patients whose age is not known; None leaves them out.
     birth_year: int | None = None
     #: OMOP: folder of an Athena download with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv.
     vocabulary: Path | None = None
+    #: CSV: mark codes that a spreadsheet would change, such as 0389 or 1E10, with an apostrophe.
+    for_excel: bool = False
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

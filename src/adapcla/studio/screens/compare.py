@@ -121,7 +121,7 @@ def _page_of(chosen: list[str]) -> None:
     """The whole page of the chosen experiments, as `adapcla report` writes it."""
     if st.button("Make one page of these", key="make-page"):
         out = pieces.fresh("comparisons", "-".join(Path(name).name for name in chosen))
-        pieces.begin(orders.report(chosen, f"{out}/report.html"), "One page", kind=_REPORT, out=out)
+        pieces.begin(orders.report(chosen, out), "One page", kind=_REPORT, out=out)
         st.rerun()
     job = pieces.newest(kind=_REPORT)
     if job is None:

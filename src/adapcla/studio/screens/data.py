@@ -226,7 +226,7 @@ def _described(sources: list[str], reading: Job | None) -> None:
     ]
     st.html(drawings.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used"))
     for name, categories in description["attributes"].items():
-        counts = [(category, format_count(n)) for category, n in categories.items()]
+        counts = [(category, "withheld" if n is None else format_count(n)) for category, n in categories.items()]
         st.html(drawings.table([name, "patients"], counts))
     if description["dropped"]:
         st.html(drawings.table(["reason", "how many"], list(description["dropped"].items()), "Left out while reading"))

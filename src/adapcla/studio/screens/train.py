@@ -16,7 +16,7 @@ from adapcla.studio.jobs import Job, jobs_in
 from adapcla.studio.workspace import Found, plain_name
 
 _RELEASE, _PLAN = "release", "plan"
-FORMATS = ("csv", "meds", "omop", "fhir", "halo")
+FORMATS = ("csv", "parquet", "xlsx", "meds", "omop", "fhir")
 METHOD = "tailwise"
 
 

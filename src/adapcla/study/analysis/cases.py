@@ -13,7 +13,7 @@ from scipy import sparse
 
 from adapcla.data import Cohort, Strata
 from adapcla.errors import UsageError
-from adapcla.evaluation.intervals import DRAWS, LEVEL, bootstrap_sums
+from adapcla.evaluation.bootstrap import DRAWS, LEVEL, bootstrap_sums
 from adapcla.generation.generator import Generator
 from adapcla.study.analysis.histories import NextVisits, true_next_visit
 

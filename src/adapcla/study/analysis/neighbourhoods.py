@@ -13,7 +13,7 @@ from scipy import sparse
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
 from adapcla.errors import InputError
-from adapcla.evaluation.neighbours import top_neighbours
+from adapcla.evaluation.statistics import top_neighbours
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.study.analysis.histories import NextVisits

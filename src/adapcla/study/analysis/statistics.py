@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from adapcla.evaluation.intervals import LEVEL, bootstrap_sums
+from adapcla.evaluation.bootstrap import LEVEL, bootstrap_sums
 from adapcla.seeds import random_stream
 
 #: Bootstrap draws of an interval, and of one that needs new ranks each time.

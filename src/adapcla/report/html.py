@@ -1,0 +1,208 @@
+"""One way to build a page: sections of tables, charts, figures and text become one HTML file that opens offline.
+
+Style, script and pictures are inside the file, text is escaped, and nothing is asked of the network.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from adapcla.files import write_bytes
+from adapcla.report.timelines import Timeline
+from adapcla.tables import Table
+from adapcla.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+#: What a status can say: of quality, of a privacy check, or that nothing can be said.
+Outcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unknown"]
+Tone = Literal["green", "amber", "red", "grey"]
+_TONES: dict[str, Tone] = {
+    "good": "green", "met": "green", "fair": "amber", "not shown": "amber", "poor": "red", "exceeded": "red",
+}  # fmt: skip
+
+
+def tone_of(outcome: str) -> Tone:
+    """The colour of an outcome.
+
+    >>> tone_of("good"), tone_of("not shown"), tone_of("exceeded"), tone_of("unknown")
+    ('green', 'amber', 'red', 'grey')
+    """
+    return _TONES.get(outcome, "grey")
+
+
+class Status(NamedTuple):
+    """One question with its outcome, the number it rests on and a sentence."""
+
+    key: str
+    title: str
+    outcome: Outcome
+    value: str = ""
+    unit: str = ""
+    sentence: str = ""
+
+    @property
+    def tone(self) -> Tone:
+        """The colour that it is shown in."""
+        return tone_of(self.outcome)
+
+
+class Text(NamedTuple):
+    """A paragraph."""
+
+    text: str
+    #: How it is styled: "", "note" or "warning".
+    kind: str = ""
+
+
+class Listing(NamedTuple):
+    """Lines that are folded away under a title."""
+
+    title: str
+    lines: Sequence[str]
+
+
+class Bullets(NamedTuple):
+    """A list in the open."""
+
+    lines: Sequence[str]
+
+
+class Chart(NamedTuple):
+    """Drawn HTML or SVG of `charts`, which has escaped what it shows."""
+
+    html: str
+
+
+class Facts(NamedTuple):
+    """Numbers in a line of tiles: (number, what it counts, how it is styled)."""
+
+    tiles: Sequence[tuple[str, str, str]]
+
+
+class Figure(NamedTuple):
+    """A picture of matplotlib, or the path of one without its suffix, with its title and caption."""
+
+    key: str
+    title: str
+    caption: str
+    drawing: Drawing | Path
+    #: Whether it has so many marks that pixels are smaller than shapes.
+    dense: bool = False
+
+    def save(self, folder: Path) -> None:
+        """Write the picture as KEY.svg and KEY.png, and its caption as KEY.md."""
+        from adapcla.report import style
+
+        stem = folder / self.key
+        if isinstance(self.drawing, Path):
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix in style.FORMATS:
+                content = self.drawing.with_name(self.drawing.name + suffix).read_bytes()
+                write_bytes(stem.with_name(stem.name + suffix), content)
+        else:
+            style.save_both(self.drawing, stem)
+        write_bytes(stem.with_name(stem.name + ".md"), f"**{self.title}.** {self.caption}\n".encode())
+
+    def image(self, folder: Path | None) -> str:
+        """The picture as an address of data, from the folder that it was saved in."""
+        suffix, kind = (".png", "image/png") if self.dense else (".svg", "image/svg+xml")
+        stem = self.drawing if isinstance(self.drawing, Path) else (folder or Path()) / self.key
+        content = base64.b64encode(stem.with_name(stem.name + suffix).read_bytes()).decode()
+        return f"data:{kind};base64,{content}"
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Width and height in pixels; None where a file knows them."""
+        if isinstance(self.drawing, Path):
+            return None
+        width, height = (round(96 * side) for side in self.drawing.get_size_inches())
+        return width, height
+
+
+class Timelines(NamedTuple):
+    """Synthetic patients as timelines."""
+
+    people: Sequence[Timeline]
+
+
+Part = Table | Text | Listing | Bullets | Chart | Facts | Figure | Timelines
+
+
+class Section(NamedTuple):
+    """A heading with what stands under it."""
+
+    id: str
+    title: str
+    parts: Sequence[Part]
+    #: What a good result looks like.
+    good: str = ""
+    status: Status | None = None
+    #: Name in the navigation; the title where it has none.
+    short: str = ""
+    #: Whether it begins one of several reports on a page.
+    top: bool = False
+
+
+class Page(NamedTuple):
+    """A page: title, statuses at first sight, and sections."""
+
+    title: str
+    indicators: Sequence[Status]
+    sections: Sequence[Section]
+    #: Title of the browser window, and a word with its outcome and a sentence above the title.
+    window: str = ""
+    badge: tuple[str, Outcome] | None = None
+    over: str = ""
+    lead: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    #: Warnings that come before any number, and remarks that follow the statuses.
+    warning: str = ""
+    notes: Sequence[str] = ()
+    footer: str = ""
+
+    def html(self, pictures: Path | None = None) -> str:
+        """The page as one HTML file; figures are taken from the folder in which they were saved."""
+        from jinja2 import Environment
+        from markupsafe import Markup
+
+        sheets = files("adapcla.report") / "templates"
+        read = {name: (sheets / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        environment.filters["kind"] = lambda part: type(part).__name__
+        template = environment.from_string(read["html"])
+        return template.render(
+            page=self,
+            sections=[section for section in self.sections if section.parts or section.top],
+            tone_of=tone_of,
+            image=lambda figure: figure.image(pictures),
+            raw=Markup,
+            saved=pictures is not None,
+            css=Markup(read["css"]),
+            js=Markup(read["js"]),
+            version=__version__,
+        )
+
+    def save(self, path: Path, beside: Path | None = None) -> Path:
+        """Write the page and, in its folder (or another), `tables/` and `figures/`.
+
+        The folder is the page's own: files of the same names in it are replaced.
+        """
+        folder = path.parent if beside is None else beside
+        for part in self._parts():
+            if isinstance(part, Table) and part.key:
+                part.save(folder / "tables")
+            elif isinstance(part, Figure):
+                part.save(folder / "figures")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, self.html(folder / "figures").encode())
+        return path
+
+    def _parts(self) -> Iterator[Part]:
+        for section in self.sections:
+            yield from section.parts
