@@ -218,3 +218,19 @@ def test_an_index_out_of_range_is_refused_whatever_it_indexes(
         write_manifest(folder)
         with pytest.raises(InputError, match=f"'{name}'"):
             load(folder)
+
+
+def test_models_of_earlier_versions_open_or_say_how_to_make_them_again(plain: Generator, tmp_path: Path) -> None:
+    """Visit networks were written with settings that are gone; a blockwise one cannot be opened any more."""
+    folder = plain.save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["settings"]["architecture"] |= {"credibility": 0.0, "blocks": 24, "hidden": 64, "hierarchy": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    assert load(folder).sample(3).fingerprint == plain.sample(3).fingerprint
+    config["settings"]["architecture"] |= {"head": "blockwise", "company": 3}
+    config["settings"]["method"] = "tailwise"
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    with pytest.raises(InputError, match="make it again: adapcla train COHORT --method tailwise"):
+        load(folder)

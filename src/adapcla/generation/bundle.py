@@ -118,13 +118,37 @@ def environment() -> dict[str, Any]:
     }
 
 
+#: Settings of visit networks up to version 0.1 that no longer exist, with what they are when they are off.
+_FORMER: dict[str, tuple[Any, ...]] = {
+    "credibility": (0, 0.0), "blocks": (), "hidden": (), "hierarchy": (False,), "recall": (False,), "company": (0,),
+    "kinship": (False,), "leads": (False,), "counting": (False,), "order": ("frequent",), "rare_visits": (),
+}  # fmt: skip
+
+
+def _of_this_version(settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings without those that are gone and were off; a sentence where one of them was on."""
+    architecture = dict(settings["architecture"])
+    used = architecture.get("head") == "blockwise" or (architecture.get("family") == "gpt" and "order" in architecture)
+    for name, off in _FORMER.items():
+        if name in architecture:
+            value = architecture.pop(name)
+            used |= bool(off) and value not in off
+    if used:
+        raise InputError(
+            f"a {settings['method']} model of an earlier version, whose network no longer exists",
+            path=path,
+            remedy=f"make it again: adapcla train COHORT --method {settings['method']} --out FOLDER",
+        )
+    return {**settings, "architecture": architecture}
+
+
 def read(folder: Path) -> Model:
     """The fitted model in a folder, after every hash and shape was checked; nothing in it is executed."""
     folder = folder / "model" if (folder / "model").is_dir() else folder
     verify_manifest(folder)
     config = read_json(folder / CONFIG)
     try:
-        settings = settings_from(Settings(), config["settings"])
+        settings = settings_from(Settings(), _of_this_version(config["settings"], folder / CONFIG))
         names = config["attributes"]
         law = AttributeDistribution(
             tuple(names["names"]),

@@ -314,7 +314,7 @@ def family_of_code(prevalence: Prevalence) -> Tensor:
         names = [code.group or code.domain for code in vocabulary.codes]
     else:
         several = np.bincount(tree.category)[tree.category] > 1
-        section = tree.section
+        section = tree.block
         wide = np.bincount(section)[section] > 1
         names = [
             f"0 {tree.category[i]}" if several[i] else f"1 {section[i]}" if wide[i] else f"2 {tree.chapter[i]}"
