@@ -45,7 +45,7 @@ from adapcla.generation import Generator, generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.membership import evidence
 from adapcla.io.simulator import simulate
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.seeds import random_stream as stream
 from adapcla.tables import Table
 from adapcla.training.accounting import epsilon_of

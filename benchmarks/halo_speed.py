@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
 from adapcla.models.halo import HaloHead
 

@@ -136,7 +136,7 @@ def test_the_page_on_metrics_names_every_key_and_no_other():
     from adapcla.evaluation.metric import METRICS
 
     text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
-    keys = {metric.key for metric in METRICS}
+    keys = set(METRICS)
     assert sorted(key for key in keys if f"`{key}`" not in text) == []
     # What stands in the first column of a table of metrics is a key.
     tables = [line for line in text.splitlines() if line.count("|") == 4 and line.startswith("| `")]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from adapcla.cli.main import app
 from adapcla.data import Prevalence, Vocabulary
 from adapcla.generation.methods import METHODS, described
-from adapcla.models.contract import Shape
+from adapcla.models.base import Shape
 
 
 def test_every_row_says_what_it_is_in_words_and_in_json():

@@ -14,7 +14,7 @@ from adapcla.generation.appointing import MOST_CODES, Way, can_be_appointed, wit
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import Proposer, Raised
 from adapcla.generation.sampling import SampleRule
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 
 
 def plain(model: Model, condition: Criteria) -> Proposer:

@@ -16,7 +16,7 @@ from adapcla.generation.model import Model
 from adapcla.generation.proposals import Proposer, Raised
 from adapcla.generation.rollout import BLOCK, Rolled
 from adapcla.generation.sampling import SampleRule, cohort_of
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 
 LOGITS = np.linspace(-2, 1, 8)
 

@@ -15,7 +15,6 @@ from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
 from adapcla.files import write_manifest
 from adapcla.generation import Generator, generator_for, load
 from adapcla.generation.methods import METHODS
-from adapcla.models.pair_counts import EXPECTED_POWERS, pair_counts
 
 
 def test_the_same_patients_come_out_of_a_saved_model(fitted: Generator, tmp_path: Path) -> None:
@@ -62,31 +61,25 @@ def test_nothing_beside_the_learned_numbers_of_a_shareable_model_tells_small_cou
     for name, tensor in state.items():
         if name not in learned and tensor.is_floating_point() and len(tensor) == len(counts):
             assert len(torch.unique(tensor[torch.from_numpy(small[order])], dim=0)) == 1, name
-    # Company is told less exactly to others.
+    # Pairs of codes are told less exactly to others.
     if "likelihood" in METHODS[method].supports and not METHODS[method].settings.architecture.counts_pairs:
         told = load(folder).log_likelihood(parts.test)
         assert told == pytest.approx(made.log_likelihood(parts.test), rel=1e-5)
 
 
-def test_a_shareable_model_holds_no_pair_of_fewer_patients_than_asked_for(parts: Split, tmp_path: Path) -> None:
-    """Neither of codes nor of families, and nothing that is known while training alone."""
+def test_a_shareable_model_holds_no_pair_of_few_patients(parts: Split, tmp_path: Path) -> None:
+    """Neither a pair nor a sum over families says that one to ten patients hold it; the model opens and samples."""
     made = generator_for("tailwise", width=16, layers=1, heads=2, passes=0.1, validations=1, calibration_rounds=0)
     made.fit(parts.train, parts.valid)
+    exact = made.network_.prior.counts  # type: ignore[union-attr]
+    assert exact.patients[exact.patients > 0].min() == 1
     state = load_file(made.save(tmp_path / "model", shareable=True) / "weights.safetensors")
-    assert not [name for name in state if "known" in name or "kinds" in name]
-    code = state["code_of_rank"].numpy()
-    family = np.empty(len(code), dtype=np.int64)
-    family[code] = state["head.company.kinship.family"].numpy()
-    counts, by_family = pair_counts(parts.train), pair_counts(parts.train, family)
-    patients, together = (
-        {(int(a), int(b)): int(n) for a, b, n in zip(found.first, found.second, found.patients, strict=True)}
-        for found in (counts, by_family)
-    )
-    kept = np.sort(code[np.stack([state["head.company.first"].numpy(), state["head.company.second"].numpy()])], axis=0)
-    assert kept.shape[1] > 20 and min(patients.values()) == 1
-    assert all(patients[a, b] >= 3 for a, b in kept.T.tolist())
-    met = state["head.company.kinship.cell"].numpy() >= len(EXPECTED_POWERS) + 1
-    assert met.any() and all(together[min(s, t), max(s, t)] >= 3 for s, t in np.argwhere(met).tolist())
+    for name in ("patients", "family_patients"):
+        told = state[f"prior.{name}"]
+        assert (told > 0).any() and told[told > 0].min() >= 11
+    again = load(tmp_path / "model")
+    assert len(again.network_.prior.partner) == len(state["prior.partner"])  # type: ignore[union-attr]
+    assert again.sample(5, seed=1).n_patients == 5
 
 
 def test_the_prevalence_itself_is_shareable_only_without_small_counts(parts: Split, tmp_path: Path) -> None:
@@ -225,3 +218,19 @@ def test_an_index_out_of_range_is_refused_whatever_it_indexes(
         write_manifest(folder)
         with pytest.raises(InputError, match=f"'{name}'"):
             load(folder)
+
+
+def test_models_of_earlier_versions_open_or_say_how_to_make_them_again(plain: Generator, tmp_path: Path) -> None:
+    """Visit networks were written with settings that are gone; a blockwise one cannot be opened any more."""
+    folder = plain.save(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["settings"]["architecture"] |= {"credibility": 0.0, "blocks": 24, "hidden": 64, "hierarchy": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    assert load(folder).sample(3).fingerprint == plain.sample(3).fingerprint
+    config["settings"]["architecture"] |= {"head": "blockwise", "company": 3}
+    config["settings"]["method"] = "tailwise"
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+    with pytest.raises(InputError, match="make it again: adapcla train COHORT --method tailwise"):
+        load(folder)

@@ -14,8 +14,8 @@ from adapcla.errors import UsageError
 from adapcla.generation.fitting import FIRST_STAGE, fit, objective_for, stages, untrained
 from adapcla.generation.methods import METHODS, generator_for
 from adapcla.generation.settings import Settings, settings_from
-from adapcla.models.families import FAMILIES
-from adapcla.models.objective import Moment, ScaffoldedLikelihood
+from adapcla.models.base import Moment, ScaffoldedLikelihood
+from adapcla.models.registry import FAMILIES
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 

@@ -9,7 +9,7 @@ from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.generation import generator_for, memory
 from adapcla.generation.methods import METHODS
-from adapcla.models.contract import Shape
+from adapcla.models.base import Shape
 
 
 def test_a_head_of_codes_times_codes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ def test_the_pinned_rows_are_what_they_are_called() -> None:
     large = METHODS["adapcla-paper-size"].settings.architecture
     assert (large.width, large.layers, large.heads, large.context) == (768, 12, 12, 48)
     tail = METHODS["tailwise"].settings.architecture
-    assert tail.head == "blockwise" and tail.hierarchy
+    assert (tail.family, tail.prior, tail.shrinkage, tail.copy_head) == ("gpt", True, 50.0, True)  # type: ignore[attr-defined]
 
 
 def test_every_row_carries_its_own_name() -> None:

@@ -15,7 +15,7 @@ from adapcla.generation.model import Model
 from adapcla.generation.pilots import weight_bound, with_shifts
 from adapcla.generation.proposals import Proposer, Raised
 from adapcla.generation.sampling import SampleRule
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 
 
 def proposer(model: Model, condition: Criteria) -> Proposer:

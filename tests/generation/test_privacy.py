@@ -178,7 +178,10 @@ def test_other_methods_are_trained_patient_by_patient(method: str, parts: Split)
     few = parts.train.subset(np.arange(20))
     changes: dict[str, Any] = {"width": 16, "layers": 1, "passes": 1, "batch_size": 5, "validations": 1}
     if method == "tailwise":
-        changes["company"] = 0  # pairs are counted without noise, so that private training refuses them
+        changes |= {
+            "prior": False,
+            "calibration_rounds": 0,
+        }  # pairs are counted without noise, so that private training refuses them
     fitted = generator_for(method, **changes, privacy={"epsilon": 8}).fit(few, few)
     assert fitted.model.facts["privacy"]["epsilon"] <= 8
     assert all(torch.isfinite(value).all() for value in fitted.model.network.state_dict().values())

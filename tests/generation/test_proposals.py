@@ -12,7 +12,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import OpenClauses, Raised, log_weights
 from adapcla.generation.rollout import Rolled
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adapcla.data.attributes import AttributeDistribution
 from adapcla.errors import AdapclaError
 from adapcla.generation.rollout import BLOCK, blocks, joined, roll
-from adapcla.models.contract import Drawn, DrawRule
+from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.draws import Noise
 
 _NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
@@ -37,6 +37,12 @@ class _Counting:
         if state[1] == 2:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return np.arange(n), np.full(n, state[1])
+
+    def enter(self, state: Any, gap: NDArray[np.int64]) -> Any:
+        return state
+
+    def visit(self, state: Any, rule: DrawRule, noise: Noise) -> tuple[Drawn, None]:
+        return self.draw_visit(state, rule, noise), None
 
     def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
         return state[0], state[1] + 1

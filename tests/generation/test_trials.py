@@ -124,14 +124,12 @@ def test_the_best_trial_takes_the_place_of_the_run(
 def test_prevalences_are_folded_into_the_best_trial_alone_as_in_a_fit_by_itself(
     parts: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, folded = trials.calibrate, []
-    monkeypatch.setattr(trials, "calibrate", lambda *words: folded.append(words) or original(*words))
+    original, folded = trials.calibrate_prevalence, []
+    monkeypatch.setattr(trials, "calibrate_prevalence", lambda *words: folded.append(words) or original(*words))
     settings = {**_SMALL, "calibration_rounds": 1}
-    fitted = train_by_trials(
-        "adapcla-no-scaffold", settings, RATES[:1], None, parts.train, parts.valid, tmp_path / "run"
-    )
+    fitted = train_by_trials("tailwise", settings, RATES[:1], None, parts.train, parts.valid, tmp_path / "run")
     assert len(folded) == 1 and fitted.settings.calibration_rounds == 1 and fitted.model.facts["calibration"]
-    alone = trials.generator_for("adapcla-no-scaffold", **fitted.settings.model_dump(exclude={"method"}))
+    alone = trials.generator_for("tailwise", **fitted.settings.model_dump(exclude={"method"}))
     alone.fit(parts.train, parts.valid)
     assert alone.sample(20).fingerprint == fitted.sample(20).fingerprint
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.models.attention_lines import SHARED, attention_lines
+from adapcla.models.batch import SHARED, attention_lines
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=60)
 

@@ -1,4 +1,4 @@
-"""A family says all that is asked of it; a new one is one module."""
+"""A family says all that is asked of it; a new one is one module and its name in the registry."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import adapcla
-from adapcla.models.families import FAMILIES
-from adapcla.models.family import Architecture
+from adapcla.models.base import Architecture
+from adapcla.models.registry import FAMILIES
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -31,13 +31,13 @@ def test_work_grows_with_codes_and_with_depth() -> None:
     assert per_token == pytest.approx(9 * few)
 
 
-def test_a_module_with_a_family_is_all_that_a_new_one_needs(tmp_path: Path) -> None:
+def test_a_module_and_its_name_in_the_registry_are_all_that_a_new_one_needs(tmp_path: Path) -> None:
     """Settings, table of methods and fitting know it at once."""
     text = """
         from typing import Literal
 
-        from adapcla.models.families.marginal import MarginalNetwork
-        from adapcla.models.family import Architecture, Family, Row, Traits
+        from adapcla.models.marginal import MarginalNetwork
+        from adapcla.models.base import Architecture, Family, Row, Traits
 
 
         class OtherArchitecture(Architecture):
@@ -53,7 +53,10 @@ def test_a_module_with_a_family_is_all_that_a_new_one_needs(tmp_path: Path) -> N
         )
     """
     package = shutil.copytree(Path(adapcla.__file__).parent, tmp_path / "adapcla")
-    (package / "models" / "families" / "other.py").write_text(textwrap.dedent(text))
+    (package / "models" / "other.py").write_text(textwrap.dedent(text))
+    registry = package / "models" / "registry.py"
+    listed = registry.read_text().replace("import eva,", "import eva, other,").replace("(eva,", "(eva, other,")
+    registry.write_text(listed)
     script = """
         from adapcla import Cohort
         from adapcla.generation.methods import generator_for

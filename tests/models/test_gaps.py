@@ -8,7 +8,7 @@ import torch
 
 from adapcla.models.batch import packed
 from adapcla.models.draws import Noise
-from adapcla.models.gaps import N_BUCKETS, drawn_gap, gap_nll
+from adapcla.models.layers import N_BUCKETS, drawn_gap, gap_nll
 
 
 @pytest.mark.parametrize("bucket, low, high", [(0, 0, 0), (4, 4, 7), (N_BUCKETS - 1, 1461, 2920)])

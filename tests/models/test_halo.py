@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy import stats
 
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
 from adapcla.models.halo import HaloHead
 

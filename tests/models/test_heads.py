@@ -8,19 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from adapcla.errors import UsageError
-from adapcla.models.block_order import block_sizes
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
-from adapcla.models.heads import BlockwiseHead, IndependentHead, sparse_nll
-from adapcla.models.kernels.bce import sparse_bce, sparse_targets
 from adapcla.models.layers import CodeTable
+from adapcla.models.losses import sparse_bce, sparse_targets
+from adapcla.models.visit_transformer import IndependentHead, sparse_nll
 
 
 class Visits(NamedTuple):
@@ -33,18 +28,12 @@ class Visits(NamedTuple):
         return torch.arange(len(self.row_before))
 
 
-def _head(kind: str, n_codes: int = 4, n_blocks: int = 4) -> IndependentHead | BlockwiseHead:
+def _head(n_codes: int = 4) -> IndependentHead:
     torch.manual_seed(2)
-    table = CodeTable(n_codes, 6, scale=0.7)
-    initial = torch.randn(n_codes) * 0.5 - 0.5
-    if kind == "independent":
-        return IndependentHead(table, initial)
-    # Four codes are one per block, the finest factorisation.
-    sizes = [1, 1, 1, 1] if n_codes == 4 else block_sizes(n_codes, n_blocks)
-    head = BlockwiseHead(table, CodeTable(n_codes, 5, scale=1.0), initial, 6, 5, sizes)
+    table = CodeTable(n_codes, 6)
     with torch.no_grad():
-        head.to_state.normal_()
-    return head
+        table.own.mul_(35.0)
+    return IndependentHead(table, torch.randn(n_codes) * 0.5 - 0.5)
 
 
 def _every_visit(n_codes: int) -> Visits:
@@ -55,27 +44,24 @@ def _every_visit(n_codes: int) -> Visits:
     return Visits(torch.zeros(len(subsets), dtype=torch.int64), torch.tensor(visit), torch.tensor(codes))
 
 
-@pytest.mark.parametrize("kind", ["independent", "blockwise"])
-def test_probabilities_of_all_visits_sum_to_one(kind: str) -> None:
-    head, visits = _head(kind), _every_visit(4)
+def test_probabilities_of_all_visits_sum_to_one() -> None:
+    head, visits = _head(), _every_visit(4)
     nll = head.nll(torch.randn(1, 6), visits, None)
     assert float(torch.exp(-nll).sum()) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["independent", "blockwise"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_the_loss_is_the_summed_nll(kind: str, biased: bool) -> None:
-    head, visits = _head(kind), _every_visit(4)
+def test_the_loss_is_the_summed_nll(biased: bool) -> None:
+    head, visits = _head(), _every_visit(4)
     bias = torch.tensor([0.5, -1.0, 2.0, 0.0]) if biased else None
     states = torch.randn(1, 6)
     loss = float(head.loss(states, visits, bias).detach())
     assert loss == pytest.approx(float(head.nll(states, visits, bias).sum()), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["independent", "blockwise"])
-def test_drawn_visits_come_at_their_likelihood(kind: str) -> None:
+def test_drawn_visits_come_at_their_likelihood() -> None:
     """χ² of 16 possible visits over 20,000 draws against exp(−nll)."""
-    head, visits = _head(kind), _every_visit(4)
+    head, visits = _head(), _every_visit(4)
     states, n = torch.randn(1, 6), 20_000
     expected = n * torch.exp(-head.nll(states, visits, None)).numpy()
     who, codes = head.draw(states, torch.zeros(n, dtype=torch.int64), DrawRule(), Noise(5, np.arange(n), 0))
@@ -86,43 +72,13 @@ def test_drawn_visits_come_at_their_likelihood(kind: str) -> None:
     assert stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > 1e-4
 
 
-def test_the_blockwise_loss_agrees_with_a_plain_restatement() -> None:
-    """Block by block in Python: state = H + C·gelu(A·H + Σ Q[earlier] + e), logits = W·state + bias."""
-    head = _head("blockwise", n_codes=40, n_blocks=3)
-    assert isinstance(head, BlockwiseHead)
-    states = torch.randn(2, 6)
-    visit = [3, 17, 30, 39]
-    visits = Visits(torch.tensor([1]), torch.zeros(4, dtype=torch.int64), torch.tensor(visit))
-    total, begin = 0.0, 0
-    for k, size in enumerate(head.sizes):
-        earlier = [c for c in visit if c < begin]
-        inner = F.gelu(head.from_history(states[1]) + head.within()[earlier].sum(0) + head.block[k])
-        state = states[1] + head.to_state @ inner
-        logits = (head.table() @ state + head.bias)[begin : begin + size]
-        target = torch.tensor([float(c in visit) for c in range(begin, begin + size)])
-        total += float(F.binary_cross_entropy_with_logits(logits, target, reduction="sum"))
-        begin += size
-    assert float(head.loss(states, visits, None).detach()) == pytest.approx(total, rel=1e-4)
-
-
 def test_matching_the_number_of_codes_needs_all_logits_at_once() -> None:
     rule = DrawRule(counts=np.array([2, 2, 2]))
     n = 4_000
     rows, noise = torch.zeros(n, dtype=torch.int64), Noise(5, np.arange(n), 0)
-    head = _head("independent", n_codes=30)
+    head = _head(n_codes=30)
     who, _ = head.draw(torch.randn(1, 6), rows, rule, noise)
     assert len(who) / n == pytest.approx(2.0, abs=0.1)
-    with pytest.raises(UsageError, match="blockwise"):
-        _head("blockwise").draw(torch.randn(1, 6), rows, rule, noise)
-
-
-@given(n_codes=st.integers(1, 20_000), n_blocks=st.integers(1, 40))
-def test_blocks_cover_the_codes_and_grow(n_codes: int, n_blocks: int) -> None:
-    sizes = block_sizes(n_codes, n_blocks)
-    assert sum(sizes) == n_codes
-    assert len(sizes) <= n_blocks
-    assert min(sizes) >= 1
-    assert all(later >= earlier - 1 for earlier, later in itertools.pairwise(sizes[:-1]))
 
 
 def test_nll_of_each_visit_sums_to_the_loss() -> None:

@@ -14,7 +14,6 @@ from adapcla.models.layers import (
     GAP_EDGES,
     CausalLayer,
     CausalTrunk,
-    CodeTable,
     Dropout,
     RecurrentTrunk,
     VisitEmbedding,
@@ -118,14 +117,6 @@ def test_a_kept_cache_goes_on_for_the_kept_patients(kind: str) -> None:
     torch.testing.assert_close(kept, whole[[2, 0]])
 
 
-def test_a_code_is_its_own_part_plus_its_families() -> None:
-    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),))
-    with torch.no_grad():
-        table.own.zero_()
-        table.parts[0].copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    assert table().tolist() == [[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]
-
-
 def test_a_visit_is_a_set_of_codes() -> None:
     torch.manual_seed(0)
     embedding = VisitEmbedding(8, 4, (), with_days=True)
@@ -140,38 +131,3 @@ def test_every_gap_has_a_bucket() -> None:
     buckets = gap_bucket(torch.arange(0, 5000))
     assert int(buckets.max()) == len(GAP_EDGES)
     assert (torch.diff(buckets) >= 0).all()
-
-
-def test_a_table_is_remembered_until_a_parameter_changes() -> None:
-    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),)).eval()
-    with torch.no_grad():
-        first = table()
-        assert table() is first
-        table.own += 1.0
-        torch.testing.assert_close(table(), first + 1.0)
-    assert table().requires_grad
-
-
-def test_a_table_is_forgotten_when_training_goes_on() -> None:
-    """Fused optimisers change parameters without counting up their version: the mode must tell."""
-    table = CodeTable(3, 2, (torch.tensor([0, 0, 1]),))
-    optimiser = torch.optim.AdamW(table.parameters(), lr=0.1, fused=True)
-    seen = []
-    for _ in range(2):
-        table.eval()
-        with torch.no_grad():
-            seen.append(table().clone())
-        table.train()
-        table().sum().backward()
-        optimiser.step()
-    assert not torch.allclose(seen[0], seen[1])
-
-
-def test_a_rare_code_is_believed_less_than_its_family() -> None:
-    """Own parts of 1 believed by 0.1 and 0.9, family part of 4 by a half: vectors 2.1 and 2.9."""
-    beliefs = (torch.tensor([0.1, 0.9]), torch.tensor([0.5, 0.5]))
-    table = CodeTable(2, 1, (torch.tensor([0, 0]),), credibility=beliefs)
-    with torch.no_grad():
-        table.own.fill_(1.0)
-        table.parts[0].fill_(4.0)
-    torch.testing.assert_close(table(), torch.tensor([[2.1], [2.9]]))

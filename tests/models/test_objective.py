@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from adapcla.data import Cohort
+from adapcla.models.base import Moment, ScaffoldedLikelihood, ScaffoldRule, Shape
 from adapcla.models.batch import Records
-from adapcla.models.contract import Shape
-from adapcla.models.families.visits import VisitArchitecture, visit_network
-from adapcla.models.objective import Moment, ScaffoldedLikelihood, ScaffoldRule
+from adapcla.models.visit_transformer import VisitArchitecture, visit_network
 from adapcla.scaffold import Scaffold, schedule
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from adapcla.models.triangular import TriangularBlocks
+from adapcla.models.halo import TriangularBlocks
 
 
 @pytest.mark.parametrize("strict", [True, False])

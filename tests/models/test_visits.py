@@ -7,25 +7,23 @@ import pytest
 import torch
 
 from adapcla.data import Cohort
+from adapcla.models.base import DrawRule, Shape
 from adapcla.models.batch import Records
-from adapcla.models.contract import DrawRule, Shape
 from adapcla.models.draws import Noise
-from adapcla.models.families.visits import VisitArchitecture, visit_network
-from adapcla.models.visits import VisitNetwork
+from adapcla.models.visit_transformer import VisitArchitecture, VisitNetwork, visit_network
 
 
 def _network(cohort: Cohort, **changes: object) -> VisitNetwork:
     torch.manual_seed(0)
-    architecture = VisitArchitecture(width=16, layers=1, heads=2, context=8, hidden=8, **changes)  # type: ignore[arg-type]
+    architecture = VisitArchitecture(width=16, layers=1, heads=2, context=8, **changes)  # type: ignore[arg-type]
     sizes = tuple(len(a.categories) for _, a in sorted(cohort.attributes.items()))
     shape = Shape(cohort.n_codes, 8, sizes, cohort.days is not None)
     return visit_network(architecture, shape, cohort.prevalence()).eval()
 
 
-@pytest.mark.parametrize("head", ["independent", "blockwise"])
-def test_the_untrained_network_starts_at_the_prevalence(head: str, tiny: Cohort) -> None:
+def test_the_untrained_network_starts_at_the_prevalence(tiny: Cohort) -> None:
     """Output bias at logit π̂ and small weights: first-visit probabilities near 3/5, 3/5, 1/5, 1/5."""
-    network = _network(tiny, head=head)
+    network = _network(tiny)
     n = 4000
     noise = Noise(1, np.arange(n), 0)
     state = network.begin(torch.zeros(n, 0, dtype=torch.int64), noise)

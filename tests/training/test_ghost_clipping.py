@@ -14,8 +14,8 @@ from adapcla.generation import generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
+from adapcla.models.base import Moment, ScaffoldedLikelihood
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, ScaffoldedLikelihood
 from adapcla.training.ghost_clipping import applies, clipped_by_norms, losses_and_norms, own_starts
 from adapcla.training.private_step import clipped_one_by_one, one_gradient
 
@@ -44,16 +44,13 @@ def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[An
     "changes",
     [
         {},
-        {"hierarchy": True, "credibility": 5.0},
         {"positive_weight": 1.5, "schedule": "constant"},
         {"use_days": False, "use_attributes": False, "schedule": "none"},
     ],
-    ids=["plain", "families", "weighted", "bare"],
+    ids=["plain", "weighted", "bare"],
 )
 def test_norms_are_those_of_each_patient_alone(world: Cohort, changes: dict[str, Any]) -> None:
     objective, records, parameters = prepared(world, **changes)
-    if "hierarchy" in changes:
-        assert len(objective.network.table.parts), "the planted vocabulary has families"
     everyone = np.arange(world.n_patients)
     losses, norms = losses_and_norms(objective, own_starts(records.batch(everyone)), _MOMENT)
     for patient in everyone:
@@ -65,7 +62,7 @@ def test_norms_are_those_of_each_patient_alone(world: Cohort, changes: dict[str,
 
 def test_every_parameter_counts_towards_the_norm(world: Cohort) -> None:
     """Each parameter alone: the norm with all others frozen out of the sum would hide a forgotten one."""
-    objective, records, parameters = prepared(world, hierarchy=True)
+    objective, records, parameters = prepared(world)
     _, gradient = one_gradient(objective, records, 0, _MOMENT, parameters)
     small = [
         name for (name, _), part in zip(objective.modules.named_parameters(), gradient, strict=True) if not part.any()
@@ -75,7 +72,7 @@ def test_every_parameter_counts_towards_the_norm(world: Cohort) -> None:
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
 def test_the_sum_of_cut_gradients_is_that_of_one_by_one(world: Cohort, factor: float) -> None:
-    objective, records, parameters = prepared(world, hierarchy=True)
+    objective, records, parameters = prepared(world)
     everyone = np.arange(world.n_patients)
     _, norms = losses_and_norms(objective, own_starts(records.batch(everyone)), _MOMENT)
     clip = factor * float(norms.median())

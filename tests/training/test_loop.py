@@ -15,7 +15,7 @@ from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.training import loop as loop_module
 from adapcla.training.loop import Loop
 

@@ -21,8 +21,8 @@ from adapcla.generation import METHODS, generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
+from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, Objective
 from adapcla.training.ghost_clipping import applies, losses_and_norms, own_starts
 from adapcla.training.private_step import PrivateStep
 
@@ -37,13 +37,14 @@ _ALWAYS = r"(.*\.)?(own|parts\.\d)|embedding\.(start|place)|(head\.)?bias"
 #: A method, changes of its settings, and what else Opacus has no samples of.
 NETWORKS: dict[str, tuple[str, dict[str, Any], str]] = {
     "independent": ("adapcla", {}, ""),
-    "families": ("adapcla", {"hierarchy": True, "credibility": 5.0}, ""),
-    "recall": ("adapcla", {"recall": True}, ""),
-    "blockwise": ("tailwise", {"recall": False, "company": 0}, r"|head\.(block|to_state|counting\.\w+)"),
-    "blockwise with recall": ("tailwise", {"recall": True, "company": 0}, r"|head\.(block|to_state|counting\.\w+)"),
     "halo": ("halo", {}, r"|head\.(history\..*|history_to_code\.weight|.*\.(before|corner)\.\d)"),
     "lstm": ("lstm", {}, ""),
-    "gpt": ("gpt", {}, "|within"),
+    "gpt": ("gpt", {}, r"|start|opening|closing|visit_number|place"),
+    "shrunk": (
+        "tailwise",
+        {"prior": False, "calibration_rounds": 0},
+        r"|start|opening|closing|visit_number|place|copy_head|(input|output)\.family_vector",
+    ),
     "eva": ("eva", {}, ""),
 }
 _SMALL = {"width": 16, "layers": 1, "heads": 2, "dropout": 0.0}
@@ -144,7 +145,7 @@ def test_every_family_that_can_be_trained_privately_is_compared() -> None:
 
 def test_norms_alone_are_computed_for_the_independent_head_and_no_other(world: Cohort) -> None:
     by_norms = {name for name in NETWORKS if applies(*_with_parameters(world, name))}
-    assert by_norms == {"independent", "families"}
+    assert by_norms == {"independent"}
 
 
 def _with_parameters(world: Cohort, name: str) -> tuple[Objective, list[nn.Parameter]]:

@@ -18,8 +18,8 @@ from adapcla.errors import ExistsError, InterruptedRun, UsageError
 from adapcla.generation import generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.io import simulator as planted
+from adapcla.models.base import Moment
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
 from adapcla.training.loop import Loop

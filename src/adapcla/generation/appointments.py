@@ -38,8 +38,8 @@ from adapcla.generation.continuation import prefilled
 from adapcla.generation.proposals import Judge, Proposed, Proposer, Shifts, log_weights
 from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
 from adapcla.generation.sampling import cohort_of
+from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.batch import packed
-from adapcla.models.contract import Drawn, DrawRule
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key
 

@@ -29,8 +29,7 @@ from adapcla.files import (
 )
 from adapcla.generation.model import Model
 from adapcla.generation.settings import Settings, settings_from
-from adapcla.models.contract import Network, Shape
-from adapcla.models.layers import settled
+from adapcla.models.base import Network, Shape
 from adapcla.version import __version__
 
 WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (
@@ -56,7 +55,9 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
     law = _shared(model.law) if shareable and not private else model.law
-    state = settled(model.network) if shareable and not private else model.network.state_dict()
+    state, shape = dict(model.network.state_dict()), model.shape
+    if shareable and not private:
+        state, shape = model.network.without_small_counts(shape)
     weights = {name: value.contiguous() for name, value in state.items()}
     for name, value in weights.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -65,7 +66,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "format": 1,
         "version": __version__,
         "settings": settings.model_dump(),
-        "shape": model.shape._asdict(),
+        "shape": shape._asdict(),
         "n_visits": model.prevalence.n_visits,
         "longest": model.longest,
         "visit_sizes": model.visit_sizes.tolist(),
@@ -117,13 +118,37 @@ def environment() -> dict[str, Any]:
     }
 
 
+#: Settings of visit networks up to version 0.1 that no longer exist, with what they are when they are off.
+_FORMER: dict[str, tuple[Any, ...]] = {
+    "credibility": (0, 0.0), "blocks": (), "hidden": (), "hierarchy": (False,), "recall": (False,), "company": (0,),
+    "kinship": (False,), "leads": (False,), "counting": (False,), "order": ("frequent",), "rare_visits": (),
+}  # fmt: skip
+
+
+def _of_this_version(settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The settings without those that are gone and were off; a sentence where one of them was on."""
+    architecture = dict(settings["architecture"])
+    used = architecture.get("head") == "blockwise" or (architecture.get("family") == "gpt" and "order" in architecture)
+    for name, off in _FORMER.items():
+        if name in architecture:
+            value = architecture.pop(name)
+            used |= bool(off) and value not in off
+    if used:
+        raise InputError(
+            f"a {settings['method']} model of an earlier version, whose network no longer exists",
+            path=path,
+            remedy=f"make it again: adapcla train COHORT --method {settings['method']} --out FOLDER",
+        )
+    return {**settings, "architecture": architecture}
+
+
 def read(folder: Path) -> Model:
     """The fitted model in a folder, after every hash and shape was checked; nothing in it is executed."""
     folder = folder / "model" if (folder / "model").is_dir() else folder
     verify_manifest(folder)
     config = read_json(folder / CONFIG)
     try:
-        settings = settings_from(Settings(), config["settings"])
+        settings = settings_from(Settings(), _of_this_version(config["settings"], folder / CONFIG))
         names = config["attributes"]
         law = AttributeDistribution(
             tuple(names["names"]),
@@ -138,7 +163,6 @@ def read(folder: Path) -> Model:
             tuple(raw["attributes"]),
             bool(raw["with_days"]),
             int(raw.get("n_pairs", 0)),
-            int(raw.get("n_leads", 0)),
         )
         visit_sizes = np.array(config["visit_sizes"], dtype=np.int64)
         n_visits, longest, facts = config["n_visits"], int(config["longest"]), dict(config["facts"])
@@ -228,51 +252,13 @@ def _fill(network: Network, path: Path) -> None:
         raise InputError(
             f"not readable as safetensors ({type(error).__name__})", path=path, remedy="make it again"
         ) from None
-    limits = _index_limits(network)
     for name, value in network.state_dict().items():
         if weights[name].dtype != value.dtype or (value.is_floating_point() and not weights[name].isfinite().all()):
             raise InputError(f"{name!r} is of another type or not finite", path=path, remedy="make the model again")
-        if not _good_integers(weights[name], value, limits.get(name)):
-            raise InputError(f"{name!r} does not fit the vocabulary", path=path, remedy="make the model again")
+    problem = network.problem_with(weights)
+    if problem:
+        raise InputError(problem, path=path, remedy="make the model again")
     network.load_state_dict(weights)
-
-
-def _index_limits(network: Network) -> dict[str, int]:
-    """What modules declare as `index_limits`, by the name of the weight: every entry is at least 0 and below it."""
-    return {
-        f"{prefix}.{name}" if prefix else name: limit
-        for prefix, module in network.named_modules()
-        for name, limit in getattr(module, "index_limits", {}).items()
-    }
-
-
-def _good_integers(read: torch.Tensor, built: torch.Tensor, limit: int | None) -> bool:
-    """Whether integer weights are ones that this network may hold; all others are good.
-
-    Without a limit they are the numbers that the network builds from vocabulary and prior, in any order: the prior of a
-    model for others lacks small counts, so that ties fall elsewhere.
-
-    >>> _good_integers(torch.tensor([0, 2]), torch.tensor([0, 0]), limit=3)
-    True
-    >>> _good_integers(torch.tensor([0, -1], dtype=torch.int32), torch.tensor([0, 0], dtype=torch.int32), limit=3)
-    False
-    >>> _good_integers(torch.tensor([1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32), limit=None)
-    False
-    """
-    if built.is_floating_point() or not built.numel():
-        return True
-    if limit is not None:
-        return int(read.min()) >= 0 and int(read.max()) < limit
-    return _same_members(read, built)
-
-
-def _same_members(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two lists of positions hold the same ones equally often.
-
-    >>> _same_members(torch.tensor([2, 0, 1]), torch.arange(3)), _same_members(torch.tensor([2, 0, 0]), torch.arange(3))
-    (True, False)
-    """
-    return torch.equal(torch.sort(one.reshape(-1)).values, torch.sort(other.reshape(-1)).values)
 
 
 def model_card(model: Model, shareable: bool) -> str:

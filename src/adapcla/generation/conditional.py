@@ -41,7 +41,7 @@ from adapcla.generation.pilots import AnyProposer, Chosen, weight_bound, with_sh
 from adapcla.generation.proposals import Proposer, Raised
 from adapcla.generation.rollout import Rolled, joined
 from adapcla.generation.sampling import SampleRule, cohort_of, draw_rule, sample_card
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering
 from adapcla.seeds import stream_key

@@ -23,15 +23,13 @@ from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.files import folder_lock
 from adapcla.generation import bundle
-from adapcla.generation.calibration import calibrate, settle_record_length
+from adapcla.generation.calibration import calibrate_prevalence, calibrate_record_length
 from adapcla.generation.memory import demand_memory
 from adapcla.generation.model import Model, scaffold_bias, seen_records
 from adapcla.generation.natural import refuse_unlearnable
-from adapcla.generation.orders import with_order
 from adapcla.generation.privacy import Protection
 from adapcla.generation.settings import Settings, settings_from
-from adapcla.models.contract import Shape
-from adapcla.models.objective import Objective, ScaffoldRule
+from adapcla.models.base import Objective, ScaffoldRule, Shape
 from adapcla.scaffold import schedule
 from adapcla.seeds import stream_key
 from adapcla.training.journal import Journal
@@ -97,7 +95,6 @@ def _fitted(
     """The model of patients in the form that networks learn."""
     if settings.family.objective is None:
         return _counted(settings, train, valid)
-    settings, losses = with_order(settings, train, valid, _loss_of)
     *earlier, last = stages(settings)
     weights, spent, seconds = None, {}, 0.0
     for stage in earlier:
@@ -112,14 +109,7 @@ def _fitted(
         for name in _COSTS:
             model.facts[name] = round(model.facts[name] + spent[name], 2)
         outcome.seconds += seconds
-    if losses:
-        model.facts["validation loss by order"] = losses
     return model, outcome
-
-
-def _loss_of(settings: Settings, train: Cohort, valid: Cohort) -> float:
-    """The validation loss of a fit."""
-    return _trained(settings, train, valid, None, False, (), None)[1].best_loss
 
 
 def _trained(
@@ -158,10 +148,10 @@ def _trained(
     if guard is not None:
         model.facts = guard.facts(facts)
         return model, outcome
-    settle_record_length(model, train)
+    calibrate_record_length(model, train)
     model.facts |= facts
     if settings.calibration_rounds:
-        calibrate(model, train, valid, settings.calibration_rounds)
+        calibrate_prevalence(model, train, valid, settings.calibration_rounds)
     return model, outcome
 
 

@@ -23,7 +23,7 @@ from adapcla.generation.privacy import refuse_unprotectable
 from adapcla.generation.sampling import SampleRule, sample
 from adapcla.generation.settings import Settings
 from adapcla.generation.steering import Target, closed_loop, steer
-from adapcla.models.contract import Network
+from adapcla.models.base import Network
 from adapcla.scaffold import Steering
 from adapcla.training.loop import Observer, Outcome
 

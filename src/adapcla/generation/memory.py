@@ -8,7 +8,7 @@ from adapcla.data import Prevalence
 from adapcla.errors import UsageError
 from adapcla.generation.settings import Settings
 from adapcla.machine import GIGABYTE, available_bytes
-from adapcla.models.contract import Shape
+from adapcla.models.base import Shape
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.

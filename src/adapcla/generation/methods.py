@@ -15,9 +15,8 @@ from adapcla.data import Prevalence, Vocabulary
 from adapcla.errors import UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.settings import Settings, settings_from
-from adapcla.models.contract import Shape
-from adapcla.models.families import FAMILIES
-from adapcla.models.family import Family, Row
+from adapcla.models.base import Family, Row, Shape
+from adapcla.models.registry import FAMILIES
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.quantization import Quantizer
 from adapcla.errors import InputError
 from adapcla.generation.settings import Settings
+from adapcla.models.base import Likelihood, Network, Shape, Traits
 from adapcla.models.batch import Batch, Records
-from adapcla.models.contract import Likelihood, Network, Shape
-from adapcla.models.family import Traits
 from adapcla.scaffold import Scaffold
 from adapcla.seeds import random_stream
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import visit_nll
 from adapcla.generation.rollout import Rolled
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.scaffold.steering import logit
 
 #: Log-odds by which a code must change the asked one to be heard at all, and the most that is made of one.

@@ -43,7 +43,7 @@ def refuse_unprotectable(settings: Settings) -> None:
     if not why and (settings.first_stage or settings.starts_from):
         why = "it starts from weights that other steps learned from patients, which ε would not cover"
     if not why and settings.architecture.counts_pairs:
-        why = "it counts pairs of codes, which ε would not cover (--set company=0 leaves them out)"
+        why = "it counts pairs of codes, which ε would not cover (--set prior=false leaves them out)"
     if why:
         raise UsageError(
             f"{settings.method} cannot be trained with differential privacy: {why}\nto do: another --method"
@@ -73,10 +73,8 @@ class Protection:
         prior = public_prior(privacy.prior) if privacy.prior else None
         if prior is not None:
             train, valid = (_on_public(part, prior) for part in (train, valid))
-            if settings.architecture.credibility and prior.n_visits is None:
-                raise UsageError(
-                    f"credibility needs the number of visits behind {privacy.prior}: a column `denominator`"
-                )
+            if getattr(settings.architecture, "shrinkage", 0.0) and prior.n_visits is None:
+                raise UsageError(f"shrinkage needs the number of visits behind {privacy.prior}: a column `denominator`")
         attributes = bool(train.attributes) and settings.architecture.use_attributes
         account = account_for(privacy, settings.budget, train.n_patients, counts=prior is None or attributes)
         return cls(settings, train, valid, prior, account, secret_of(privacy, settings.seed, folder, resume))

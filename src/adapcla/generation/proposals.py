@@ -30,8 +30,8 @@ from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.generation.model import Model
 from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
 from adapcla.generation.sampling import SampleRule, cohort_of
+from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.batch import packed
-from adapcla.models.contract import Drawn, DrawRule
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.errors import AdapclaError
-from adapcla.models.contract import Drawn, DrawRule, Network
+from adapcla.models.base import Drawn, DrawRule, Network
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key
 
@@ -144,12 +144,14 @@ def roll(
         if not len(alive):
             break
         gap = network.draw_gap(state, noise)
+        state = network.enter(state, gap)
         groups = course.rules(alive, number)
-        who, codes = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
+        (who, codes), after = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
         course.saw(alive, number, (who, codes))
         stays = np.unique(who)
         if len(stays) < len(alive):  # an empty visit ends the record
             alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
+            after = None if after is None else network.keep(after, stays)
             who = np.searchsorted(stays, who)
         if not len(alive):
             break
@@ -159,7 +161,7 @@ def roll(
             on[who[codes == network.last_code]] = False
         if not on.any():
             break
-        state = network.absorb(state, (who, codes), gap)
+        state = network.absorb(state, (who, codes), gap) if after is None else after
         if not on.all():
             stays = np.flatnonzero(on)
             alive, state = alive[stays], network.keep(state, stays)
@@ -168,27 +170,28 @@ def roll(
 
 def _visits(
     network: Network, state: Any, groups: list[tuple[NDArray[np.int64], DrawRule]], noise: Noise, min_codes: int
-) -> Drawn:
-    """One visit for each patient, each group by its own rule."""
+) -> tuple[Drawn, Any | None]:
+    """One visit for each patient, each group by its own rule; the state after it where drawing leaves that behind."""
     if len(groups) == 1:
         return _visit(network, state, groups[0][1], noise, min_codes)
     parts = []
     for rows, rule in groups:
-        who, codes = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
+        (who, codes), _ = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
         parts.append((rows[who], codes))
     who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.lexsort((codes, who))
-    return who[order], codes[order]
+    return (who[order], codes[order]), None
 
 
-def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> Drawn:
+def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> tuple[Drawn, Any | None]:
     """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
-    who, codes = network.draw_visit(state, rule, noise)
+    (who, codes), after = network.visit(state, rule, noise)
     n = len(noise.patients)
     for attempt in range(1, _ATTEMPTS * _STREAMS):
         small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
         if not len(small):
-            return who, codes
+            return (who, codes), after
+        after = None
         stream, number = divmod(attempt, _ATTEMPTS)
         key = stream_key(noise.key, "again", stream) if stream else noise.key
         again = Noise(key, noise.patients[small], noise.place + number)

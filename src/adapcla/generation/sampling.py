@@ -19,7 +19,7 @@ from adapcla.errors import UsageError
 from adapcla.generation.model import Model
 from adapcla.generation.natural import as_natural
 from adapcla.generation.rollout import BLOCK, Rolled, blocks, joined
-from adapcla.models.contract import DrawRule
+from adapcla.models.base import DrawRule
 from adapcla.scaffold import Steering
 
 

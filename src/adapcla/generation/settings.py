@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.data import Prevalence
 from adapcla.errors import UsageError
 from adapcla.files import json_bytes
-from adapcla.models.contract import Network, Shape
-from adapcla.models.families import FAMILIES
-from adapcla.models.family import Architecture, Family
+from adapcla.models.base import Architecture, Family, Network, Shape
+from adapcla.models.registry import FAMILIES
 from adapcla.scaffold import schedule
 from adapcla.scaffold.bias import EPSILON
 from adapcla.training.budget import Budget, Privacy
@@ -31,7 +30,7 @@ else:
 #: Settings that are written only when they are on, with what they are when they are off.
 _WHEN_OFF: dict[str, Any] = {"last_weights": False, "privacy": None}
 #: Patients that a round of calibration draws at least, for each training patient, and at most.
-_PILOT = (1_000, 2, 20_000)
+_CALIBRATION: tuple[int, int, int] = (2_000, 1, 10_000)
 
 
 class Settings(BaseModel):
@@ -60,7 +59,7 @@ class Settings(BaseModel):
         False, description="Train to the end and keep the last weights, not those of the best validation loss."
     )
     calibration_rounds: int = Field(
-        0, ge=0, description="Rounds that fold the training prevalence into the output bias."
+        0, ge=0, description="Rounds of sampling after training that match prevalences to training."
     )
 
     privacy: Privacy | None = Field(None, description="Train with differential privacy; see `adapcla train --dp`.")
@@ -99,13 +98,13 @@ class Settings(BaseModel):
         return hashlib.sha256(json_bytes(content)).hexdigest()[:16]
 
 
-def pilot_size(training_patients: int) -> int:
-    """The patients that a round of calibration draws.
+def calibration_size(training_patients: int) -> int:
+    """The patients that a round of calibration samples.
 
-    >>> pilot_size(100), pilot_size(3_000), pilot_size(50_000)
-    (1000, 6000, 20000)
+    >>> calibration_size(100), calibration_size(3_000), calibration_size(50_000)
+    (2000, 3000, 10000)
     """
-    least, each, most = _PILOT
+    least, each, most = _CALIBRATION
     return min(max(each * training_patients, least), most)
 
 

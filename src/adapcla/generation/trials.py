@@ -19,7 +19,7 @@ from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun
 from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
 from adapcla.generation import bundle, fitting
-from adapcla.generation.calibration import calibrate
+from adapcla.generation.calibration import calibrate_prevalence
 from adapcla.generation.generator import Generator, load
 from adapcla.generation.methods import METHODS, generator_for
 from adapcla.generation.run_folder import MODEL, TRIALS, TRIED, asked_of, demand_same, emptied, only_hidden, train_run
@@ -225,5 +225,5 @@ def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, valid
     model = bundle.read(trial / MODEL)
     if rounds:
         model.settings = settings_from(model.settings, {"calibration_rounds": rounds})
-        calibrate(model, train, valid, rounds)
+        calibrate_prevalence(model, model.inside(train), model.inside(valid), rounds)
     bundle.save(model, run_folder / MODEL, overwrite=True, shareable=shareable)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from torch import Tensor
 
 from adapcla.errors import AdapclaError
@@ -182,3 +183,12 @@ def categorical(logits: Tensor, noise: Noise, channel: int) -> NDArray[np.int64]
     if not np.isfinite(steps).all():
         raise AdapclaError("the network gave probabilities that are not finite; load another checkpoint")
     return np.minimum((noise.uniform(1, channel) > steps).sum(axis=1), steps.shape[1] - 1)
+
+
+def normal(noise: Noise, n: int, channel: int) -> Tensor:
+    """Standard normal numbers (patients, n).
+
+    >>> tuple(normal(Noise(1, np.arange(3), 0), 2, channel=5).shape)
+    (3, 2)
+    """
+    return torch.from_numpy(ndtri(noise.uniform(n, channel))).float()

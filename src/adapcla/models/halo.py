@@ -12,6 +12,8 @@ a block of codes only what a drawn code changes is computed again.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -20,12 +22,63 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.models.contract import Drawn, DrawRule
+from adapcla.models.base import Bias, Drawn, DrawRule, Rows, Visits
 from adapcla.models.draws import Noise
-from adapcla.models.heads import Bias, Rows, Visits
-from adapcla.models.kernels.bce import SparseTargets, bce_of_logits
-from adapcla.models.recall import Push, refuse_push
-from adapcla.models.triangular import TriangularBlocks
+from adapcla.models.losses import SparseTargets, bce_of_logits
+
+
+class TriangularBlocks(nn.Module):
+    """A lower-triangular matrix (size, size); with `strict` the diagonal itself is zero as well.
+
+    Rectangles are stored (inputs before, block), so that the weights of one input are contiguous and a sparse input is
+    a gather of rows.
+    """
+
+    def __init__(self, size: int, block: int, strict: bool, bound: float) -> None:
+        super().__init__()
+        self.size, self.strict = size, strict
+        self.edges = [*range(0, size, block), size]
+        spans = list(pairwise(self.edges))
+        self.before = nn.ParameterList(nn.Parameter(_uniform(low, high - low, bound)) for low, high in spans)
+        self.corner = nn.ParameterList(nn.Parameter(_uniform(high - low, high - low, bound)) for low, high in spans)
+
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """(number, first output, end of outputs) of each block."""
+        for number, (low, high) in enumerate(pairwise(self.edges)):
+            yield number, low, high
+
+    def square(self, number: int) -> Tensor:
+        """The diagonal block (inputs, outputs), its corner cut."""
+        return torch.triu(self.corner[number], diagonal=1 if self.strict else 0)
+
+    def gathered(self, codes: Tensor, visit_of_entry: Tensor, n_visits: int) -> Tensor:
+        """The product with sparse 0/1 rows (visits, size): sums of the rows of the present inputs.
+
+        `visit_of_entry` ascends, and the codes of a visit ascend.
+        """
+        out = []
+        for number, low, high in self.spans():
+            total = torch.zeros(n_visits, high - low)
+            for table, first, end in ((self.before[number], 0, low), (self.square(number), low, high)):
+                here = (codes >= first) & (codes < end)
+                offsets = torch.searchsorted(visit_of_entry[here], torch.arange(n_visits))
+                total = total + F.embedding_bag(codes[here] - first, table, offsets, mode="sum")
+            out.append(total)
+        return torch.cat(out, dim=1)
+
+    @torch.no_grad()
+    def dense(self) -> Tensor:
+        """The whole matrix (outputs, inputs), zeros included; for small sizes and for tests."""
+        whole = torch.zeros(self.size, self.size)
+        for number, low, high in self.spans():
+            whole[low:high, :low] = self.before[number].t()
+            whole[low:high, low:high] = self.square(number).t()
+        return whole
+
+
+def _uniform(rows: int, columns: int, bound: float) -> Tensor:
+    return torch.empty(rows, columns).uniform_(-bound, bound)
+
 
 #: Codes of a block: small enough that the diagonal squares are cheap, large enough for fast products.
 BLOCK = 256
@@ -72,17 +125,15 @@ class HaloHead(nn.Module):
             columns.append(torch.addmm(earlier, own, triangle.square(number)))
         return torch.cat(columns, dim=1)
 
-    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1, push: Push = None) -> Tensor:
+    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1) -> Tensor:
         """The summed loss of all visits, with gradients."""
-        refuse_push(push)
         logits = self.teacher_forced_logits(states, visits)
         targets = SparseTargets(visits.visit_of_entry, visits.codes, torch.ones(len(logits)))
         return bce_of_logits(logits if bias is None else logits + bias, targets, positive_weight)
 
     @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Bias = None, push: Push = None) -> Tensor:
+    def nll(self, states: Tensor, visits: Visits, bias: Bias = None) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
-        refuse_push(push)
         logits = self.teacher_forced_logits(states, visits)
         if bias is not None:
             logits += bias
@@ -90,9 +141,8 @@ class HaloHead(nn.Module):
         return out.index_add_(0, visits.visit_of_entry, -logits[visits.visit_of_entry, visits.codes].double())
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise, push: Push = None) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Drawn:
         """(patient, code) pairs of one drawn visit for each patient, in one sweep over the codes."""
-        refuse_push(push)
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this head draws code by code")
         sums = self.history_to_hidden(states)

@@ -1,21 +1,26 @@
-"""Parts that networks are made of: code tables with family trees, visit embeddings, causal attention over visits."""
+"""Parts that networks are made of: code tables, visit embeddings, day gaps, causal attention over visits."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from adapcla.models.attention_lines import AttentionLines, Lines
-from adapcla.models.batch import Batch
-from adapcla.models.kernels.mixed import Level, mixed
+from adapcla.models.batch import AttentionLines, Batch, Lines
+from adapcla.models.draws import Noise, categorical
 
 #: Upper edges of the day-gap buckets: 0, 1, 2, 3, 7, 14 … days; the last bucket is open.
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
+
+
+def learns(parameter: nn.Parameter, weight_decay: float | None = None, rate: float = 1.0) -> None:
+    """Let a parameter be trained with a weight decay of its own and a multiple of the learning rate."""
+    parameter.weight_decay, parameter.rate_factor = weight_decay, rate  # type: ignore[attr-defined]
 
 
 class Remembering(nn.Module):
@@ -43,89 +48,16 @@ class Remembering(nn.Module):
         return table
 
 
-class Settling(ABC):
-    """A part of a network with numbers that must not leave the house as they are."""
+class CodeTable(nn.Module):
+    """A vector for each code."""
 
-    @abstractmethod
-    def settled(self) -> dict[str, Tensor]:
-        """What takes their place in a model for others, by name."""
-
-
-class CodeTable(Remembering, Settling):
-    """A vector for each code: its own, plus its category's and chapter's where the vocabulary has families.
-
-    Rare codes have seen little, so most of their vector is what their family learned. `credibility` (codes,) scales
-    the own part and, after it, the part of each level of families: a code or a family that was seen n times is believed
-    n / (n + k), as actuaries do with small risk groups. A family of one rare code is no better known than the code.
-    """
-
-    def __init__(
-        self,
-        n_codes: int,
-        width: int,
-        families: tuple[Tensor, ...] = (),
-        scale: float = 0.02,
-        credibility: tuple[Tensor, ...] = (),
-    ) -> None:
+    def __init__(self, n_codes: int, width: int) -> None:
         super().__init__()
-        self.own = nn.Parameter(torch.randn(n_codes, width) * scale)
-        self.parts = nn.ParameterList()
-        for level, members in enumerate(families):
-            self.register_buffer(f"family_{level}", members.clone())
-            self.parts.append(nn.Parameter(torch.randn(int(members.max()) + 1, width) * scale))
-        self.sceptical = bool(credibility)
-        for level, belief in enumerate(credibility):
-            self.register_buffer(f"credibility_{level}", belief.clone()[:, None])
-
-    def shares(self) -> Iterator[tuple[nn.Parameter, Tensor | None, Tensor | None]]:
-        """Each part: its vectors, the row of it that each code has (None: its own), and how far it is believed."""
-        for level, part in enumerate([self.own, *self.parts]):
-            members = getattr(self, f"family_{level - 1}") if level else None
-            yield part, members, getattr(self, f"credibility_{level}") if self.sceptical else None
+        self.own = nn.Parameter(torch.randn(n_codes, width) * 0.02)
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""
-        return self.remembered(self._made) if self.sceptical or len(self.parts) else self.own
-
-    def _made(self) -> Tensor:
-        parts, _, beliefs = zip(*self.shares(), strict=True)
-        return mixed(parts, self._levels(), beliefs if self.sceptical else ())
-
-    def _levels(self) -> list[Level]:
-        """The families of each level, sorted once as long as they stay the same."""
-        families = [members for _, members, _ in self.shares() if members is not None]
-        key = [(members.data_ptr(), members._version) for members in families]
-        if self.__dict__.get("_sorted", (None,))[0] != key:
-            levels = [Level.of(*both) for both in zip(families, map(len, self.parts), strict=True)]
-            self.__dict__["_sorted"] = (key, levels)
-        found: list[Level] = self.__dict__["_sorted"][1]
-        return found
-
-    @torch.no_grad()
-    def settled(self) -> dict[str, Tensor]:
-        """The parts with how far they are believed multiplied in, believed wholly from then on: the same table.
-
-        Credibility is n / (n + k), so that the counts behind it could be read from it.
-        """
-        state: dict[str, Tensor] = {}
-        for level, (part, members, belief) in enumerate(self.shares()):
-            if belief is None:
-                continue
-            of_row = belief
-            if members is not None:
-                of_row = torch.ones(len(part), 1).index_copy(0, members, belief)
-            state["own" if members is None else f"parts.{level - 1}"] = part * of_row
-            state[f"credibility_{level}"] = torch.ones_like(belief)
-        return state
-
-
-def settled(network: nn.Module) -> dict[str, Tensor]:
-    """The state of a network for others: no number in it gives a small count away."""
-    state = dict(network.state_dict())
-    for name, module in network.named_modules():
-        if isinstance(module, Settling):
-            state |= {f"{name}.{key}": value for key, value in module.settled().items()}
-    return state
+        return self.own
 
 
 class VisitEmbedding(nn.Module):
@@ -299,3 +231,33 @@ class RecurrentTrunk(nn.Module):
         """States of one new row per patient, and the cache after it."""
         out, (hidden, cell) = self.cells(rows[:, None], None if cache is None else (cache.hidden, cache.cell))
         return out[:, 0], RecurrentCache(hidden, cell)
+
+
+#: Longest gap that the open last bucket is drawn up to, in days.
+_LONGEST_GAP = 2920
+N_BUCKETS = len(GAP_EDGES) + 1
+
+
+def drawn_gap(logits: Tensor, noise: Noise) -> NDArray[np.int64]:
+    """Days until the next visit for each patient, from rows of bucket logits: a bucket, then a day in it.
+
+    >>> sure = torch.full((1, N_BUCKETS), -50.0).index_fill(1, torch.tensor([4]), 50.0)
+    >>> 4 <= int(drawn_gap(sure, Noise(1, np.arange(1), 0))[0]) <= 7
+    True
+    """
+    return day_in_bucket(categorical(logits, noise, channel=1), noise)
+
+
+def day_in_bucket(bucket: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+    """A day drawn uniformly from each patient's bucket."""
+    lows = np.array([0, *(edge + 1 for edge in GAP_EDGES)])
+    highs = np.array([*GAP_EDGES, _LONGEST_GAP])
+    spread = noise.uniform(1, channel=3)[:, 0] * (highs - lows + 1)[bucket]
+    return lows[bucket] + spread.astype(np.int64)
+
+
+def gap_nll(logits_of_later: Tensor, batch: Batch) -> Tensor:
+    """(visits,) of the days before each visit, 0 for first visits; logits are given for the later visits, in order."""
+    later = (batch.position > 0).nonzero()[:, 0]
+    nll = F.cross_entropy(logits_of_later, gap_bucket(batch.gap[later]), reduction="none")
+    return torch.zeros(batch.n_visits).index_copy(0, later, nll)

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adapcla.generation.methods import generator_for
-from adapcla.generation.orders import trial_passes
 from adapcla.generation.recommended import recommended
-from adapcla.generation.settings import Settings, pilot_size
+from adapcla.generation.settings import Settings, calibration_size
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.pipeline.spec import EvaluateSpec
 
@@ -130,8 +129,7 @@ def effort_for(
         if "calibration_rounds" not in given and fits * calibrating > most:
             chosen["calibration_rounds"] = max(int(rounds * most / (fits * calibrating)), 1)
             calibrating *= chosen["calibration_rounds"] / rounds
-        trying = _trying(settings_of(method, chosen), sizes)
-        left = max(seconds - judging - sampling - fits * (calibrating + trying), _LEAST_SECONDS)
+        left = max(seconds - judging - sampling - fits * calibrating, _LEAST_SECONDS)
         share = min(left / (fits * training), 1.0)
         choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
     # Passes that are missing are missed more than width, and width that costs little time is taken.
@@ -139,7 +137,7 @@ def effort_for(
     if share < 1 and "passes" not in given:
         chosen["passes"] = max(round(share * best.passes, 2), 0.1)
     training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
-    fitting = training + calibrating + _trying(settings_of(method, chosen), sizes)
+    fitting = training + calibrating
     return Effort(chosen, is_quick, best.passes, fitting, sampling, judging + (fits - 1) * fitting)
 
 
@@ -166,18 +164,12 @@ def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, fl
     visits = sizes.visits / max(sizes.patients, 1)
     passes = settings.budget.passes if settings.family.objective is not None else 0.0
     training = training_seconds(settings, sizes) + _VISIT_TRAINED * passes * sizes.visits
-    pilot = settings.calibration_rounds * pilot_size(sizes.patients)
+    pilot = settings.calibration_rounds * calibration_size(sizes.patients)
 
     def drawing(n: int) -> float:
         return sampling_seconds(settings, sizes, n) + (_VISIT_SAMPLED + _CODE_SAMPLED * sizes.codes) * n * visits
 
     return training, drawing(patients or sizes.patients), drawing(pilot) if pilot else 0.0
-
-
-def _trying(settings: Settings, sizes: Sizes) -> float:
-    """Rough seconds of trying orders, however many passes follow."""
-    passes = settings.budget.passes
-    return _seconds(settings, sizes, 0)[0] / passes * trial_passes(settings, sizes.patients)
 
 
 def settings_of(method: str, changes: dict[str, Any]) -> Settings:

@@ -34,7 +34,7 @@ def known_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     >>> known_settings("eva", {"heads": 2, "width": 64, "widht": 3})
     {'width': 64, 'widht': 3}
     """
-    from adapcla.models.families import FAMILIES
+    from adapcla.models.registry import FAMILIES
 
     row = METHODS[method].settings
     somewhere = {name for family in FAMILIES.values() for name in family.architecture.model_fields}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.generation.methods import METHODS, generator_for
 from adapcla.pipeline.spec import ReleaseSpec
@@ -47,9 +46,9 @@ def tries(release: ReleaseSpec, method: str, settings: dict[str, Any]) -> tuple[
     third = Try(3, careful, more, {**settings, **limits}, 0.5)
     out = [first, second, third]
     private = {**third.settings, "privacy": {"epsilon": EPSILON}}
-    if "company" in limits:
+    if limits:
         # Pairs of codes are counted without noise, which ε would not cover.
-        private["company"] = 0
+        private["prior"] = False
     if _can_be_private(method, private):
         out.append(Try(4, f"differential privacy, ε = {EPSILON:g}", more, private))
     return tuple(out[: MOST_REPAIRS + 1])
@@ -72,8 +71,7 @@ def _stricter(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Stronger limits on how far a code or pair of few patients is believed, where the method has such limits."""
     architecture = METHODS[method].settings.architecture.model_dump()
     out: dict[str, Any] = {}
-    if architecture.get("company"):
-        out["company"] = max(MIN_COUNT, 2 * int(settings.get("company", architecture["company"])))
-    if architecture.get("credibility"):
-        out["credibility"] = 3 * float(settings.get("credibility", architecture["credibility"]))
+    for name, factor in (("prior_strength", 4.0), ("shrinkage", 3.0)):
+        if architecture.get("prior") and architecture.get(name):
+            out[name] = factor * float(settings.get(name, architecture[name]))
     return out

@@ -21,11 +21,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from adapcla.models.base import Moment, Objective, ScaffoldedLikelihood
 from adapcla.models.batch import Batch, Records, packed
-from adapcla.models.heads import IndependentHead
 from adapcla.models.layers import CausalTrunk, CodeTable, gap_bucket
-from adapcla.models.objective import Moment, Objective, ScaffoldedLikelihood
-from adapcla.models.visits import VisitNetwork
+from adapcla.models.visit_transformer import IndependentHead, VisitNetwork
 
 #: Logits held at once; they are kept for two passes.
 _LOGITS = 1 << 22
@@ -219,10 +218,7 @@ class _Squares:
         seen = self._spread([(history, batch.row_before)])
         spread = self._spread([(gradients, batch.row_before)])
         self.total += self._summed(spread).square().sum(1)
-        for part, members, belief in table.shares():
-            own = spread if belief is None else spread * belief[:, 0]
-            shared = own if members is None else torch.zeros(len(own), len(part)).index_add(1, members, own)
-            self._outer(seen, shared)
+        self._outer(seen, spread)
 
     def embedded(self, starts: Tensor, visits: Tensor, embedding: Any, table: CodeTable, batch: Batch) -> None:
         """Start vector, attributes, places, gaps and the code table, from the gradients of rows before their norm."""
@@ -232,9 +228,7 @@ class _Squares:
         if embedding.gap is not None:
             self._cells(batch.patient_of_visit, gap_bucket(batch.gap), visits)
         owner, rows = batch.patient_of_visit[batch.visit_of_entry], visits[batch.visit_of_entry]
-        for _, members, belief in table.shares():
-            places = batch.codes if members is None else members[batch.codes]
-            self._cells(owner, places, rows if belief is None else rows * belief[batch.codes])
+        self._cells(owner, batch.codes, rows)
 
     def _spread(self, pieces: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Values put to their state rows, zero elsewhere."""

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from adapcla.console import Meter, meter, say
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.machine import thread_count
+from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, Objective
 from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Budget
 from adapcla.training.checkpoint import Checkpoints, opened
@@ -98,17 +98,16 @@ class Loop:
         self.stop_asked = self._stopping = False
 
     def _optimiser(self, turn: str, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
-        tables = [p for n, p in named if p.dim() > 1 and (".own" in n or ".parts" in n)]
-        matrices = [p for n, p in named if p.dim() > 1 and not (".own" in n or ".parts" in n)]
-        rest = [p for _, p in named if p.dim() <= 1]
-        groups = [
-            {"params": matrices, "weight_decay": self.budget.weight_decay},
-            {"params": tables, "weight_decay": self.budget.table_decay},
-            {"params": rest, "weight_decay": 0.0},
-        ]
-        used = [group for group in groups if group["params"]]
+        """AdamW; parameters that share a weight decay and a multiple of the learning rate are a group."""
+        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+        for name, parameter in named:
+            usual = self.budget.table_decay if ".own" in name else self.budget.weight_decay
+            decay = getattr(parameter, "weight_decay", None)
+            decay = (usual if parameter.dim() > 1 else 0.0) if decay is None else decay
+            groups.setdefault((decay, getattr(parameter, "rate_factor", 1.0)), []).append(parameter)
+        made = [{"params": some, "weight_decay": decay, "factor": rate} for (decay, rate), some in groups.items()]
         betas = self.objective.betas.get(turn, (0.9, 0.99))
-        return torch.optim.AdamW(used, lr=self.budget.learning_rate, betas=betas, fused=True)
+        return torch.optim.AdamW(made, lr=self.budget.learning_rate, betas=betas, fused=True)
 
     # ---- running ----------------------------------------------------------------------------------------
     def run(self, resume: bool = False) -> Outcome:
@@ -170,7 +169,7 @@ class Loop:
         optimiser = self.optimisers[turn]
         rate = self.budget.rate(moment.step, self.n_steps) * self.objective.rates.get(turn, 1.0)
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         # Each process has its own stream, or patients of different processes would share their dropout.
         own = (self.processes.index,) if self.processes.index else ()
         torch.manual_seed(stream_key(self.seed, "step", moment.step, *own) % (1 << 63))

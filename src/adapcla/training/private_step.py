@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from adapcla.errors import ExistsError
 from adapcla.files import read_json, write_json
+from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
-from adapcla.models.objective import Moment, Objective
 from adapcla.seeds import random_stream, stream_key
 from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints

@@ -12,7 +12,7 @@ from torch import nn
 
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.study.analysis.kernel import label_kernels
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet
 from adapcla.study.analysis.statistics import Correlation, group_means, spearman

@@ -15,7 +15,7 @@ from adapcla.errors import UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import scaffold_bias, seen_records
 from adapcla.generation.settings import Settings
-from adapcla.models.objective import Moment
+from adapcla.models.base import Moment
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.histories import true_next_visit
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet
