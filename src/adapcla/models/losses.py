@@ -3,11 +3,7 @@
 Σ_c softplus(z_c) − Σ_{c in visit} z_c, computed in tiles of rows × codes; the gradient is formed in the same pass, so
 that one tile of logits exists at a time, small enough to stay in the processor's cache between the products.
 
-Gain over the plain form (`python benchmarks/kernels.py`: forward and backward, processor time of one thread, width 256,
-several runs on a busy machine): 0.9 to 1.1 for 700 visits, which is a step of default size, 1.0 to 1.1 for 2,000 visits
-of 3,000 codes, 1.1 to 1.4 for 2,000 of 7,000. A whole training step of default size took 1.09 times as long with the
-plain form (`python benchmarks/speed.py --share`, medians of three runs of each). With `--memory`, the peak rises by
-29 MB against 21 for 700 visits of 7,000 codes and by 72 MB against 22 for 2,000.
+So memory does not grow with rows × codes; `python benchmarks/speed.py --share` measures the step.
 """
 
 from __future__ import annotations
