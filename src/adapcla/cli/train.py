@@ -9,6 +9,7 @@ import typer
 
 from adapcla.cli.options import AsJson, Control, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 
@@ -27,7 +28,7 @@ def train(
         typer.Argument(help="Folder of parts that `split` wrote, or cohort folder, which is divided the same way."),
     ],
     out: Out,
-    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = "adapcla",
+    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = DEFAULT_METHOD,
     seed: Seed = 1,
     split_seed: Annotated[
         int | None, typer.Option("--split-seed", help="Seed of the patient split of a cohort folder; 4 if left out.")
@@ -53,14 +54,12 @@ def train(
 ) -> None:
     """Fit a method to the train part and validate it on the valid part; test and control patients are never read.
 
-    Batches and size that are not given follow from the size of the cohort. Where neither rate nor passes are given, a
-    few whole fits are tried, and the one with the least validation loss is kept.
+    Passes, batches and learning rate that are not given follow from the number of training patients; the weights of the
+    best validation loss are kept.
     """
     from adapcla.data.split_folder import open_or_split
     from adapcla.generation.generator import generator_for
-    from adapcla.generation.recommended import with_recommended
     from adapcla.generation.run_folder import outcome, train_run
-    from adapcla.generation.trials import rates_to_try, train_by_trials, wider_than
 
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
     changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
@@ -76,16 +75,8 @@ def train(
     support = max(min_support, MIN_COUNT if shareable else 0)
     if support:
         fit_on, watch = _rolled_up(fit_on, watch, support)
-    rates, given = rates_to_try(method, changes, fit_on.n_patients), changes
-    if not dp:
-        # Private training has its own budget: the rule would look at numbers that ε does not cover.
-        changes = with_recommended(method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
     kept = {"resume": resume, "overwrite": overwrite, "shareable": shareable}
-    if rates:
-        wider = wider_than(method, changes, given)
-        fitted = train_by_trials(method, changes, rates, wider, fit_on, watch, out, **kept)
-    else:
-        fitted = train_run(generator_for(method, **changes), fit_on, watch, out, **kept)
+    fitted = train_run(generator_for(method, **changes), fit_on, watch, out, **kept)
     if fitted.model_ is None:
         # Another machine, whose first process holds the run that was complete already, says what there is to say.
         return

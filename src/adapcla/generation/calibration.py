@@ -25,8 +25,8 @@ from adapcla.training.settings import calibration_size
 
 #: Seeds of calibration samples begin here; fits of different seeds have different ones, so that they do not err alike.
 _FIRST_SEED, _SEEDS_OF_FIT = 90_001, 1_000
-#: Share of the measured difference that a round corrects, and the largest correction of a logit.
-_DAMPING, _MOST = 1.0, 1.5
+#: The largest correction of a logit in a round.
+_MOST = 1.5
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
 
@@ -76,7 +76,8 @@ def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int
                 got = network.probability_sum / network.probability_sum[network.n_codes :].sum().clamp(min=1.0)
             finally:
                 network.probability_sum = None
-            move = _DAMPING * (_log_odds(wanted) - _log_odds(got)).clamp(-_MOST, _MOST)
+            # After three whole steps rounds move less, so that what chance gave to one sample is averaged.
+            move = (_log_odds(wanted) - _log_odds(got)).clamp(-_MOST, _MOST) / max(number - 1, 1)
             move = torch.where(wanted > 0, move, 0.0)
             network.bias.add_(move.float())
             difference = float((got - wanted).abs().sum() / wanted.sum())

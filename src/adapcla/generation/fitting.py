@@ -33,6 +33,7 @@ from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
 from adapcla.training.settings import Settings, settings_from
+from adapcla.training.tuning import chosen
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.
@@ -89,6 +90,7 @@ def fit(
     Numbers are cut into bands of the training patients, and learned as choices.
     """
     refuse_unlearnable(settings, train)
+    settings = chosen(settings, train.n_patients)
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():
         return _fitted(settings, train, valid, folder, resume, observers)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort, Prevalence, Vocabulary
 from adapcla.data.criteria import Criteria, Texts
 from adapcla.data.split import ControlledSplit, Split
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
@@ -249,7 +250,7 @@ def methods() -> dict[str, str]:
 
 
 def train(
-    patients: Cohort | Split[Cohort] | ControlledSplit[Cohort], method: str = "adapcla", **settings: Any
+    patients: Cohort | Split[Cohort] | ControlledSplit[Cohort], method: str = DEFAULT_METHOD, **settings: Any
 ) -> Generator:
     """A fitted generator of this method, with some settings changed.
 

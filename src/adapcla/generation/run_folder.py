@@ -18,8 +18,6 @@ from adapcla.training.distributed import processes
 from adapcla.training.privacy import SECRET
 
 ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
-#: What a run that looked for its passes tried, and where it tried it.
-TRIED, TRIALS = "trials.json", "trials"
 
 
 def train_run(
@@ -138,8 +136,8 @@ def emptied(run_folder: Path) -> None:
     import shutil
 
     # The secret goes too: the same noise on other patients would give both away.
-    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET, TRIED):
+    for name in (ASKED, OUTCOME, "journal.jsonl", ENVIRONMENT, SECRET):
         (run_folder / name).unlink(missing_ok=True)
     Checkpoints(run_folder).clear()
-    for name in (MODEL, FIRST_STAGE, TRIALS):
+    for name in (MODEL, FIRST_STAGE):
         shutil.rmtree(run_folder / name, ignore_errors=True)

@@ -773,8 +773,6 @@ _OURS = {
     "learning_rate": 2e-3,
     "batch_size": 128,
     "calibration_rounds": 4,
-    "passes": 10,
-    "patience": 20,
 }
 FAMILY = Family(
     GptArchitecture,

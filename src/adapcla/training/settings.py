@@ -29,9 +29,11 @@ class Budget(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    passes: float = Field(20.0, gt=0, description="Passes over the training patients.")
-    batch_size: int = Field(256, ge=1, description="Patients per step.")
-    learning_rate: float = Field(3e-3, gt=0)
+    passes: float = Field(
+        0.0, ge=0, description="Passes over the training patients at most; 0: by their number, as the next two."
+    )
+    batch_size: int = Field(0, ge=0, description="Patients per step.")
+    learning_rate: float = Field(0.0, ge=0)
     warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps over which the rate rises.")
     final_rate: float = Field(0.05, ge=0, le=1, description="Share of the rate that is left at the end.")
     weight_decay: float = Field(0.02, ge=0)

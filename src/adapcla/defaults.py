@@ -1,0 +1,6 @@
+"""What every door takes where nothing else is said; nothing heavy is imported here, so that help stays quick."""
+
+from __future__ import annotations
+
+#: The row of the method table that is trained from Python, on the command line, for a release and in the studio.
+DEFAULT_METHOD = "tailwise"
