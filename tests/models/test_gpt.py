@@ -190,10 +190,10 @@ def test_long_visits_are_closed_and_matching_is_refused(world, shape, starts) ->
 def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None:
     network = made(world, shape)
     attributes, noise = starts(150)
-    network.probability_sum = torch.zeros(network.n_codes + network.n_gaps + 1, dtype=torch.float64)
+    network.probability_sum = torch.zeros(2, network.n_codes + network.n_gaps + 2, dtype=torch.float64)
     _, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
-    expected = network.probability_sum[network.rank_of_code].numpy()
+    expected = network.probability_sum[0, network.rank_of_code].numpy()
     drawn = np.bincount(codes, minlength=world.n_codes)
     assert abs(drawn.sum() - expected.sum()) < 4 * np.sqrt(expected.sum())
-    assert float(network.probability_sum[network.n_codes :].sum()) == pytest.approx(150, abs=40)
+    assert float(network.probability_sum[0, network.n_codes : -1].sum()) == pytest.approx(150, abs=40)
     assert (np.abs(drawn - expected) < 5 * np.sqrt(expected) + 2).all()

@@ -25,8 +25,8 @@ from adapcla.training.settings import calibration_size
 
 #: Seeds of calibration samples begin here; fits of different seeds have different ones, so that they do not err alike.
 _FIRST_SEED, _SEEDS_OF_FIT = 90_001, 1_000
-#: The largest correction of a logit in a round.
-_MOST = 1.5
+#: The largest correction of a logit in a round, and how much further than the log ratio of shares it goes at most.
+_MOST, _FARTHEST = 1.5, 3.0
 #: Training patients that the intercept of record length is refitted on, at most.
 _LENGTH_PATIENTS = 20_000
 
@@ -64,21 +64,30 @@ def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int
     network = model.network
     assert isinstance(network, GPT)
     network.eval()
+    n_codes = network.n_codes
     wanted = network.observed_shares(model.records(train))  # (codes + closings,) a visit
     n, first_seed = calibration_size(train.n_patients), _FIRST_SEED + _SEEDS_OF_FIT * model.settings.seed
     history: list[dict[str, Any]] = []
     with meter("calibrate", rounds) as bar:
         for number in range(rounds):
-            network.probability_sum = torch.zeros(len(wanted), dtype=torch.float64)
+            network.probability_sum = torch.zeros(2, len(wanted) + 1, dtype=torch.float64)
             try:
                 n_visits = sum(len(part.visit_sizes) for part in stream(model, n, first_seed + number))
                 # A visit closes once, so that the closings add up to the number of visits.
-                got = network.probability_sum / network.probability_sum[network.n_codes :].sum().clamp(min=1.0)
+                got, growth = (network.probability_sum / network.probability_sum[0, -1].clamp(min=1)).clamp(min=1e-12)
             finally:
                 network.probability_sum = None
-            # After three whole steps rounds move less, so that what chance gave to one sample is averaged.
-            move = (_log_odds(wanted) - _log_odds(got)).clamp(-_MOST, _MOST) / max(number - 1, 1)
-            move = torch.where(wanted > 0, move, 0.0)
+            # What is all but certain after some histories and all but impossible after others hardly follows its bias,
+            # which therefore moves further.
+            further, got = (got / growth).clamp(max=_FARTHEST), got[:-1]
+            # Codes move by their share of all codes, and closings by how many codes a visit holds.
+            more_codes = torch.log(wanted[:n_codes].sum() / got[:n_codes].sum())
+            move = torch.log(wanted.clamp(min=1e-12) / got)
+            move[:n_codes] -= more_codes
+            move *= further[:-1]
+            move[n_codes:] -= further[-1] * more_codes
+            # After two whole steps rounds move less, so that what chance gave to one sample is averaged.
+            move = torch.where(wanted > 0, move.clamp(-_MOST, _MOST) / max(number, 1), 0.0)
             network.bias.add_(move.float())
             difference = float((got - wanted).abs().sum() / wanted.sum())
             history.append({"round": number, "visits": n_visits, "mean difference": round(difference, 4)})
@@ -88,8 +97,3 @@ def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int
     model.facts["calibration"] = history
     # What samples is the calibrated model, and its loss is the one to be told.
     model.facts |= {"validation loss before calibration": before, "validation loss per visit": after}
-
-
-def _log_odds(share: torch.Tensor) -> torch.Tensor:
-    """The log-odds of shares, those of 0 and 1 being very small and very large."""
-    return torch.logit(share.clamp(1e-9, 1 - 1e-6))

@@ -380,7 +380,8 @@ class GPT(Network):
         #: The first code that may follow upon each code; behind the last there is none.
         follows = torch.arange(1, self.n_codes + 1) if groups is None else groups.stops()
         self.last_code = prevalence.vocabulary.index.get(DEATH.token)
-        #: Where it is set, every drawn token adds the probabilities that it was drawn from (codes + closings).
+        #: Where it is set, every drawn token adds to it the probabilities p that it was drawn from and p · (1 − p), by
+        #: which a sum of p grows with the bias: (2, codes + closings + 1), the last for any closing.
         self.probability_sum: Tensor | None = None
         self.code_of_rank: Tensor
         self.rank_of_code: Tensor
@@ -672,7 +673,9 @@ class GPT(Network):
             elif place == self.longest_visit:
                 of_codes.fill_(-torch.inf)
             if self.probability_sum is not None:
-                self.probability_sum += torch.softmax(logits[is_open], dim=1).double().sum(0)
+                p = torch.softmax(logits[is_open], dim=1).double()
+                p = torch.cat([p, p[:, n_codes:].sum(1, keepdim=True)], dim=1)
+                self.probability_sum += torch.stack([p.sum(0), (p * (1 - p)).sum(0)])
             token = torch.from_numpy(categorical(logits, noise.keep(members.numpy()), channel=16 + place))
             is_open &= token < n_codes
             if not bool(is_open.any()):
