@@ -9,6 +9,8 @@ import pytest
 
 from adapcla.engine import checked_address, cluster, n_workers, run_tasks
 from adapcla.errors import AdapclaError, InputError, UsageError
+from adapcla.evaluation import evaluate
+from adapcla.io.simulator import simulate
 
 
 def write_square(folder: str, number: int) -> tuple[int, int]:
@@ -64,7 +66,8 @@ def two_workers():
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     nodes = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000},
     )
     nodes.add_node(num_cpus=1, object_store_memory=80_000_000)
     yield nodes
@@ -111,3 +114,15 @@ def test_a_cluster_that_cannot_be_reached_is_named() -> None:
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     with pytest.raises(AdapclaError, match=r"127\.0\.0\.1:1: no connection"), cluster("127.0.0.1:1"):
         pass
+
+
+def test_an_evaluation_on_a_cluster_is_that_of_one_process(two_workers, tmp_path: Path) -> None:
+    parts = simulate(patients=400, codes=60, seed=1).split()
+    cohorts = (parts.train, parts.test, parts.valid)
+    here = evaluate(*cohorts, suites=["tail", "fidelity"], quick=True)
+    with cluster(two_workers.address):
+        there = evaluate(*cohorts, suites=["tail", "fidelity"], quick=True, cache=tmp_path)
+    assert there.rows == here.rows
+    # Nothing is left of the cohorts that the workers read, and the scores are kept as in one process.
+    assert not list(tmp_path.glob("adapcla-evaluate-*"))
+    assert evaluate(*cohorts, suites=["tail", "fidelity"], quick=True, cache=tmp_path).rows == here.rows

@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or on the workers of a Ray cluster, which does all scheduling, retries and spilling.
+"""Where tasks run: in this process, or on the workers of a Ray cluster, which schedules, retries and spills.
 
 A task is a function of a module and its arguments: paths, numbers and settings, never patients. What it makes it writes
 to a file that all workers see, or returns where it is small. So the same functions run here and on a hundred machines,
@@ -55,8 +55,8 @@ def cluster(address: str = AUTO) -> Iterator[str]:
     """Run the tasks inside of the `with` block on a cluster.
 
     Args:
-        address: `local` (this process), `auto` (the cluster of RAY_ADDRESS; without it, one worker for each core of this
-            machine, started here and stopped at the end), `ray://host:port` or `host:port`.
+        address: `local` (this process), `auto` (the cluster of RAY_ADDRESS; without it, one worker for each core of
+            this machine, started here and stopped at the end), `ray://host:port` or `host:port`.
 
     >>> with cluster("local") as where:
     ...     list(run_tasks(divmod, [(7, 2), (9, 4)]))
@@ -160,8 +160,8 @@ def _connect(ray: Any, address: str) -> None:
             ray.init(known, **quiet)
         else:
             ray.init(
-                num_cpus=os.cpu_count(), include_dashboard=False, _node_ip_address="127.0.0.1", object_store_memory=_STORE,
-                **quiet,
+                num_cpus=os.cpu_count(), include_dashboard=False, _node_ip_address="127.0.0.1",
+                object_store_memory=_STORE, **quiet,
             )  # fmt: skip
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
         where = known or "a cluster on this machine"

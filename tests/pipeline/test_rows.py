@@ -25,8 +25,8 @@ def test_settings_reach_the_rows_that_know_them(method):
 
 
 def test_a_setting_that_is_off_reaches_its_row_too():
-    assert known_settings("adapcla", {"recall": True}) == {"recall": True}
-    assert known_settings("gpt", {"recall": True}) == {}
+    assert known_settings("gpt", {"copy_head": True}) == {"copy_head": True}
+    assert known_settings("adapcla", {"copy_head": True}) == {}
 
 
 def test_a_setting_that_nobody_knows_is_refused():

@@ -17,9 +17,9 @@ def test_repairs_come_in_order_and_each_keeps_what_was_done_before():
     first, second, third, last = tries(ReleaseSpec(repair=True, min_patients=15), "tailwise", {"width": 32})
     assert (first.min_patients, second.min_patients, third.min_patients, last.min_patients) == (15, 30, 30, 30)
     assert second.settings == first.settings == {"width": 32}
-    assert third.passes == 0.5 and third.settings["company"] >= 11 and third.settings["credibility"] > 20
-    assert last.settings["privacy"]["epsilon"] == 8 and last.settings["company"] == 0
-    assert last.settings["credibility"] == third.settings["credibility"]
+    assert third.passes == 0.5 and third.settings["prior_strength"] > 20 and third.settings["shrinkage"] > 50
+    assert last.settings["privacy"]["epsilon"] == 8 and last.settings["prior"] is False
+    assert last.settings["shrinkage"] == third.settings["shrinkage"]
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
