@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from adapcla.engine import cluster
     from adapcla.evaluation import Scores, evaluate
     from adapcla.generation import AdaPCLA, load
-    from adapcla.generation.api import methods, train
+    from adapcla.generation.generator import methods, train
     from adapcla.io import read
     from adapcla.io.simulator import simulate
     from adapcla.release.synthesis import synthesize
@@ -34,11 +34,11 @@ _HOME = {
     "cluster": "adapcla.engine",
     "evaluate": "adapcla.evaluation",
     "load": "adapcla.generation",
-    "methods": "adapcla.generation.api",
+    "methods": "adapcla.generation.generator",
     "read": "adapcla.io",
     "simulate": "adapcla.io.simulator",
     "synthesize": "adapcla.release.synthesis",
-    "train": "adapcla.generation.api",
+    "train": "adapcla.generation.generator",
 }
 
 __all__ = [
