@@ -5,8 +5,8 @@
     python benchmarks/frontier.py --toy
 
 The fifth of the patients that `split` keeps for tests is never opened. The others are divided anew by each split into
-patients to learn from, patients to validate on, and controls, who take no part in the fit. A point is a row of settings;
-it is fitted once a split, and every number is the mean over its samples, each as large as the training part.
+patients to learn from, patients to validate on, and controls, who take no part in the fit. A point is a set of
+settings; it is fitted once a split, and every number is the mean over its samples, each as large as the training part.
 
 - *share*: of the way from independent codes (0) to the controls (1), how often a generated pair of codes is one that
   training patients hold; *rare share*, the same for pairs with one of the rarest third of codes.
@@ -178,7 +178,9 @@ def main() -> None:
             if any(line["point"] == point and line["split"] == split for line in lines):
                 continue
             settings = {**shared, **assignments([word for word in point.split(",") if word])}
-            lines.append({"point": point, "split": split, **one_fit(cohort, asked.method, settings, split, asked.samples)})
+            lines.append(
+                {"point": point, "split": split, **one_fit(cohort, asked.method, settings, split, asked.samples)}
+            )
             if asked.out:
                 with asked.out.open("a") as out:
                     out.write(json.dumps(lines[-1]) + "\n")

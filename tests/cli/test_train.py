@@ -14,6 +14,7 @@ from adapcla.data.rollup import roll_up
 from adapcla.errors import ExistsError, UsageError
 from adapcla.generation import load
 from adapcla.io import simulator as planted
+from adapcla.training.tuning import BATCHES, EPOCHS
 
 TINY = ["--passes", "0.5", "--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "batch_size=64"]
 
@@ -130,11 +131,10 @@ def test_codes_of_few_patients_are_rolled_up_and_not_dropped(cohort: Path, tmp_p
     assert new and all(any(token.startswith(family) for token in before.tokens) for family in new)
 
 
-def test_without_rate_and_passes_a_few_whole_fits_are_tried(cohort: Path, tmp_path: Path) -> None:
-    words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "adapcla-no-scaffold", "--json"]
-    ran = _run(*words, *TINY[2:])
-    assert ran.exit_code == 0, ran.output
-    told = json.loads((tmp_path / "run" / "trials.json").read_text())
-    facts = json.loads(ran.stdout.splitlines()[-1])
-    losses = [line["validation loss per visit"] for line in told["trials"]]
-    assert len(losses) >= 3 and facts["validation loss per visit"] == min(losses)
+def test_passes_batches_and_rate_follow_from_the_number_of_patients(cohort: Path, tmp_path: Path) -> None:
+    """What is saved says what was done, and the run is known by what was asked for."""
+    words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "gpt", "--set", "width=16"]
+    assert _run(*words).exit_code == 0
+    budget = load(tmp_path / "run").settings.budget
+    assert (budget.passes, budget.batch_size) == (EPOCHS, BATCHES[0][1]) and budget.learning_rate > 0
+    assert _run(*words, "--resume").exit_code == 0

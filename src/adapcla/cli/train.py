@@ -9,7 +9,7 @@ import typer
 
 from adapcla.cli.options import AsJson, Control, Out, Overwrite, Seed, assignments, emit
 from adapcla.console import say
-from adapcla.defaults import DEFAULT_METHOD
+from adapcla.defaults import DEFAULT_METHOD, PRIVATE_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 
@@ -28,7 +28,9 @@ def train(
         typer.Argument(help="Folder of parts that `split` wrote, or cohort folder, which is divided the same way."),
     ],
     out: Out,
-    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = DEFAULT_METHOD,
+    method: Annotated[
+        str, typer.Option("--method", help=f"A row of `adapcla methods`; {DEFAULT_METHOD}, or adapcla with --dp.")
+    ] = "",
     seed: Seed = 1,
     split_seed: Annotated[
         int | None, typer.Option("--split-seed", help="Seed of the patient split of a cohort folder; 4 if left out.")
@@ -61,6 +63,7 @@ def train(
     from adapcla.generation.generator import generator_for
     from adapcla.generation.run_folder import outcome, train_run
 
+    method = method or (PRIVATE_METHOD if dp else DEFAULT_METHOD)
     changes = {"seed": seed, "device": device, **assignments(setting or [])}
     changes |= {name: value for name, value in (("schedule", schedule), ("passes", passes)) if value is not None}
     if dp:

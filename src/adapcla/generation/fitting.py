@@ -28,7 +28,7 @@ from adapcla.generation.model import Model, refuse_unlearnable, scaffold_bias, s
 from adapcla.machine import GIGABYTE, available_bytes
 from adapcla.models.base import Objective, ScaffoldRule, Shape
 from adapcla.scaffold import schedule
-from adapcla.seeds import stream_key
+from adapcla.seeds import random_stream, stream_key
 from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
@@ -55,6 +55,8 @@ def demand_memory(settings: Settings, shape: Shape, prevalence: Prevalence) -> i
     return needed
 
 
+#: Validation patients that watch training; more would take longer to look at than training takes.
+MOST_WATCHING = 10_000
 #: The folder inside a run in which an earlier stage keeps its checkpoints and journal.
 FIRST_STAGE = "first-stage"
 #: What each named first stage changes in the settings of the whole fit.
@@ -91,6 +93,9 @@ def fit(
     """
     refuse_unlearnable(settings, train)
     settings = chosen(settings, train.n_patients)
+    if valid.n_patients > MOST_WATCHING:
+        some = random_stream(settings.seed, "some patients").choice(valid.n_patients, MOST_WATCHING, replace=False)
+        valid = valid.subset(np.sort(some))
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():
         return _fitted(settings, train, valid, folder, resume, observers)

@@ -1,32 +1,28 @@
-"""What a number of minutes buys: the size of the network, its passes and how thoroughly the result is judged.
+"""What a number of minutes buys: the epochs of the fit and how thoroughly the result is judged.
 
-Sizes come from the data first: a larger network or more passes than the patients can teach would only learn them by
-heart. What does not fit into the time is then made smaller, width before passes. Seconds are those of one processor,
-so that two leave some room; `benchmarks/releases.py` measures what steps take. Nothing is measured
-here, so that the same table and the same minutes give the same bytes everywhere.
+Sizes and epochs are those that every fit has (`training/tuning.py`); epochs that the time has no room for are left out.
+Seconds are those of one processor, so that two leave some room; `benchmarks/releases.py` measures what steps take.
+Nothing is measured here, so that the same table and the same minutes give the same bytes everywhere.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adapcla.generation.generator import generator_for
-from adapcla.generation.recommended import recommended
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.training.settings import Settings, calibration_size
+from adapcla.training.tuning import chosen, epochs_within
 
 #: What a release is judged by, unless somebody asks for more.
 JUDGED = ("tail", "fidelity", "utility", "privacy")
 #: What its page does not show: the paper's protocol trains a classifier for each label, which takes most of the time.
 NOT_JUDGED = ("tstr_acc", "tstr_f1", "tstr_auprc")
-#: Widths and layers, largest first.
-SIZES = ((256, 4), (128, 2), (96, 2), (64, 2), (48, 1), (32, 1))
 #: The share of the time that judging in full may take, and the share of all of it that is planned.
 _JUDGING, _PLANNED = 0.4, 0.9
-#: What width counts beside the share of the passes that fit: twice the width is worth a quarter more passes.
-_WIDTH_COUNTS = 0.3
 #: Judging takes so many times the estimate of its suites: 48 s of a processor for 1,425 training patients, quickly.
 _JUDGING_TAKES = 2.0
 #: What judging models of real patients takes beside judging the synthetic ones, in a quick look.
@@ -37,8 +33,6 @@ MOST_JUDGED = 50_000
 _PATIENT_JUDGED = 1e-3
 #: Attack models have about this share of the training patients: half of members and controls together.
 _ATTACK_SHARE = 0.65
-#: Share of the time for training and what comes after it that pilots take at most; fewer rounds where they took more.
-_CALIBRATING = 0.25
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
@@ -80,12 +74,27 @@ class Effort(NamedTuple):
     settings: dict[str, Any]
     #: Judge with fewer draws and smaller classifiers.
     quick: bool
-    #: Passes that the data ask for.
+    #: Passes that training takes at most where there is time for them, and minutes that they need for that.
     wanted_passes: float
+    minutes: int
     #: Rough seconds.
     training: float
     sampling: float
     judging: float
+
+    @property
+    def shortened(self) -> str:
+        """What to say before training where time ends it before it has converged; empty where it does not.
+
+        >>> Effort({"passes": 2.0}, True, 8.0, 12, 100, 10, 10).shortened
+        'time for 2 of 8 passes, so that training ends before it has converged; --minutes 12 would take all of them'
+        """
+        if self.settings["passes"] >= self.wanted_passes:
+            return ""
+        return (
+            f"time for {self.settings['passes']:g} of {self.wanted_passes:g} passes, so that training ends before it "
+            f"has converged; --minutes {self.minutes} would take all of them"
+        )
 
 
 def effort_for(
@@ -112,33 +121,28 @@ def effort_for(
     >>> short.settings["passes"] < long.settings["passes"], short.quick, long.quick
     (True, True, False)
     """
-    seconds = 60 * minutes * _PLANNED - sum(around(sizes, patients, _WRITTEN))
-    best = recommended(sizes.patients, sizes.visits, sizes.codes)
+    settings = chosen(settings_of(method, given), sizes.patients)
+    wanted = settings.budget.passes
+    training, sampling, calibrating = _seconds(settings, sizes, patients)
     whole, quick = (_judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True))
-    drawing = _seconds(settings_of(method, {"width": best.width, **given}), sizes, patients)[1]
-    judging, is_quick = (whole, False) if whole <= _JUDGING * (seconds - drawing) else (quick, True)
-    fits = 1 + _ATTACK_SHARE * attack_models
-    choices = []
-    for width, layers in [size for size in SIZES if size[0] <= best.width]:
-        chosen = {"width": width, "layers": layers, "passes": best.passes}
-        chosen |= {"learning_rate": best.learning_rate, "batch_size": best.batch_size, **given}
-        chosen.setdefault("heads", _heads(int(chosen["width"])))
-        rounds = settings_of(method, chosen).calibration_rounds
-        training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
-        most = _CALIBRATING * max(seconds - judging - sampling, _LEAST_SECONDS)
-        if "calibration_rounds" not in given and fits * calibrating > most:
-            chosen["calibration_rounds"] = max(int(rounds * most / (fits * calibrating)), 1)
-            calibrating *= chosen["calibration_rounds"] / rounds
-        left = max(seconds - judging - sampling - fits * calibrating, _LEAST_SECONDS)
-        share = min(left / (fits * training), 1.0)
-        choices.append((share * float(chosen["width"]) ** _WIDTH_COUNTS, share, chosen))
-    # Passes that are missing are missed more than width, and width that costs little time is taken.
-    _, share, chosen = max(choices, key=lambda choice: choice[0])
-    if share < 1 and "passes" not in given:
-        chosen["passes"] = max(round(share * best.passes, 2), 0.1)
-    training, sampling, calibrating = _seconds(settings_of(method, chosen), sizes, patients)
-    fitting = training + calibrating
-    return Effort(chosen, is_quick, best.passes, fitting, sampling, judging + (fits - 1) * fitting)
+    rest, fits = sum(around(sizes, patients, _WRITTEN)), 1 + _ATTACK_SHARE * attack_models
+
+    def left_for_training(minutes: float) -> tuple[float, bool]:
+        """Seconds for the steps of one fit, and whether judging is quick."""
+        seconds = 60 * minutes * _PLANNED - rest - sampling
+        is_quick = whole > _JUDGING * seconds
+        return (seconds - (quick if is_quick else whole)) / fits - calibrating, is_quick
+
+    left, is_quick = left_for_training(minutes)
+    passes = wanted
+    if "passes" not in given:
+        passes = epochs_within(max(left, _LEAST_SECONDS), training / max(wanted, 1e-9), wanted)
+    needed = math.ceil(minutes)
+    while passes < wanted and left_for_training(needed)[0] < training:
+        needed += math.ceil(needed / 20)
+    fitting = training * passes / max(wanted, 1e-9) + calibrating
+    judging = (quick if is_quick else whole) + (fits - 1) * fitting
+    return Effort({**given, "passes": passes}, is_quick, wanted, needed, fitting, sampling, judging)
 
 
 def _judging_seconds(judged: EvaluateSettings, sizes: Sizes) -> float:
@@ -148,15 +152,6 @@ def _judging_seconds(judged: EvaluateSettings, sizes: Sizes) -> float:
     # In a quick look, models of real patients are judged by themselves.
     seconds *= 1 + REAL_SHARE if judged.quick else 1.0
     return seconds + _PATIENT_JUDGED * (sizes.patients - some.patients)
-
-
-def _heads(width: int) -> int:
-    """Heads of 16 numbers each, or one head where the width cannot be shared like that.
-
-    >>> _heads(128), _heads(50)
-    (8, 1)
-    """
-    return width // 16 if width % 16 == 0 else 1
 
 
 def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, float, float]:

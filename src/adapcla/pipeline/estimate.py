@@ -9,6 +9,7 @@ from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 from adapcla.training.settings import Settings
+from adapcla.training.tuning import chosen
 
 #: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10
@@ -52,6 +53,7 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
     """
     if settings.family.objective is None:
         return 1.0
+    settings = chosen(settings, sizes.patients)
     return (
         2
         + 3

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from adapcla.data.split import SPLIT_SEED
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
 from adapcla.files import json_bytes
@@ -150,7 +151,7 @@ class VariantSettings(SettingsGroup):
 class RowSettings(FitSettings):
     """What is trained: methods, seeds, and variants of methods."""
 
-    methods: tuple[str, ...] = ("adapcla",)
+    methods: tuple[str, ...] = (DEFAULT_METHOD,)
     seeds: tuple[int, ...] = (1,)
     variants: dict[str, VariantSettings] = Field(default_factory=dict, description="Further rows, by name.")
     grid: GridSettings | None = Field(

@@ -18,7 +18,6 @@ from adapcla.errors import ExistsError, InputError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
 from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
-from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
@@ -41,8 +40,6 @@ from adapcla.version import __version__
 FEWEST_PATIENTS = 500
 #: Attack models for the attacks on a model that is to be released.
 ATTACK_MODELS = 4
-#: Validation patients that watch training; more would take longer to look at than training takes.
-MOST_WATCHING = 10_000
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 
 
@@ -179,8 +176,7 @@ class ReleasePlan(Driver):
         """The fitted method of a try."""
         parts, settings = self.parts(attempt), known_settings(self.method, self.effort(attempt).settings)
         place, key = self.place(attempt, "fit"), self.fit_key(attempt)
-        watching = some_patients(parts["valid"], MOST_WATCHING, self.seed)
-        return stages.trained(place, key, self.method, settings, self.seed, parts["train"], watching)
+        return stages.trained(place, key, self.method, settings, self.seed, parts["train"], parts["valid"])
 
     def decision(self, attempt: Try) -> dict[str, Any] | None:
         """What the gate said of a try; None while it has not spoken."""
@@ -259,6 +255,8 @@ class ReleasePlan(Driver):
         if seconds > 60 * self.settings.minutes:
             short = f"--minutes {self.settings.minutes:g} is too short; fewer --patients take less"
             say(f"{clock(seconds)} will be needed for so many patients; {short}")
+        if effort.shortened:
+            say(effort.shortened)
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""

@@ -1,0 +1,37 @@
+"""How long, in which batches and how fast a fit is trained where nobody says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapcla.generation import generator_for
+from adapcla.training.settings import METHODS, Settings, settings_from
+from adapcla.training.tuning import EPOCHS, chosen, epochs_within
+
+
+def test_what_is_given_stays_and_the_rest_follows_from_the_patients() -> None:
+    given = settings_from(Settings(), {"learning_rate": 0.5, "passes": 3})
+    budget = chosen(given, 1_000).budget
+    assert (budget.learning_rate, budget.passes) == (0.5, 3) and budget.batch_size < 100
+    assert chosen(chosen(given, 1_000), 900_000) == chosen(given, 1_000)
+
+
+def test_steps_do_not_grow_with_very_many_patients_and_everybody_is_seen() -> None:
+    found = [chosen(Settings(), n).budget for n in (2_000, 100_000, 200_000, 100_000_000)]
+    assert [budget.passes for budget in found] == [EPOCHS, EPOCHS, EPOCHS / 2, 1.0]
+    sizes = [budget.batch_size for budget in found]
+    assert sizes == sorted(sizes)
+
+
+def test_a_row_keeps_what_it_says() -> None:
+    assert chosen(METHODS["synteg"].settings, 5_000).budget.passes == METHODS["synteg"].row.settings["passes"]
+
+
+def test_private_training_does_not_look_at_the_number_of_patients() -> None:
+    private = generator_for("adapcla", privacy={"epsilon": 4}).settings
+    assert chosen(private, 1_000).budget == chosen(private, 1_000_000).budget
+
+
+@pytest.mark.parametrize(("seconds", "epochs"), [(1_000, 8.0), (40, 4.0), (0.1, 0.1)])
+def test_time_shortens_training(seconds: float, epochs: float) -> None:
+    assert epochs_within(seconds, 10, 8.0) == epochs
