@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.generation.methods import METHODS
+from adapcla.training.settings import METHODS
 from adapcla.pipeline.rows import checked_row, checked_rows, chosen_methods, known_settings
 from adapcla.study.spec import study_from
 

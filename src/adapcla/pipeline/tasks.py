@@ -24,11 +24,10 @@ from adapcla.evaluation import Comparison
 from adapcla.evaluation.metric import metrics_asked
 from adapcla.evaluation.references import some_patients
 from adapcla.evaluation.runner import evaluate as evaluate_cohorts
-from adapcla.generation.generator import Generator, load
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.generation.membership import evidence as attack_evidence
-from adapcla.generation.methods import METHODS, generator_for
 from adapcla.generation.run_folder import ASKED, MODEL, OUTCOME, asked_of, train_run
-from adapcla.generation.shards import stream_sample
+from adapcla.generation.sample_folder import stream_sample
 from adapcla.io.contract import options_from
 from adapcla.io.losses import require_kept
 from adapcla.machine import reset_peak_memory
@@ -37,6 +36,7 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings, SplitSetti
 from adapcla.pipeline.steps import RECORD
 from adapcla.scaffold import Steering
 from adapcla.seeds import random_stream
+from adapcla.training.settings import METHODS
 
 #: Revisions of what the tasks write: raised when a change of the code changes the bytes, so that they are made again.
 PREPARE, TRAIN, SAMPLE, EVALUATE = 1, 1, 1, 1

@@ -18,9 +18,8 @@ from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
 from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
-from adapcla.generation.generator import load
-from adapcla.generation.methods import METHODS, generator_for
-from adapcla.generation.natural import has_choices
+from adapcla.generation.generator import generator_for, load
+from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import tasks
@@ -32,6 +31,7 @@ from adapcla.pipeline.tasks import checked_row, known_settings
 from adapcla.release.release_folder import write_release
 from adapcla.release.settings import ReleaseSettings
 from adapcla.release.summary import Attempt, Release
+from adapcla.training.settings import METHODS
 from adapcla.version import __version__
 
 #: Fewer patients than this cannot be learned from and evaluated at once.

@@ -104,7 +104,8 @@ def settings_of(
     base = release_settings(str(part.get("source", "planted")), file, options=read).model_dump(exclude_unset=True)
     for name, value in {**content, "data": {**part, "path": base["data"].get("path", "")}}.items():
         base[name] = {**base.get(name, {}), **value} if isinstance(value, Mapping) else value
-    said = {name: value for name, value in given.items() if value is not None}
+    defaults = {name: field.default for name, field in ReleaseSettings.model_fields.items()}
+    said = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
     return settings_from(ReleaseSettings, {**base, **said}, changes, data)
 
 

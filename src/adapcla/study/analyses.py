@@ -14,8 +14,7 @@ from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.data.split_folder import open_splits
-from adapcla.generation.generator import Generator, load
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.probed_fit import NEVER, probed_fit
 from adapcla.study.analysis.probes import probe_set
@@ -23,6 +22,7 @@ from adapcla.study.analysis.saved_trajectory import SavedTrajectory, open_trajec
 from adapcla.study.analysis.schedules import FAMILY, schedule_tables
 from adapcla.study.analysis.trajectories import require_one_shot
 from adapcla.study.spec import ANALYSES, AnalysisSettings
+from adapcla.training.settings import METHODS
 
 #: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
 _QUICK_CONTEXTS, _EXAMPLES = (30,), 2

@@ -17,9 +17,7 @@ from adapcla.evaluation.metric import SUITES
 from adapcla.evaluation.references import Beside, LawReference, Reference
 from adapcla.files import FORMAT_VERSION
 from adapcla.generation.bundle import environment
-from adapcla.generation.generator import Generator, load
-from adapcla.generation.methods import METHODS, generator_for
-from adapcla.generation.settings import Settings
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.generation.trials import Cell
 from adapcla.pipeline import tasks
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds
@@ -30,6 +28,7 @@ from adapcla.scaffold import Steering
 from adapcla.study.analyses import OF_ROWS, Subject, Watched, reads_trajectories, remove_unasked
 from adapcla.study.results import ABOUT
 from adapcla.study.spec import StudySpec, TargetSettings
+from adapcla.training.settings import METHODS, Settings
 from adapcla.version import __version__
 
 REPORT = "report.html"
