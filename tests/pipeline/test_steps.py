@@ -96,9 +96,7 @@ def test_a_raised_revision_does_its_step_and_those_after_it_again(tmp_path):
 
 def test_what_follows_a_choice_depends_on_what_was_chosen_and_not_on_how(tmp_path):
     def steps(minutes, size, done):
-        choose = Step(
-            "choose", "", tmp_path / "choice", lambda _: {"size": size}, {"minutes": minutes}, by_result=True
-        )
+        choose = Step("choose", "", tmp_path / "choice", lambda _: {"size": size}, {"minutes": minutes}, by_result=True)
         return [choose, Step("train", "", tmp_path / "fit", lambda _: done.append(size) or {}, {}, (choose,))]
 
     done = []

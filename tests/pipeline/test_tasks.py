@@ -8,9 +8,8 @@ import pytest
 from adapcla.data import Attribute, Cohort
 from adapcla.errors import UsageError
 from adapcla.evaluation import Scores
-from adapcla.pipeline import stages
-from adapcla.pipeline.folder import stamp
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings, PlantedSettings, SplitSettings
+from adapcla.pipeline.steps import record
 
 PLANTED = DataSettings(planted=PlantedSettings(patients=60, codes=60))
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32}
@@ -91,7 +90,7 @@ def test_a_fit_with_other_settings_takes_the_place_of_a_stale_one(tmp_path):
     assert same.settings == one.settings
     other = stages.trained(tmp_path / "fit", "b", "adapcla", {**SMALL, "width": 32}, 1, train, valid)
     assert other.settings.architecture.width == 32
-    assert stamp(tmp_path / "fit")["costs"]["parameters"] > 0
+    assert record(tmp_path / "fit")["costs"]["parameters"] > 0
 
 
 def test_a_torn_record_of_what_was_asked_is_begun_again(tmp_path):
@@ -123,7 +122,7 @@ def test_patients_with_a_visit_too_large_are_drawn_again(tmp_path):
     most = int(np.median(plain.codes_per_visit))
     made = stages.sampled_within(tmp_path / "s", "s1", generator, 60, 1, most)
     assert made.n_patients == 60 and made.codes_per_visit.max() <= most < plain.codes_per_visit.max()
-    again = stamp(tmp_path / "s")["drawn again"]
+    again = record(tmp_path / "s")["drawn again"]
     assert again == 60 - stages.within(plain, most).n_patients > 0
     assert made.origin == plain.origin and (made.days is None) == (plain.days is None)
     other = stages.sampled_within(tmp_path / "t", "s1", generator, 60, 1, most)
