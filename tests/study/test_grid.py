@@ -5,6 +5,7 @@ import pytest
 from adapcla.data.split_folder import open_splits
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.files import read_json
+from adapcla.pipeline import tasks
 from adapcla.pipeline.steps import record
 from adapcla.study.runner import StudyPlan
 from adapcla.study.spec import study_from
@@ -55,13 +56,13 @@ def test_one_number_of_passes_gives_all_rows_equal_steps_those_of_two_stages_too
 
 def test_tuning_sees_no_test_and_no_control_patients(tmp_path, monkeypatch):
     seen = []
-    trained = stages.trained
+    train_run = tasks.train_run
 
-    def watched(folder, key, method, settings, seed, train, valid):
+    def watched(generator, train, valid, folder, **options):
         seen.append((folder.parts, train.fingerprint, valid.fingerprint))
-        return trained(folder, key, method, settings, seed, train, valid)
+        return train_run(generator, train, valid, folder, **options)
 
-    monkeypatch.setattr(stages, "trained", watched)
+    monkeypatch.setattr(tasks, "train_run", watched)
     spec = study_from(SMALL, {"split.control": 0.2, "fit.methods": ["adapcla-no-scaffold"]})
     plan = worked(spec, tmp_path)
     cells = [prints for parts, *prints in seen if "tuning" in parts]
@@ -81,14 +82,14 @@ def test_a_second_run_does_nothing_and_a_new_cell_alone_is_added(tmp_path):
 
 
 def test_a_rate_at_which_training_fails_is_a_cell_without_a_loss(tmp_path, monkeypatch):
-    trained = stages.trained
+    train_run = tasks.train_run
 
-    def failing(folder, key, method, settings, seed, train, valid):
-        if settings["learning_rate"] == 3e-3 and "tuning" in folder.parts:
+    def failing(generator, train, valid, folder, **options):
+        if generator.settings.budget.learning_rate == 3e-3 and "tuning" in folder.parts:
             raise AdapclaError("step 3: loss is nan")
-        return trained(folder, key, method, settings, seed, train, valid)
+        return train_run(generator, train, valid, folder, **options)
 
-    monkeypatch.setattr(stages, "trained", failing)
+    monkeypatch.setattr(tasks, "train_run", failing)
     plan = worked(study_from(SMALL, {"fit.methods": ["adapcla-no-scaffold"]}), tmp_path)
     row = "adapcla-no-scaffold"
     assert plan.row(row)[1]["learning_rate"] == 1e-9

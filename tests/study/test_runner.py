@@ -10,6 +10,7 @@ from adapcla.errors import AdapclaError, ExistsError, InputError, InterruptedRun
 from adapcla.evaluation.references import LawReference
 from adapcla.files import read_json
 from adapcla.io.simulator import simulate
+from adapcla.pipeline import tasks
 from adapcla.pipeline.steps import record, run_steps
 from adapcla.study.runner import StudyPlan
 from adapcla.study.spec import study_from
@@ -106,21 +107,21 @@ def test_the_cohort_is_described_before_it_is_divided(finished_run):
 
 
 def test_a_method_that_fails_is_a_line_that_says_why_and_is_tried_again(tmp_path, monkeypatch):
-    plain = stages.trained
+    plain = tasks.train
     content = {**SMALL, "fit": {**SMALL["fit"], "methods": ["lstm", "marginal"]}}
 
-    def breaks(place, key, method, *rest):
-        if method == "lstm":
+    def breaks(folder, parts, row, *rest, **options):
+        if row[0] == "lstm":
             raise AdapclaError("step 3: loss is nan\nto do: something")
-        return plain(place, key, method, *rest)
+        return plain(folder, parts, row, *rest, **options)
 
-    monkeypatch.setattr(stages, "trained", breaks)
+    monkeypatch.setattr(tasks, "train", breaks)
     plan = StudyPlan(study_from(content), tmp_path)
     page = plan.run()
     assert plan.failed == {("lstm", 1): "step 3: loss is nan"}
     assert "seed 1 failed: step 3: loss is nan" in page.read_text(encoding="utf-8")
     assert "seed 1 failed" in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
-    monkeypatch.setattr(stages, "trained", plain)
+    monkeypatch.setattr(tasks, "train", plain)
     again = StudyPlan(study_from(content), tmp_path)
     again.run()
     assert again.failed == {} and "failed" not in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
@@ -128,10 +129,10 @@ def test_a_method_that_fails_is_a_line_that_says_why_and_is_tried_again(tmp_path
 
 @pytest.mark.parametrize("fault", [InterruptedRun("stopped"), InputError("damaged"), ExistsError("there")])
 def test_a_fault_that_is_not_the_methods_ends_the_run(tmp_path, monkeypatch, fault):
-    def breaks(*_):
+    def breaks(*_, **__):
         raise fault
 
-    monkeypatch.setattr(stages, "trained", breaks)
+    monkeypatch.setattr(tasks, "train", breaks)
     with pytest.raises(type(fault)):
         StudyPlan(study_from(SMALL), tmp_path).run()
 
