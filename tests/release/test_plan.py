@@ -374,7 +374,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path):
 
 
 def test_an_unknown_format_and_unknown_ages_are_refused_before_training(tmp_path):
-    with pytest.raises(UsageError, match="expected: meds"):
+    with pytest.raises(UsageError, match="expected: csv"):
         ReleasePlan(planted(formats=("xml",)), tmp_path / "out")
     everybody = replace(simulate(600, 60, seed=1), attributes={})
     everybody.save(tmp_path / "cohort")

@@ -26,8 +26,8 @@ def test_settings_reach_the_rows_that_know_them(method):
 
 
 def test_a_setting_that_is_off_reaches_its_row_too():
-    assert known_settings("tailwise", {"prior": False}) == {"prior": False}
-    assert known_settings("gpt", {"prior": False}) == {}
+    assert known_settings("gpt", {"copy_head": False}) == {"copy_head": False}
+    assert known_settings("adapcla", {"copy_head": False}) == {}
 
 
 def test_a_setting_that_nobody_knows_is_refused():

@@ -77,9 +77,9 @@ def test_what_cannot_work_is_said_before_anything_is_done(tmp_path, changes, tol
 
 
 def test_a_variant_with_a_setting_that_its_method_does_not_have_is_refused(tmp_path):
-    variants = {"odd": {"method": "gpt", "settings": {"recall": True}}}
+    variants = {"odd": {"method": "adapcla", "settings": {"copy_head": True}}}
     content = {**SMALL, "fit": {**SMALL["fit"], "variants": variants}}
-    with pytest.raises(UsageError, match=r"fit.variants.odd.settings: gpt has no setting 'recall'"):
+    with pytest.raises(UsageError, match=r"fit.variants.odd.settings: adapcla has no setting 'copy_head'"):
         StudyPlan(study_from(content), tmp_path)
 
 
