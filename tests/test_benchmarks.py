@@ -142,3 +142,29 @@ def test_every_benchmark_is_run_by_make_without_arguments(repository: Path) -> N
     )
     assert [name for name, text in scripts.items() if "required=True" in text] == []
     assert [name for name in scripts if f'"{name}"' not in tests and f"{name}.py" not in tests] == []
+
+
+def test_frontier_measures_knowledge_and_memory_of_each_point(
+    script: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """A second call with another point fits that point alone."""
+    words = ["--toy", "--samples", "1", "--out", str(tmp_path / "lines.jsonl"), "--point", "prior_strength=5"]
+    frontier = script("frontier")
+    (first,) = json_of_main(frontier, words, monkeypatch, capsys)["lines"]  # type: ignore[misc]
+    lines = json_of_main(frontier, [*words, "--point", "prior=false"], monkeypatch, capsys)["lines"]
+    assert lines[0] == first and len(lines) == 2  # type: ignore[index,arg-type]
+    assert first["2 codes, c = 1"] <= first["largest"] + 1e-9 and first["share"] == first["share"]
+
+
+def test_frontier_finds_a_copy_and_not_independent_codes(script: Callable[[str], ModuleType]) -> None:
+    """Whoever writes the training patients down has gaps near 1; whoever knows prevalences alone has none."""
+    frontier = script("frontier")
+    train, _, controls = frontier.divided(simulate(patients=3_000, codes=60, seed=1), 1)
+    rare = frontier.rarest_third(train)
+    copied = frontier.memory(train, controls, [train], rare)
+    chance = frontier.memory(train, controls, [frontier.marginal(train, train.n_patients, 1)], rare)
+    assert copied["2 codes, c = 1"] == 1.0 and abs(chance["2 codes, c = 1"]) < 0.25
+    assert frontier.knowledge(train, controls, [controls], rare) == {"share": 1.0, "rare share": 1.0}
