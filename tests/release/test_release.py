@@ -56,7 +56,7 @@ def refuse(monkeypatch, first: int) -> None:
 def test_the_folder_holds_data_page_cards_and_checksums(finished_release):
     out = finished_release.out
     assert {path.name for path in out.iterdir()} == {
-        "csv", "meds", "fhir", "report.html", "README.md", "croissant.json", "SHA256SUMS",
+        "csv", "meds", "fhir", "report.html", "evaluation.json", "README.md", "croissant.json", "SHA256SUMS",
     }  # fmt: skip
     checked = subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=out, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr
@@ -331,7 +331,7 @@ def test_a_kill_while_writing_leaves_no_release_and_is_taken_up(tmp_path):
     alive = subprocess.run(words, capture_output=True, text=True, check=False)
     assert alive.returncode == 0, alive.stderr
     told = json.loads(alive.stdout.splitlines()[-1])
-    assert told["passed"] and Path(told["page"]).is_file() and told["lamps"]["safe"]["light"] in ("green", "amber")
+    assert told["passed"] and Path(told["page"]).is_file() and told["status"]["private"]["tone"] in ("green", "amber")
 
 
 def test_the_time_left_follows_the_patients_once_they_are_known(tmp_path):

@@ -31,6 +31,7 @@ from adapcla.pipeline.folder import RunFolder, making, stamp
 from adapcla.pipeline.rows import checked_row, known_settings
 from adapcla.pipeline.spec import EvaluateSpec, Spec, key_of
 from adapcla.pipeline.step import Step
+from adapcla.release.comparisons import Comparisons, compare
 from adapcla.release.release_folder import write_release
 from adapcla.release.summary import Attempt, Release
 from adapcla.release.tries import Try, tries
@@ -296,6 +297,10 @@ class ReleasePlan(Driver):
         key, asked, cache = self.scores_key(attempt), self.asked(attempt), self.folder.cache
         stages.scored(place, key, self.method, synthetic, parts, asked, None, generator, cache, attacks, MOST_JUDGED)
 
+    def compared(self, attempt: Try) -> Comparisons:
+        """How similar the patients of a try are to real ones."""
+        return compare(Scores.open(self.place(attempt, "scores")), self.parts(attempt)["train"])
+
     def _decide(self, attempt: Try) -> None:
         """The decision of the gate, on the data and, where the model is to be written too, on the model."""
         place = self.place(attempt, "gate")
@@ -304,10 +309,13 @@ class ReleasePlan(Driver):
             place.mkdir(parents=True, exist_ok=True)
             lines = gate(scores, doubted=self._exceeded_before(attempt))
             lines = accept(lines, self.release.accept, self.release.reason)
+            comparisons = self.compared(attempt)
             of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
             of_model = accept(of_model, self.release.accept, self.release.reason)
             content = {
-                "passed": all(line.passed for line in lines),
+                "passed": all(line.passed for line in lines) and comparisons.releasable,
+                "quality": comparisons.quality,
+                "misstated": list(comparisons.reasons),
                 "lines": [asdict(line) for line in lines],
                 "model": [asdict(line) for line in of_model],
                 "model passed": bool(of_model) and all(line.passed for line in of_model),
@@ -368,6 +376,7 @@ class ReleasePlan(Driver):
             fit.get("settings", {}),
             self.effort(attempt).wanted_passes * attempt.passes,
             {name: float(stamp(self.place(attempt, name)).get("seconds", 0.0)) for name in names},
+            self.compared(attempt),
             int(stamp(self.place(attempt, "sample")).get("drawn again", 0)),
         )
 

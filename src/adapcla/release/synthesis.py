@@ -106,7 +106,7 @@ def specification(
         data |= {"path": str(Path(path).expanduser().resolve()), "options": given}
     content = {
         "name": name or "release",
-        "title": title or ("A made-up world" if source == "planted" else Path(path).resolve().name),
+        "title": title or ("Simulated patients" if source == "planted" else Path(path).resolve().name),
         "real": source != "planted",
         "data": data,
         "split": {"control": CONTROL},
@@ -240,10 +240,7 @@ def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
 
 def result(plan: Any) -> Synthesised:
     """What a finished plan made."""
-    from adapcla.report.gate_words import in_words
-
     told = plan.told()
     folder = plan.out if told.passed else plan.unsafe_out if told.unsafe else None
     page = plan.page if folder is None else folder / "report.html"
-    reasons = tuple(in_words(line) for line in told.chosen.lines if not line.passed)
-    return Synthesised(folder, page, told.synthetic, told.chosen.scores, told.passed, reasons)
+    return Synthesised(folder, page, told.synthetic, told.chosen.scores, told.passed, told.chosen.reasons)
