@@ -6,10 +6,12 @@ could not be computed is grey and stays in the list; then the whole is fair at b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from adapcla.data import Cohort
+from adapcla.errors import UsageError
 from adapcla.evaluation import Scores
 from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.metric import METRICS, has_numbers, has_stays
@@ -366,6 +368,8 @@ class Comparisons(NamedTuple):
     """All comparisons of a release."""
 
     each: tuple[Compared, ...]
+    #: Why comparisons that must not be poor were accepted, by key.
+    accepted: Mapping[str, str] = MappingProxyType({})
 
     @property
     def applicable(self) -> tuple[Compared, ...]:
@@ -387,13 +391,18 @@ class Comparisons(NamedTuple):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why these patients must not be shared; empty where nothing speaks against it."""
-        return tuple(
-            f"{one.title}: {measured.found.text}."
+        """Why these patients must not be shared; empty where nothing speaks against it, or it was accepted."""
+        return tuple(sentence for key, sentence in self.misstated.items() if key not in self.accepted)
+
+    @property
+    def misstated(self) -> dict[str, str]:
+        """What is stated wrongly by these patients, accepted or not."""
+        return {
+            one.key: f"{one.title}: {measured.found.text}."
             for one in self.each
             for measured in one.measures
             if measured.metric == REQUIRED.get(one.key) and measured.found.quality == "poor"
-        )
+        }
 
     @property
     def releasable(self) -> bool:
@@ -401,9 +410,19 @@ class Comparisons(NamedTuple):
         return not self.reasons
 
 
-def compare(scores: Scores, train: Cohort) -> Comparisons:
+def compare(scores: Scores, train: Cohort, accepted: Mapping[str, str] = MappingProxyType({})) -> Comparisons:
     """Every comparison, from the scores of the synthetic patients and the training patients."""
-    return Comparisons(tuple(_compared(key, title, measures, scores, train) for key, title, measures in COMPARISONS))
+    each = tuple(_compared(key, title, measures, scores, train) for key, title, measures in COMPARISONS)
+    return Comparisons(each, accepted)
+
+
+def require_reason(names: Collection[str], reason: str) -> None:
+    """Raise where a comparison is accepted and nobody says why.
+
+    >>> require_reason(["codes_per_visit"], "software tests")
+    """
+    if any(name in REQUIRED for name in names) and not reason.strip():
+        raise UsageError('--accept without a reason\nto do: say why with --reason "…"; it is written on page and card')
 
 
 def _compared(key: str, title: str, measures: tuple[Measure, ...], scores: Scores, train: Cohort) -> Compared:

@@ -119,6 +119,11 @@ def _judged(release: Release) -> list[str]:
             for line in attempt.lines
             if line.accepted
         ),
+        *(
+            f"Accepted though poor: {attempt.comparisons.misstated[key]} Reason: {reason}"
+            for key, reason in attempt.comparisons.accepted.items()
+            if key in attempt.comparisons.misstated
+        ),
         *(of_model if attempt.model_lines else []),
     ]
 

@@ -39,6 +39,12 @@ def release_page(release: Release) -> Page:
     word, outcome = badge(release)
     accepted = [line for line in release.chosen.lines if line.accepted]
     notes = [f"Accepted though not shown: {words_of(line).title}. Reason: {line.accepted}" for line in accepted]
+    found = release.chosen.comparisons
+    notes += [
+        f"Accepted though poor: {found.misstated[key]} Reason: {found.accepted[key]}"
+        for key in found.accepted
+        if key in found.misstated
+    ]
     return Page(
         release.title,
         indicators(release),
