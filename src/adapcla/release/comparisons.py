@@ -290,23 +290,25 @@ COMPARISONS: tuple[tuple[str, str, tuple[Measure, ...]], ...] = (
         "Prevalence of rare codes",
         (
             Measure("prevalence_off_2x", "Rare codes off by a factor of two", codes_off("tail")),
-            Measure("tail_mass", "Share of rare codes among all codes", mass_off),
+            Measure("tail_mass", "Rare codes, share of all codes", mass_off),
         ),
     ),
     (
         "codes_per_visit",
         "Codes per visit",
         (
-            Measure("codes_per_visit_diff", "Mean", mean_off(_mean_codes, CODES_GOOD, CODES_FAIR)),
-            Measure("codes_per_visit_tv", "Distribution", excess("visits")),
+            Measure("codes_per_visit_diff", "Codes per visit, mean", mean_off(_mean_codes, CODES_GOOD, CODES_FAIR)),
+            Measure("codes_per_visit_tv", "Codes per visit, distribution", excess("visits")),
         ),
     ),
     (
         "visits_per_patient",
         "Visits per patient",
         (
-            Measure("visits_per_patient_diff", "Mean", mean_off(_mean_visits, VISITS_GOOD, VISITS_FAIR)),
-            Measure("visits_per_patient_tv", "Distribution", excess("patients")),
+            Measure(
+                "visits_per_patient_diff", "Visits per patient, mean", mean_off(_mean_visits, VISITS_GOOD, VISITS_FAIR)
+            ),
+            Measure("visits_per_patient_tv", "Visits per patient, distribution", excess("patients")),
         ),
     ),
     (

@@ -261,7 +261,7 @@ def refusal(release: Release) -> str:
         return f"These data were refused and written anyway. {reasons}"
     helps = list(TO_DO) if not all(line.passed for line in attempt.lines) else []
     if not attempt.comparisons.releasable:
-        helps.append("more real patients or another --method" if attempt.converged else "more --minutes")
+        helps.append("more real patients or another method" if attempt.converged else "more --minutes")
     return f"These data were not released. {reasons} What helps: {'; '.join(helps)}."
 
 
