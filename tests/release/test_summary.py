@@ -12,7 +12,7 @@ from adapcla.evaluation import Scores
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import Row
 from adapcla.release.comparisons import Compared, Comparisons, Found, Measured
-from adapcla.release.summary import Attempt, Release, advice, as_json, badge, indicators, refusal, usefulness
+from adapcla.release.summary import Attempt, ReleaseSummary, advice, as_json, badge, indicators, refusal, usefulness
 
 ROLLED = {
     "codes": {"before": 4, "after": 2, "kept in full": 1, "rolled up": 2, "not placed": 1},
@@ -42,9 +42,9 @@ def attempt(*rows: Row, lines=(MET,), real: Scores | None = None, qualities=("go
     return Attempt(1, "as asked", 11, scores, real, lines, (), ROLLED, 3, costs, {}, 4.0, {"fit": 2.0}, found)
 
 
-def release(tried: Attempt) -> Release:
+def release(tried: Attempt) -> ReleaseSummary:
     cohort = Cohort.of([[["4019"], ["25000"]]] * 20)
-    return Release("A ward", {}, "table", "tailwise", 5.0, (tried,), cohort, cohort)
+    return ReleaseSummary("A ward", {}, "table", "tailwise", 5.0, (tried,), cohort, cohort)
 
 
 def useful(value: float | None, real: float | None, metric: str = "tstr_next_auroc") -> Row:

@@ -22,6 +22,8 @@ from adapcla.tables import format_number
 Quality = Literal["good", "fair", "poor", "unknown"]
 #: From best to worst, for what stands together: what is unknown is no better than fair, and no worse.
 _ORDER = {"good": 0, "unknown": 1, "fair": 1, "poor": 2}
+#: Raised when what is compared or a boundary changes, so that releases are decided again.
+COMPARED = 1
 #: What a release must not be poor in, by comparison and metric: it would misstate how large visits are or how frequent
 #: codes are.
 REQUIRED = {"prevalence": "prevalence_off_2x", "codes_per_visit": "codes_per_visit_diff"}

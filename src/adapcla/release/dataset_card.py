@@ -17,7 +17,7 @@ from adapcla.data.vocabulary import DEATH
 from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.evaluation.privacy import GateLine
 from adapcla.files import json_bytes, sha256_of
-from adapcla.release.summary import UNSAFE, Release, advice, indicators
+from adapcla.release.summary import UNSAFE, ReleaseSummary, advice, indicators
 from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
@@ -29,7 +29,7 @@ _MEDIA |= {".ndjson": "application/x-ndjson", ".html": "text/html", ".md": "text
 _BINARY = "application/octet-stream"
 
 
-def card(release: Release, formats: Mapping[str, str], model: bool) -> str:
+def card(release: ReleaseSummary, formats: Mapping[str, str], model: bool) -> str:
     """The dataset card in Markdown; with each format stands what it cannot hold."""
     synthetic, n_trained = release.synthetic, format_count(release.train.n_patients, release.min_patients)
     lines = [
@@ -96,7 +96,7 @@ def _way_back(name: str, lost: str) -> str:
     return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
 
 
-def _judged(release: Release) -> list[str]:
+def _judged(release: ReleaseSummary) -> list[str]:
     """The advice, the statuses, the comparisons and the privacy checks."""
     attempt = release.chosen
     rows = [(one.title, one.outcome, f"{one.value} {one.unit}".strip(), one.sentence) for one in indicators(release)]
@@ -137,7 +137,7 @@ def gate_table(lines: Sequence[GateLine]) -> Table:
     return Table(("what", "found", "upper bound", "limit", "verdict"), rows)
 
 
-def converged(release: Release) -> str:
+def converged(release: ReleaseSummary) -> str:
     """Whether training had learned what it could, in a sentence."""
     attempt = release.chosen
     if not attempt.costs.get("steps"):
@@ -150,7 +150,7 @@ def converged(release: Release) -> str:
     )
 
 
-def _source(release: Release) -> str:
+def _source(release: ReleaseSummary) -> str:
     known = {"planted": "Simulated patients that come with adapcla; they are not real either"}
     return known.get(release.source, f"Health records read as `{release.source}`")
 
@@ -167,7 +167,7 @@ def _sizes(settings: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _vocabulary(release: Release) -> list[str]:
+def _vocabulary(release: ReleaseSummary) -> list[str]:
     """How much of the vocabulary and of its tail kept its full code."""
     k, facts = release.min_patients, release.chosen.rollup
     codes, entries, tail = facts["codes"], facts["entries"], facts["tail"]
@@ -204,7 +204,7 @@ def _vocabulary(release: Release) -> list[str]:
     ]
 
 
-def _whole_record(release: Release) -> list[str]:
+def _whole_record(release: ReleaseSummary) -> list[str]:
     """What else than plain codes a visit holds, and how numbers came about; nothing for records of codes alone."""
     vocabulary, k = release.synthetic.vocabulary, max(release.min_patients, MIN_COUNT)
     if not vocabulary.groups and not vocabulary.numbers.any():
@@ -227,7 +227,7 @@ def _whole_record(release: Release) -> list[str]:
     ]
 
 
-def croissant(release: Release, folder: Path, formats: Sequence[str]) -> bytes:
+def croissant(release: ReleaseSummary, folder: Path, formats: Sequence[str]) -> bytes:
     """The card for programs, in the Croissant format, of the files that are in the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     refused = "" if release.passed else f"{UNSAFE}: these data were refused. "

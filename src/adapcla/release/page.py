@@ -13,7 +13,7 @@ from adapcla.release.dataset_card import converged
 from adapcla.release.summary import (
     CHANCE,
     Attempt,
-    Release,
+    ReleaseSummary,
     advice,
     badge,
     indicators,
@@ -34,7 +34,7 @@ _QUICK = (
 _BEGINS = "the number under a bar is where it begins; + has no upper end"
 
 
-def release_page(release: Release) -> Page:
+def release_page(release: ReleaseSummary) -> Page:
     """Everything that is shown of a release."""
     word, outcome = badge(release)
     accepted = [line for line in release.chosen.lines if line.accepted]
@@ -62,7 +62,7 @@ def release_page(release: Release) -> Page:
     )
 
 
-def _facts(release: Release) -> list[tuple[str, str]]:
+def _facts(release: ReleaseSummary) -> list[tuple[str, str]]:
     """The sizes under the title."""
     synthetic = release.synthetic
     return [
@@ -74,7 +74,7 @@ def _facts(release: Release) -> list[tuple[str, str]]:
 
 
 # ---- sections -----------------------------------------------------------------------------------------------
-def _sections(release: Release) -> Iterator[Section]:
+def _sections(release: ReleaseSummary) -> Iterator[Section]:
     """The sections in order."""
     train, synthetic, k = release.train, release.synthetic.on(release.train.vocabulary), release.min_patients
 
@@ -133,7 +133,7 @@ def _sections(release: Release) -> Iterator[Section]:
     yield Section("limits", "What this must not be used for", [Bullets(_must_not(k))], short="Limits")
 
 
-def _patients(release: Release) -> Section:
+def _patients(release: ReleaseSummary) -> Section:
     """The first synthetic patients as timelines."""
     first = ", after the kind and the end of the visit" if has_stays(release.train.vocabulary) else ""
     words = (
@@ -161,7 +161,7 @@ def _must_not(k: int) -> list[str]:
 
 
 # ---- tables -------------------------------------------------------------------------------------------------
-def _tables(release: Release) -> Iterator[Part]:
+def _tables(release: ReleaseSummary) -> Iterator[Part]:
     """The tables in order, each with what good looks like."""
     attempt = release.chosen
     yield _measures_table(attempt)
@@ -230,7 +230,7 @@ def _discriminator(attempt: Attempt) -> list[Measured]:
 _BY_DOMAIN = {"prevalence_log_r2": "prevalence", "bigram_r2": "pairs"}
 
 
-def _domain_table(release: Release) -> Table:
+def _domain_table(release: ReleaseSummary) -> Table:
     """Each domain with all other codes left out."""
     rows = {(row.metric, row.stratum): row for row in release.chosen.scores.rows}
     vocabulary, lines = release.synthetic.vocabulary, []
@@ -302,7 +302,7 @@ def _gate_table(key: str, title: str, lines: Sequence[GateLine]) -> Table:
     return Table(columns, tuple(rows), key, title, "", good=good, always_open=True)
 
 
-def _codes_table(release: Release) -> Table:
+def _codes_table(release: ReleaseSummary) -> Table:
     k, facts = release.min_patients, release.chosen.rollup
     codes, entries, tail = facts["codes"], facts["entries"], facts["tail"]
 
@@ -351,7 +351,7 @@ def _attempts_table(attempts: Sequence[Attempt]) -> Table:
     return Table(columns, tuple(rows), "attempts", "Attempts", caption, good=good, always_open=True)
 
 
-def _made_table(release: Release) -> Table:
+def _made_table(release: ReleaseSummary) -> Table:
     attempt = release.chosen
     network = attempt.settings.get("architecture", {})
     private = attempt.settings.get("privacy")

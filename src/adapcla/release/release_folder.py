@@ -14,14 +14,14 @@ from adapcla.io.writers import WriteOptions, not_held, write
 from adapcla.release import dataset_card
 from adapcla.release.page import release_page
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Release, as_json
+from adapcla.release.summary import ReleaseSummary, as_json
 
 #: The statuses, comparisons, privacy checks and scores for programs.
 EVALUATION = "evaluation.json"
 
 
 def write_release(
-    release: Release,
+    release: ReleaseSummary,
     page: Path,
     target: Path | None,
     settings: ReleaseSettings,

@@ -77,7 +77,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class ReleaseSummary:
     """Everything that the page and the cards say of a release."""
 
     title: str
@@ -151,13 +151,13 @@ def usefulness(attempt: Attempt) -> list[Useful]:
 
 
 # ---- statuses -----------------------------------------------------------------------------------------------
-def indicators(release: Release) -> tuple[Status, Status, Status]:
+def indicators(release: ReleaseSummary) -> tuple[Status, Status, Status]:
     """Similar to real patients, useful, private."""
     attempt = release.chosen
     return _similar(attempt), _useful(attempt), _private(attempt)
 
 
-def advice(release: Release) -> Status:
+def advice(release: ReleaseSummary) -> Status:
     """What the release may be used for, by the worst of its statuses, and why.
 
     That usefulness is unknown forbids nothing: some records predict nothing.
@@ -245,14 +245,14 @@ def _attack(auc: float) -> str:
     return f" The strongest attack recognises the training patient in {share}."
 
 
-def badge(release: Release) -> tuple[str, Outcome]:
+def badge(release: ReleaseSummary) -> tuple[str, Outcome]:
     """What became of the data, in two words."""
     if release.passed:
         return "Released", advice(release).outcome
     return (UNSAFE if release.unsafe else "Not released"), "exceeded"
 
 
-def refusal(release: Release) -> str:
+def refusal(release: ReleaseSummary) -> str:
     """Why it was refused and what to do; empty where it was not."""
     if release.passed:
         return ""
@@ -266,7 +266,7 @@ def refusal(release: Release) -> str:
 
 
 # ---- for machines -------------------------------------------------------------------------------------------
-def as_json(release: Release) -> dict[str, Any]:
+def as_json(release: ReleaseSummary) -> dict[str, Any]:
     """The statuses, comparisons, privacy checks and headline scores of a release; no count of patients."""
     attempt = release.chosen
     return {
