@@ -42,7 +42,7 @@ def test_defaults_need_few_words_and_choices_become_options(shown: Shown, starte
     assert "--out=releases/world-2" in line
 
 
-def test_a_release_shows_its_lamps_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
+def test_a_release_shows_its_statuses_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
     about = {"kind": "release", "out": "releases/hospital"}
     put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, result={"status": {"safe": STATUS}})
     page = shown("train")
