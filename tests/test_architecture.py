@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "adapcla"
 
 #: The layers, lowest first. A package imports packages of lower layers and itself, never its neighbours.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure", "engine"),
+    ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure", "defaults", "engine"),
     ("data",),
     ("io", "scaffold"),
     ("models",),

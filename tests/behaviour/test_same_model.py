@@ -45,7 +45,7 @@ def test_the_same_patients_and_settings_give_the_same_model(tmp_path: Path) -> N
     (tmp_path / "one.toml").write_text(
         f'name = "one"\n[data]\nsource = "cohort"\npath = "{tmp_path / "cohort"}"\n[split]\ncontrol = 0.15\n'
     )
-    run("run", tmp_path / "one.toml", "--out", tmp_path / "runs", *FIT, *QUICK, "--set=evaluate.references=[]")
+    run("run", tmp_path / "one.toml", "--out", tmp_path / "runs", *FIT, *QUICK)
     run("synthesize", tmp_path / "cohort", "--out", tmp_path / "release", "--minutes=60", *FIT, *QUICK)
     work = tmp_path / "release-work"
     (patients,) = {path.parent for path in work.rglob("patients/train")}

@@ -10,6 +10,7 @@ import typer
 from adapcla.cli import reading
 from adapcla.cli.options import Accept, AllowDropped, AsJson, Out, Overwrite, Reason, Seed, assignments, emit, listed
 from adapcla.console import say
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import GateError
 
@@ -51,7 +52,7 @@ def synthesize(
     model: Annotated[
         bool, typer.Option("--model", help="Write the generator too, where attacks on it fail; takes longer.")
     ] = False,
-    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = "tailwise",
+    method: Annotated[str, typer.Option("--method", help="A row of `adapcla methods`.")] = DEFAULT_METHOD,
     seed: Seed = 1,
     birth_year: Annotated[
         int | None, typer.Option("--birth-year", help="OMOP: year of birth of patients of unknown age.")

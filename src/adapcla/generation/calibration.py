@@ -86,8 +86,8 @@ def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int
             move[:n_codes] -= more_codes
             move *= further[:-1]
             move[n_codes:] -= further[-1] * more_codes
-            # After two whole steps rounds move less, so that what chance gave to one sample is averaged.
-            move = torch.where(wanted > 0, move.clamp(-_MOST, _MOST) / max(number, 1), 0.0)
+            # After three whole steps rounds move less, so that what chance gave to one sample is averaged.
+            move = torch.where(wanted > 0, move.clamp(-_MOST, _MOST) / max(number - 1, 1), 0.0)
             network.bias.add_(move.float())
             difference = float((got - wanted).abs().sum() / wanted.sum())
             history.append({"round": number, "visits": n_visits, "mean difference": round(difference, 4)})

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.io.contract import Options, options_from
@@ -30,7 +31,6 @@ from adapcla.pipeline.settings import (
 DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
 #: Share of all patients that nothing is learned from, for the privacy tests.
 CONTROL = 0.15
-METHOD = "tailwise"
 
 
 class ReleaseSettings(SettingsGroup):
@@ -39,7 +39,7 @@ class ReleaseSettings(SettingsGroup):
     minutes: float = Field(10.0, gt=0, description="Time limit for everything, on two cores.")
     patients: int = Field(0, ge=0, description="Synthetic patients; 0: as many as real ones were learned from.")
     formats: tuple[str, ...] = Field(("csv",), min_length=1, description="csv, parquet, xlsx, meds, omop, fhir.")
-    method: str = Field(METHOD, description="A row of `adapcla methods`.")
+    method: str = Field(DEFAULT_METHOD, description="A row of `adapcla methods`.")
     title: str = Field("", description="Heading of page and card; the file's name if empty.")
     min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code; rarer ones roll up.")
     model: bool = Field(False, description="Write the model too, where attacks on it fail; takes longer.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from adapcla.defaults import DEFAULT_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job, jobs_in
@@ -17,7 +18,6 @@ from adapcla.studio.workspace import Found, plain_name
 
 _RELEASE, _PLAN = "release", "plan"
 FORMATS = ("csv", "parquet", "xlsx", "meds", "omop", "fhir")
-METHOD = "tailwise"
 
 
 def page() -> None:
@@ -81,13 +81,13 @@ def _more() -> dict[str, Any]:
     left.caption("Write the generator beside the data, where attacks on it fail. Takes longer.")
     seed = right.number_input("Seed", 0, 2**31 - 1, 1, key="seed")
     right.caption("The same data, minutes and seed give the same patients.")
-    method = left.text_input("Method", METHOD, key="method")
+    method = left.text_input("Method", DEFAULT_METHOD, key="method")
     left.caption("A row of `adapcla methods`; tailwise if you have no reason for another.")
     title = right.text_input("Title of page and card", "", key="title")
     right.caption("The name of the cohort if empty.")
     settings = st.text_area("Other settings", "", key="settings", placeholder="fit.settings.width=64")
     st.caption("NAME=VALUE, one on each line, as for --set.")
-    usual = {"min_patients": (int(k), MIN_COUNT), "rollup": (rollup, "icd"), "method": (method, METHOD)}
+    usual = {"min_patients": (int(k), MIN_COUNT), "rollup": (rollup, "icd"), "method": (method, DEFAULT_METHOD)}
     out: dict[str, Any] = {name: value for name, (value, common) in usual.items() if value != common}
     out |= {"repair": repair, "anyway": anyway, "model": model, "title": title.strip()}
     return out | {"seed": None if seed == 1 else int(seed), "set": [line.strip() for line in settings.splitlines()]}
