@@ -13,7 +13,7 @@ from adapcla.training.settings import Settings, settings_from
 #: Patients a step, by the training patients from which on: small cohorts have small batches, for steps enough.
 BATCHES = ((0, 64), (4_000, 128), (15_000, 256))
 #: Epochs of cohorts up to so many patients, beyond which steps do not grow, though everybody is seen once at least.
-EPOCHS, MOST_PATIENTS = 8.0, 100_000
+EPOCHS, MOST_PATIENTS = 6.0, 100_000
 LEARNING_RATE = 1e-3
 #: What private training does: a look at the number of patients is not covered by ε.
 _PRIVATE = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
@@ -24,9 +24,9 @@ def chosen(settings: Settings, n_patients: int) -> Settings:
 
     >>> budget = chosen(Settings(), 1_500).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
-    (8.0, 64, 0.001)
+    (6.0, 64, 0.001)
     >>> [chosen(Settings(), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
-    [8.0, 4.0, 1.0]
+    [6.0, 3.0, 1.0]
     """
     if settings.privacy is not None:
         rule: dict[str, float] = _PRIVATE
