@@ -136,5 +136,5 @@ def test_passes_batches_and_rate_follow_from_the_number_of_patients(cohort: Path
     words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "gpt", "--set", "width=16"]
     assert _run(*words).exit_code == 0
     budget = load(tmp_path / "run").settings.budget
-    assert (budget.passes, budget.batch_size) == (EPOCHS, BATCHES[0][1]) and budget.learning_rate > 0
+    assert (budget.passes, budget.batch_size) == (EPOCHS[1], BATCHES[0][1]) and budget.learning_rate > 0
     assert _run(*words, "--resume").exit_code == 0

@@ -6,7 +6,7 @@ import pytest
 
 from adapcla.generation import generator_for
 from adapcla.training.settings import METHODS, Settings, settings_from
-from adapcla.training.tuning import EPOCHS, chosen, epochs_within
+from adapcla.training.tuning import EPOCHS, SCAFFOLDED_EPOCHS, chosen, epochs_within
 
 
 def test_what_is_given_stays_and_the_rest_follows_from_the_patients() -> None:
@@ -16,11 +16,17 @@ def test_what_is_given_stays_and_the_rest_follows_from_the_patients() -> None:
     assert chosen(chosen(given, 1_000), 900_000) == chosen(given, 1_000)
 
 
-def test_steps_do_not_grow_with_very_many_patients_and_everybody_is_seen() -> None:
-    found = [chosen(Settings(), n).budget for n in (2_000, 100_000, 200_000, 100_000_000)]
-    assert [budget.passes for budget in found] == [EPOCHS, EPOCHS, EPOCHS / 2, 1.0]
+def test_small_cohorts_get_steps_enough_and_large_ones_no_more_than_that() -> None:
+    plain = settings_from(Settings(), {"schedule": "none"})
+    found = [chosen(plain, n).budget for n in (300, 3_000, 100_000, 200_000, 100_000_000)]
+    assert [budget.passes for budget in found] == [EPOCHS[1], 32.0, EPOCHS[0], EPOCHS[0] / 2, 1.0]
     sizes = [budget.batch_size for budget in found]
     assert sizes == sorted(sizes)
+
+
+def test_a_scaffold_is_annealed_over_few_epochs() -> None:
+    """Its weights are candidates only at the end, when too many epochs would have overfitted."""
+    assert {chosen(Settings(), n).budget.passes for n in (300, 100_000)} == {SCAFFOLDED_EPOCHS}
 
 
 def test_a_row_keeps_what_it_says() -> None:

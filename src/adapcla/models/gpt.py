@@ -776,6 +776,7 @@ _OURS = {
     "learning_rate": 2e-3,
     "batch_size": 128,
     "calibration_rounds": 4,
+    "patience": 6,
 }
 FAMILY = Family(
     GptArchitecture,

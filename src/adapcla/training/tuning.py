@@ -12,27 +12,35 @@ from adapcla.training.settings import Settings, settings_from
 
 #: Patients a step, by the training patients from which on: small cohorts have small batches, for steps enough.
 BATCHES = ((0, 64), (4_000, 128), (15_000, 256))
-#: Epochs of cohorts up to so many patients, beyond which steps do not grow, though everybody is seen once at least.
-EPOCHS, MOST_PATIENTS = 6.0, 100_000
+#: Epochs at least and at most, between which so many steps are aimed at. Too many cost time alone, because the weights of
+#: the best validation loss are kept; too few leave small cohorts unlearned.
+EPOCHS, STEPS = (6.0, 40.0), 1_500
+#: Epochs where a scaffold is annealed away: weights are candidates only after that, so that training cannot end early.
+SCAFFOLDED_EPOCHS = 8.0
+#: Patients beyond which steps do not grow, though everybody is seen once at least.
+MOST_PATIENTS = 100_000
 LEARNING_RATE = 1e-3
 #: What private training does: a look at the number of patients is not covered by ε.
-_PRIVATE = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
+_PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
 
 
 def chosen(settings: Settings, n_patients: int) -> Settings:
     """The settings with passes, batches and learning rate chosen where they leave them open.
 
-    >>> budget = chosen(Settings(), 1_500).budget
+    >>> budget = chosen(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
-    (6.0, 64, 0.001)
-    >>> [chosen(Settings(), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
+    (32.0, 64, 0.001)
+    >>> [chosen(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
     [6.0, 3.0, 1.0]
     """
-    if settings.privacy is not None:
-        rule: dict[str, float] = _PRIVATE
-    else:
-        batch = max(size for least, size in BATCHES if n_patients >= least)
-        passes = max(round(EPOCHS * min(1.0, MOST_PATIENTS / max(n_patients, 1)), 2), 1.0)
+    rule = dict(_PRIVATE)
+    if settings.privacy is None:
+        n = max(n_patients, 1)
+        batch = settings.budget.batch_size or max(size for least, size in BATCHES if n >= least)
+        passes = min(max(STEPS * batch / n, EPOCHS[0]), EPOCHS[1])
+        if settings.schedule != "none":
+            passes = SCAFFOLDED_EPOCHS
+        passes = max(round(passes * min(1.0, MOST_PATIENTS / n), 2), 1.0)
         rule = {"passes": passes, "batch_size": batch, "learning_rate": LEARNING_RATE}
     left_open = {name: value for name, value in rule.items() if not getattr(settings.budget, name)}
     return settings_from(settings, {"budget": left_open}) if left_open else settings
