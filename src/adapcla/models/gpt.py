@@ -80,7 +80,7 @@ class GptArchitecture(Architecture):
     heads: int = Field(8, ge=1)
     prior: bool = Field(False, description="Add logits from counts of pairs of codes, each patient's own left out.")
     prior_strength: float = Field(
-        20.0, gt=0, description="Patients by whom a pair of codes must be held to count as much as its families do."
+        100.0, gt=0, description="Patients by whom a pair of codes must be held to count as much as its families do."
     )
     shrinkage: float = Field(
         0.0,
