@@ -17,6 +17,7 @@ from adapcla.version import __version__
 if TYPE_CHECKING:
     # For type checkers alone, which do not see what `__getattr__` returns.
     from adapcla.data import Cohort, Prevalence, Vocabulary
+    from adapcla.engine import cluster
     from adapcla.evaluation import Scores, evaluate
     from adapcla.generation import AdaPCLA, load
     from adapcla.generation.generator import methods, train
@@ -30,6 +31,7 @@ _HOME = {
     "Prevalence": "adapcla.data",
     "Scores": "adapcla.evaluation",
     "Vocabulary": "adapcla.data",
+    "cluster": "adapcla.engine",
     "evaluate": "adapcla.evaluation",
     "load": "adapcla.generation",
     "methods": "adapcla.generation.generator",
@@ -46,6 +48,7 @@ __all__ = [
     "Scores",
     "Vocabulary",
     "__version__",
+    "cluster",
     "evaluate",
     "load",
     "methods",

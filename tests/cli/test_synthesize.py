@@ -52,7 +52,7 @@ def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path
     ("words", "error", "why"),
     [
         (["nowhere.csv"], InputError, "no such file"),
-        (["planted", "--format", "xml"], UsageError, "expected: meds"),
+        (["planted", "--format", "xml"], UsageError, "expected: csv, parquet, xlsx, meds"),
         (["planted", "--method", "tailwis"], UsageError, "did you mean 'tailwise'"),
         (["planted", "--set", "minute=3"], UsageError, "did you mean"),
         (["nonesuch", "."], UsageError, "no source"),
