@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adapcla.generation.generator import methods, train
     from adapcla.io import read
     from adapcla.io.simulator import simulate
-    from adapcla.release.synthesis import synthesize
+    from adapcla.release.synthesize import synthesize
 
 _HOME = {
     "AdaPCLA": "adapcla.generation",
@@ -37,7 +37,7 @@ _HOME = {
     "methods": "adapcla.generation.generator",
     "read": "adapcla.io",
     "simulate": "adapcla.io.simulator",
-    "synthesize": "adapcla.release.synthesis",
+    "synthesize": "adapcla.release.synthesize",
     "train": "adapcla.generation.generator",
 }
 
