@@ -7,4 +7,4 @@ set -euo pipefail
 run=$1 patients=$2 out=$3
 shift 3
 export OMP_NUM_THREADS=1
-adapcla sample "$run" --patients "$patients" --out "$out" --assemble "$@"
+adapcla sample "$run" --patients "$patients" --out "$out" --shard all "$@"

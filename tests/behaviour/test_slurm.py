@@ -51,7 +51,7 @@ sys.exit(max(task.wait() for task in tasks))
 """
 SCONTROL = "#!/bin/sh\nprintf '127.0.0.1\\n127.0.0.1\\n'\n"
 #: Small enough for a test, given to the scripts as a user gives more options.
-TINY = "--set width=16 --set layers=1 --set heads=2 --passes 1"
+TINY = "--set width=16 --set layers=1 --set heads=2 --epochs 1"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_training_on_two_nodes_and_an_array_of_samples(stand_ins: Path, reposito
     assert (stand_ins / "ended" / training).read_text() == "0"
 
     # Three shards, the last of one patient; one job fails to run, as jobs do, and is run again alone.
-    words = ["run", str(2 * SHARD + 1), "large", "--max-visits", "1"]
+    words = ["run", str(2 * SHARD + 1), "large", "--set", "max_visits=1"]
     after = f"--dependency=afterok:{training}"
     submitted(after, "--array=1-2", str(scripts / "sample.sh"), *words)
     drawing = submitted("--parsable", "--array=3-3", str(scripts / "sample.sh"), *words)

@@ -69,7 +69,7 @@ def test_too_few_controls_end_with_code_5_and_the_line_named(tmp_path):
         cohort.subset(np.array(rows)).save(tmp_path / name)
     parts = [f"--{name}={tmp_path / folder}" for name, folder in (("train", "train"), ("test", "test"))]
     words = [*parts, f"--synthetic={tmp_path / 'made'}", "--suites=privacy", "--quick", "--gate"]
-    code, text = run("evaluate", *words, f"--out={tmp_path / 'scores'}", f"--cache={tmp_path / 'cache'}")
+    code, text = run("evaluate", *words, f"--out={tmp_path / 'scores'}", f"--set=cache={tmp_path / 'cache'}")
     assert code == 5 and "not assessed  membership_auc:" in text
 
 
@@ -157,10 +157,10 @@ def test_evaluate_of_a_condition_refuses_what_it_would_not_do(more, tmp_path):
 
 
 def test_both_doors_read_the_same_table_under_the_same_key(table, tmp_path, monkeypatch):
-    from adapcla.cli import synthesize as door
+    from adapcla.cli import release as door
 
     keys = []
-    monkeypatch.setattr(door, "_show", lambda plan, _: keys.append([step.key for step in plan.steps]))
+    monkeypatch.setattr(door, "show_steps", lambda steps, *_: keys.append([step.key for step in steps]))
     assert run("synthesize", table, f"--out={tmp_path / 'out'}", "--dry-run")[0] == 0
     plan = ReleasePlan(release_settings("table", str(table)), tmp_path / "out")
     assert keys == [[step.key for step in plan.steps]]

@@ -145,9 +145,7 @@ def sample(
     generator = load(run)
     attributes = attributes_of(asked.where)
     toward = None if asked.toward is None else Path(asked.toward)
-    steering = generator.steering(
-        toward, asked.strength, asked.missing, asked.calibrate, asked.seed, asked.pilot
-    )
+    steering = generator.steering(toward, asked.strength, asked.missing, asked.calibrate, asked.seed, asked.pilot)
     if steering is not None and steering.unknown:
         say(
             f"{len(steering.unknown)} codes of the target are unknown to the model: {', '.join(steering.unknown[:8])} …"
@@ -155,7 +153,12 @@ def sample(
     condition = _condition(asked)
     rules = None if asked.rules is None else rules_for(generator.model, Cohort.open(asked.rules))
     rule = SampleRule(
-        asked.temperature, asked.codes_per_visit, asked.max_visits, asked.min_codes, () if condition else attributes, rules
+        asked.temperature,
+        asked.codes_per_visit,
+        asked.max_visits,
+        asked.min_codes,
+        () if condition else attributes,
+        rules,
     )
     patients = asked.patients or 0
     if (part is not None or shard) and (condition is not None or asked.histories is not None):

@@ -1,4 +1,4 @@
-"""Options of verbs: made from the settings that declare them when a verb is called, and read back from what was typed."""
+"""Options of verbs: made from settings when a verb is called, and read back from what was typed."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ class Verb:
     #: Former option → what to type now.
     former: Mapping[str, str] | None = None
     hidden: bool = False
+    #: Whether any words may follow, which are not looked at.
+    any_words: bool = False
 
     @property
     def summary(self) -> str:
@@ -84,8 +86,10 @@ class Verb:
 
         has_options = "given" in inspect.signature(self.function).parameters
         function = _with_options(self.function, settings, reading) if has_options else self.function
-        lines = [inspect.getdoc(self.function) or "", *_listed("--set", settings), *_listed("--read", reading)]
-        app.command(self.name, cls=Command, help="\n\n".join(lines), hidden=self.hidden)(function)
+        further = "\n\n".join([*_listed("--set", settings), *_listed("--read", reading)])
+        context = {"ignore_unknown_options": True} if self.any_words else None
+        about: dict[str, Any] = {"epilog": further or None, "hidden": self.hidden, "context_settings": context}
+        app.command(self.name, cls=Command, **about)(function)
 
     def _options(self) -> tuple[dict[str, Option], dict[str, Option]]:
         """The options that are made from settings, and those of reading."""
@@ -98,7 +102,7 @@ class Verb:
 
 def _listed(flag: str, options: Mapping[str, Option]) -> list[str]:
     """What has no option of its own, for the end of the help."""
-    rare = [f"  {name}  {option.help} [{_shown(option.default)}]" for name, option in options.items() if option.rare]
+    rare = [f"  {name}: {option.help} [{_shown(option.default)}]" for name, option in options.items() if option.rare]
     return ["\b\n" + "\n".join([f"{flag} NAME=VALUE:", *rare])] if rare else []
 
 
@@ -135,19 +139,21 @@ def _with_options(
             option = settings.get(name)
             asked[name] = option.value(value) if option is not None and isinstance(value, str) else value
         read = {name[5:]: value for name, value in said.items() if name.startswith("read_")}
-        function(**typed, given=Given(asked, {**read, **reading_from(typed.pop("assigned_reading", None) or [])}))
+        read |= reading_from(typed.pop("assigned_reading", None) or [])
+        function(**typed, given=Given(asked, read))
 
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "given"]
     # Required arguments and options first; then what settings declare, and the options of every verb.
     first = [each for each in own if each.default is each.empty or isinstance(_about(each), ArgumentInfo)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
     made = [_parameter(name, option) for name, option in named]
     if settings:
-        made.append(inspect.Parameter("assigned", inspect.Parameter.KEYWORD_ONLY, annotation=Set, default=None))
+        made.append(inspect.Parameter("assigned", keyword, annotation=Set, default=None))
     if reading:
-        made.append(inspect.Parameter("assigned_reading", inspect.Parameter.KEYWORD_ONLY, annotation=Read, default=None))
+        made.append(inspect.Parameter("assigned_reading", keyword, annotation=Read, default=None))
     parameters = [*first, *made, *(each for each in own if each not in first)]
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    parameters = [each.replace(kind=keyword) for each in parameters]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
@@ -215,4 +221,3 @@ def part_of(text: str, option: str) -> tuple[int, int]:
     if not (slash and number.isdecimal() and whole.isdecimal() and 1 <= int(number) <= int(whole)):
         raise UsageError(f"{option} {text}: expected a number and how many there are, from 1/64 to 64/64")
     return int(number) - 1, int(whole)
-

@@ -95,5 +95,5 @@ def judge(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None
 VERBS = (
     Verb("studio", studio, former={"--open": "leave it out: the page is opened unless --no-open is given"}),
     Verb("doctor", doctor, former={"--folder": "run it in that folder"}),
-    Verb("judge", judge, hidden=True),
+    Verb("judge", judge, hidden=True, any_words=True),
 )

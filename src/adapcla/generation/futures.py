@@ -154,7 +154,7 @@ class _Group:
         elif asking.asked >= _MOST:
             raise AdapclaError(
                 f"a history got {asking.pool.n_taken} of {self.draws} continuations in {asking.asked:,} proposals\n"
-                "to do: ask for fewer draws, more visits (--within), or a condition that is less rare"
+                "to do: ask for fewer draws, more visits (--set within=N), or a condition that is less rare"
             )
         return False
 
