@@ -10,6 +10,9 @@ import pytest
 from adapcla.engine import checked_address, cluster, n_workers, run_tasks
 from adapcla.errors import AdapclaError, InputError, UsageError
 from adapcla.evaluation import evaluate
+from adapcla.generation import bundle, sample_folder
+from adapcla.generation.generator import train
+from adapcla.generation.sampler import BLOCK
 from adapcla.io.simulator import simulate
 
 
@@ -126,3 +129,28 @@ def test_an_evaluation_on_a_cluster_is_that_of_one_process(two_workers, tmp_path
     # Nothing is left of the cohorts that the workers read, and the scores are kept as in one process.
     assert not list(tmp_path.glob("adapcla-evaluate-*"))
     assert evaluate(*cohorts, suites=["tail", "fidelity"], quick=True, cache=tmp_path).rows == here.rows
+
+
+def test_a_sample_on_a_cluster_has_the_bytes_of_one_process_though_a_worker_is_killed(
+    two_workers, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(sample_folder, "SHARD", BLOCK)
+    parts = simulate(patients=200, codes=40, seed=1).split()
+    model = train(parts, "marginal", seed=1).model
+    n = 3 * BLOCK + 7
+    sample_folder.stream_sample(model, n, 5, tmp_path / "one")
+    monkeypatch.setattr(sample_folder, "_write_shard_on_worker", write_after_a_kill)
+    with cluster(two_workers.address):
+        sample_folder.stream_sample(model, n, 5, tmp_path / "two")
+    one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
+
+
+def write_after_a_kill(saved: Path, n: int, seed: int, steering: None, rule: object, low: int) -> int:
+    """Write a shard; the first worker that is asked for the second one is killed."""
+    mark = saved.parent / "killed"
+    if low and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    sample_folder.SHARD = BLOCK
+    return sample_folder._write_shard(bundle.read(saved), n, seed, None, rule, saved.parent, low)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.cli.options import AsJson, Given, Out, Overwrite, Verb, attributes_of, emit
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, Given, Out, Overwrite, Verb, attributes_of, emit
 from adapcla.console import say
 from adapcla.errors import UsageError
 
@@ -31,6 +32,7 @@ def evaluate(
     synthetic: Annotated[Path, typer.Option("--synthetic", help="Cohort that was generated.")],
     out: Out,
     given: Given,
+    cluster: Cluster = "local",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,20 +61,21 @@ def evaluate(
     if asked.model is not None:
         evidence = _evidence(asked, learned_from, unseen, reserved, generated, suites)
     features: list[dict[str, Any]] = []
-    scores = evaluate(
-        learned_from,
-        unseen,
-        generated,
-        suites=suites,
-        control=reserved,
-        target=None if asked.target is None else read_prevalence(Path(asked.target)),
-        method=asked.method or synthetic.resolve().name,
-        seed=asked.seed,
-        quick=asked.quick,
-        cache=cache_folder() if asked.cache is None else Path(asked.cache),
-        evidence=evidence,
-        observe=_features_to(features) if "discriminator" in suites else None,
-    )
+    with engine.cluster(cluster):
+        scores = evaluate(
+            learned_from,
+            unseen,
+            generated,
+            suites=suites,
+            control=reserved,
+            target=None if asked.target is None else read_prevalence(Path(asked.target)),
+            method=asked.method or synthetic.resolve().name,
+            seed=asked.seed,
+            quick=asked.quick,
+            cache=cache_folder() if asked.cache is None else Path(asked.cache),
+            evidence=evidence,
+            observe=_features_to(features) if "discriminator" in suites else None,
+        )
     scores.save(out, overwrite=overwrite)
     if features:
         _write_features(out, features)

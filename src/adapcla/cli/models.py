@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.cli.options import AsJson, Given, Out, Overwrite, Verb, attributes_of, emit, part_of
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, Given, Out, Overwrite, Verb, attributes_of, emit
 from adapcla.console import say
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from adapcla.data import Cohort
     from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import Generator
-    from adapcla.generation.model import Model
     from adapcla.generation.sampler import SampleRule
     from adapcla.pipeline.settings import SampleOptions, TrainOptions
     from adapcla.scaffold import Steering
@@ -124,9 +124,7 @@ def sample(
         Path | None, typer.Option("--out", help="Cohort folder to write; needed unless patients are only shown.")
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the patients as timelines.")] = False,
-    shard: Annotated[
-        str | None, typer.Option("--shard", help="I/N: write the I-th of N shares beside OUT; all: join the shares.")
-    ] = None,
+    cluster: Cluster = "local",
     resume: Annotated[bool, typer.Option("--resume", help="Continue a sample that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -134,12 +132,11 @@ def sample(
     """Write new patients to a cohort folder; patient i of a seed is always the same."""
     from adapcla.data import Cohort
     from adapcla.generation.generator import load
-    from adapcla.generation.sample_folder import assemble, stream_sample
+    from adapcla.generation.sample_folder import stream_sample
     from adapcla.generation.sampler import SampleRule, rules_for
     from adapcla.pipeline.settings import SampleOptions, settings_from
 
     asked = settings_from(SampleOptions, given.settings, source="sample")
-    part = _part(shard, resume, overwrite)
     if asked.patients is None and asked.histories is None:
         raise UsageError("expected --patients N, or --continue HISTORIES")
     generator = load(run)
@@ -161,26 +158,19 @@ def sample(
         rules,
     )
     patients = asked.patients or 0
-    if (part is not None or shard) and (condition is not None or asked.histories is not None):
-        raise UsageError("--shard: only plain samples are made by several jobs\nto do: leave it out")
     if out is None:
-        _require_only_shown(show, shard, resume, as_json)
+        _require_only_shown(show, resume, as_json)
         drawn = _drawn(generator, asked, condition, steering, rule)
         _print_timelines(generator, drawn)
-        return
-    if part is not None:
-        _write_share(generator.model, patients, asked.seed, out, part, steering, rule, as_json)
         return
     if asked.histories is not None:
         card = _continued(generator, asked, condition, out, overwrite, steering)
     elif condition is not None:
         card = _write_conditional(generator, asked, condition, steering, rule, out, resume, overwrite)
-    elif shard:
-        card = assemble(generator.model, patients, asked.seed, out, steering=steering, rule=rule, overwrite=overwrite)
     else:
-        card = stream_sample(
-            generator.model, patients, asked.seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
-        )
+        kept = {"resume": resume, "overwrite": overwrite}
+        with engine.cluster(cluster):
+            card = stream_sample(generator.model, patients, asked.seed, out, steering=steering, rule=rule, **kept)
     result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
     if "rules" in card:
         result["rules"] = card["rules"]
@@ -207,19 +197,9 @@ def _condition(asked: SampleOptions) -> Criteria | None:
     return Criteria.of(list(asked.having), list(asked.without), where, asked.visits, asked.at, asked.within)
 
 
-def _part(shard: str | None, resume: bool, overwrite: bool) -> tuple[int, int] | None:
-    """Which share of how many this job writes; None where it writes a cohort."""
-    if shard is not None and (resume or (overwrite and shard != "all")):
-        raise UsageError(
-            "--shard: shares that are there are always kept, and only --shard all writes OUT\n"
-            "to do: --shard I/N alone in each job, then --shard all, with --overwrite if OUT may be replaced"
-        )
-    return None if shard in (None, "all") else part_of(str(shard), "--shard")
-
-
-def _require_only_shown(show: bool, shard: str | None, resume: bool, as_json: bool) -> None:
+def _require_only_shown(show: bool, resume: bool, as_json: bool) -> None:
     """Raise unless patients are only to be shown, which needs no folder."""
-    if not show or shard is not None or resume or as_json:
+    if not show or resume or as_json:
         raise UsageError("no --out\nto do: name the folder to write, or --show a few patients")
 
 
@@ -264,28 +244,6 @@ def _print_timelines(generator: Generator, cohort: Cohort) -> None:
                 typer.echo(f"    and {visit.n_more} more codes")
         if line.n_more:
             typer.echo(f"  and {line.n_more} later visits")
-
-
-def _write_share(
-    model: Model,
-    patients: int,
-    seed: int,
-    out: Path,
-    part: tuple[int, int],
-    steering: Steering | None,
-    rule: SampleRule,
-    as_json: bool,
-) -> None:
-    """Write the share of one job and say how large it is."""
-    from adapcla.generation.sample_folder import shards_beside, write_share
-    from adapcla.training.distributed import Processes
-
-    n = write_share(model, patients, seed, out, Processes(*part), steering=steering, rule=rule)
-    if as_json:
-        emit({"shards": str(shards_beside(out)), "share": part[0] + 1, "of": part[1], "patients": n})
-    else:
-        few = "" if n else "; so few patients have fewer shards than jobs"
-        say(f"{shards_beside(out)}: share {part[0] + 1} of {part[1]}, {n:,} of {patients:,} patients{few}")
 
 
 def _write_conditional(
@@ -429,6 +387,6 @@ VERBS = (
             "--control": "--set split.control=SHARE",
         },
     ),
-    Verb("sample", sample, _sample_group, former={"--assemble": "--shard all"}),
+    Verb("sample", sample, _sample_group, former={"--shard": "--cluster auto", "--assemble": "--cluster auto"}),
     Verb("methods", methods),
 )

@@ -31,6 +31,9 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of any 
 Read = Annotated[
     list[str] | None, typer.Option("--read", help="NAME=VALUE of any other option of reading, named below.")
 ]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="Where tasks run: local, auto (RAY_ADDRESS, else all cores), ray://host:port.")
+]
 CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort folder.")]
 
 
@@ -209,15 +212,3 @@ def attributes_of(where: Sequence[str]) -> tuple[tuple[str, str], ...]:
     ((('sex', 'F'),), ())
     """
     return pairs(where, "--where", "ATTRIBUTE=CATEGORY, such as sex=F")
-
-
-def part_of(text: str, option: str) -> tuple[int, int]:
-    """Which part of how many, counted from 0; people count from 1.
-
-    >>> part_of("3/64", "--shard")
-    (2, 64)
-    """
-    number, slash, whole = text.partition("/")
-    if not (slash and number.isdecimal() and whole.isdecimal() and 1 <= int(number) <= int(whole)):
-        raise UsageError(f"{option} {text}: expected a number and how many there are, from 1/64 to 64/64")
-    return int(number) - 1, int(whole)

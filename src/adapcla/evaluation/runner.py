@@ -313,6 +313,8 @@ def _on_workers(runner: _Runner, jobs: _Jobs, cache: str | Path | None) -> dict[
         tasks += [*slow, *([(view, subject, cheap)] if cheap else [])]
     tasks.sort(key=lambda task: METRICS[task[2][0]].cost != "slow")
     found: dict[tuple[View, Subject], Found] = {}
+    if cache is not None:
+        Path(cache).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="adapcla-evaluate-", dir=cache) as folder:
         for name, cohort in {**base.whole._asdict(), "control": base.control}.items():
             if cohort is not None:

@@ -302,7 +302,7 @@ def _diseases(subject: Subject, folder: Any) -> None:
     from adapcla.data.criteria import Criteria
     from adapcla.evaluation.conditioned import FEWEST
     from adapcla.generation.conditional import can_be_weighed, sample_given
-    from adapcla.generation.sampling import SampleRule
+    from adapcla.generation.sampler import SampleRule
     from adapcla.report.figures.cohorts import disease, rarest
 
     runs, test = subject.runs(), subject.parts()["test"]
