@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.studio.conftest import put, text_of
 
-from adapcla.studio import pieces
+from adapcla.studio import widgets
 from adapcla.studio.workspace import Workspace
 
-SCRIPT = "from adapcla.studio import pieces\njob = pieces.newest(kind='x')\npieces.show(job)"
+SCRIPT = "from adapcla.studio import widgets\njob = widgets.newest(kind='x')\nwidgets.show(job)"
 
 
 def of(script: str) -> Any:
@@ -42,16 +42,16 @@ def test_a_job_that_ended_well_has_nothing_to_press(folder: Path) -> None:
 
 
 def test_a_path_is_promised_to_one_job_only(folder: Path) -> None:
-    assert pieces.fresh("samples", "first") == "samples/first-2"
+    assert widgets.fresh("samples", "first") == "samples/first-2"
     put(Workspace(folder).jobs, ["sample"], "a", {"out": "samples/first-2"}, folder)
-    assert pieces.fresh("samples", "first") == "samples/first-3"
-    assert pieces.fresh("releases", "first-2") == "releases/first-2"
+    assert widgets.fresh("samples", "first") == "samples/first-3"
+    assert widgets.fresh("releases", "first-2") == "releases/first-2"
 
 
 def test_an_error_with_a_message_leaves_the_page_standing(folder: Path) -> None:
     page = of(
-        "from adapcla.errors import UsageError\nfrom adapcla.studio import pieces\nimport streamlit as st\n"
+        "from adapcla.errors import UsageError\nfrom adapcla.studio import widgets\nimport streamlit as st\n"
         "def page():\n    st.write('before')\n    raise UsageError('found that\\nto do: this')\n"
-        "pieces.guarded(page)\nst.write('after')"
+        "widgets.guarded(page)\nst.write('after')"
     )
     assert not page.exception and "found that" in text_of(page) and "after" in text_of(page)

@@ -6,15 +6,16 @@ import base64
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from adapcla.errors import AdapclaError
+from adapcla.pipeline.options import Option
 from adapcla.studio import drawings, jobs
-from adapcla.studio.albums import Known
 from adapcla.studio.jobs import Job
 from adapcla.studio.server import FOLDER
-from adapcla.studio.workspace import Workspace
+from adapcla.studio.workspace import Known, Workspace
 
 #: Seconds between two looks at a job that runs.
 REFRESH = 1.0
@@ -113,8 +114,8 @@ def _watch(folder: str, beside: Callable[[Job], None] | None) -> None:
 
 def command(job: Job) -> None:
     """The command behind a job, to be typed by whoever wants to, and what it said."""
-    with st.expander("The command, and what it says"):
-        st.caption(f"In the folder {job.where}; it can be finished there, too:")
+    with st.expander("Command and log"):
+        st.caption(f"In the folder {job.where}; it can be resumed there, too:")
         st.code(job.line, language="bash", wrap_lines=True)
         if job.said:
             st.code(job.said[-4000:], language=None, wrap_lines=True)
@@ -151,3 +152,24 @@ def codes(title: str, about: Known, key: str, hint: str = "", typed: bool = Fals
         placeholder="Type a code or a word",
     )
     return [str(code) for code in chosen]
+
+
+def option_field(place: Any, option: Option, before: Any, key: str) -> Any:
+    """A field for an option, with its choices, default and help; None where it is left as it is."""
+    title = option.name.replace("_", " ").capitalize()
+    name, default = f"{key}-{option.name}", option.default if before is None else before
+    words = {"key": name, "help": option.help or None}
+    if option.kind is bool:
+        value: Any = place.checkbox(title, bool(default), **words)
+    elif option.many and option.choices:
+        value = tuple(place.multiselect(title, option.choices, list(default), **words))
+    elif option.choices:
+        listed = [*([""] if option.default is None else []), *option.choices]
+        value = place.selectbox(title, listed, listed.index(default or listed[0]), **words)
+    elif option.kind in (int, float):
+        value = place.number_input(title, value=default, **words)
+    else:
+        text = ",".join(map(str, default or ())) if option.many else str(default or "")
+        value = place.text_input(title, text, **words).strip()
+        value = option.value(value) if option.many else value
+    return None if value in ("", (), None) else value
