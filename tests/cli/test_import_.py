@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from adapcla.cli.main import app
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
+from adapcla.pipeline.options import READING
 
 
 def run(*arguments: str) -> str:
@@ -86,7 +87,11 @@ def test_failures_carry_their_exit_code_and_leave_nothing(
 
 def test_labs_and_stays_by_options(tmp_path: Path) -> None:
     data = WHOLES["table"](tmp_path / "data")
-    columns = [part for name, column in data.options.items() for part in (f"--{name}", str(column))]
+    columns = [
+        word
+        for name, column in data.options.items()
+        for word in ((f"--{name}", str(column)) if name in READING else ("--read", f"{name}={column}"))
+    ]
     asked = ["--domains", "dx,lab,stay", "--read", "labs=LAB/50931", "--read", "lab_values=first,last"]
     run("table", str(data.root), "--out", str(tmp_path / "c"), *columns, *asked)
     cohort = Cohort.open(tmp_path / "c")

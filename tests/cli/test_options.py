@@ -43,7 +43,7 @@ def test_former_options_answer_with_what_to_type_now(tmp_path) -> None:
         (["synthesize", "planted", "--out", "x", "--rollup", "ccs"], "--set rollup=VALUE"),
         (["synthesize", "planted", "--out", "x", "--labs", "all"], "--read labs=VALUE"),
         (["import", "table", "t.csv", "--out", "x", "--level", "ccs"], "--read level=VALUE"),
-        (["sample", "m", "--out", "x", "--assemble"], "--shard all"),
+        (["sample", "m", "--out", "x", "--assemble"], "--cluster auto"),
         (["sample", "m", "--out", "x", "--within", "2"], "--set within=VALUE"),
         (["train", "c", "--out", "x", "--dp"], "--epsilon 8"),
         (["evaluate", "--references", "4"], "--set attack_models=N"),

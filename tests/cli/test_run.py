@@ -62,11 +62,6 @@ def test_absent_data_ends_with_code_3(tmp_path, repository, monkeypatch):
     assert ran.returncode == 3 and "--set data.path=" in ran.stderr
 
 
-def test_resume_and_overwrite_exclude_each_other(toml):
-    ran = CliRunner().invoke(app, ["run", str(toml), "--resume", "--overwrite"])
-    assert ran.exit_code != 0 and "exclude" in str(ran.exception)
-
-
 def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(open_data_at, repository, tmp_path):
     """The public demo tables stand in for the full ones: one method, one pass."""
     changes = [
@@ -134,8 +129,8 @@ def test_options_change_a_file(toml, tmp_path):
     ("words", "message"),
     [
         (["--methods", "nonesuch"], "no method"),
-        (["--seeds", "one"], "whole numbers"),
-        (["--seeds", ","], "whole numbers"),
+        (["--seeds", "one"], "expected"),
+        (["--seeds", ","], "expected"),
         (["--set", 'evaluate.suites=["beauty"]'], "beauty"),
         (["--set", "split.control=2"], "less than"),
         (["--set", 'analyse.parts=["tea-leaves"]'], "analyse.parts"),

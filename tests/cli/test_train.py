@@ -40,7 +40,7 @@ def test_a_run_is_trained_on_the_train_part_alone(cohort: Path, tmp_path: Path) 
 
 def test_a_folder_of_parts_and_the_cohort_divided_alike_train_the_same_model(cohort: Path, tmp_path: Path) -> None:
     parts, options = str(tmp_path / "parts"), ["--set", "split.control=0.2"]
-    assert _run("split", str(cohort), "--seed", "7", *options, "--out", parts).exit_code == 0
+    assert _run("split", str(cohort), "--seed", "7", "--control", "0.2", "--out", parts).exit_code == 0
     assert _run("train", parts, "--out", str(tmp_path / "one"), *TINY).exit_code == 0
     words = ["--set", "split.seed=7", *options, "--out", str(tmp_path / "two")]
     assert _run("train", str(cohort), *words, *TINY).exit_code == 0
@@ -90,7 +90,18 @@ def test_resuming_with_another_setting_is_refused(cohort: Path, tmp_path: Path) 
 # ---- differential privacy ---------------------------------------------------------------------------------
 def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> None:
     pytest.importorskip("opacus", reason="opacus is not installed: pip install 'adapcla[dp]'")
-    asked = ["train", str(cohort), "--out", str(tmp_path / "run"), "--epsilon", "6", "--json", *TINY]
+    asked = [
+        "train",
+        str(cohort),
+        "--out",
+        str(tmp_path / "run"),
+        "--method",
+        "adapcla",
+        "--epsilon",
+        "6",
+        "--json",
+        *TINY,
+    ]
     ran = _run(*asked, "--set", "privacy.delta=0.001")
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout.splitlines()[-1])
@@ -109,7 +120,7 @@ def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> N
         (["--epsilon", "8", "--method", "synteg"], "cannot be trained with differential privacy"),
         (["--epsilon", "8", "--method", "marginal"], "cannot be trained with differential privacy"),
         (["--epsilon", "0"], "privacy.epsilon"),
-        (["--epsilon", "8", "--set", "privacy.prior=nowhere.csv"], "no such file"),
+        (["--method", "adapcla", "--epsilon", "8", "--set", "privacy.prior=nowhere.csv"], "no such file"),
     ],
 )
 def test_private_options_that_contradict_are_refused(

@@ -47,7 +47,9 @@ def train(
     """
     from adapcla.data.split_folder import open_or_split
     from adapcla.generation.generator import generator_for
+    from adapcla.generation.recommended import with_recommended
     from adapcla.generation.run_folder import outcome, train_run
+    from adapcla.generation.trials import rates_to_try, train_by_trials, wider_than
 
     asked, changes = _train_options(given.settings)
     # What is wrong with the options is said before any patient is read.
@@ -58,8 +60,16 @@ def train(
     support = max(asked.min_support, MIN_COUNT if asked.shareable else 0)
     if support:
         fit_on, watch = _rolled_up(fit_on, watch, support)
+    rates, given_changes = rates_to_try(asked.method, changes, fit_on.n_patients), changes
+    if asked.epsilon is None:
+        # Private training has its own budget: the rule would look at numbers that ε does not cover.
+        changes = with_recommended(asked.method, changes, fit_on.n_patients, fit_on.n_visits, fit_on.n_codes)
     kept = {"resume": resume, "overwrite": overwrite, "shareable": asked.shareable}
-    fitted = train_run(generator_for(asked.method, **changes), fit_on, watch, out, **kept)
+    if rates:
+        wider = wider_than(asked.method, changes, given_changes)
+        fitted = train_by_trials(asked.method, changes, rates, wider, fit_on, watch, out, **kept)
+    else:
+        fitted = train_run(generator_for(asked.method, **changes), fit_on, watch, out, **kept)
     if fitted.model_ is None:
         # Another machine, whose first process holds the run that was complete already, says what there is to say.
         return

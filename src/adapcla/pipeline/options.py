@@ -49,7 +49,10 @@ class Option:
         ('csv', 'omop')
         """
         if self.many and isinstance(text, str):
-            return tuple(self._one(part.strip()) for part in text.split(",") if part.strip())
+            parts = [part.strip() for part in text.split(",") if part.strip()]
+            if text and not parts:
+                raise UsageError(f"{self.flag} {text}: expected values with commas between them")
+            return tuple(self._one(part) for part in parts)
         if self.many:
             return tuple(self._one(part) for part in text)
         return self._one(text)

@@ -177,6 +177,8 @@ class EvaluateOptions(SettingsGroup):
     suites: tuple[str, ...] = setting((), "Suites such as tail,fidelity,privacy; all if not given.")
     model: str | None = setting(None, "Trained run behind SYNTHETIC: adds scores that need the model.")
     gate: bool = setting(False, "End with exit code 5 if the privacy gate is not met.")
+    accept: tuple[str, ...] = setting((), "A line of the gate that may stay not shown, with --reason.", repeated=True)
+    reason: str = setting("", "Why these lines are accepted.")
     having: tuple[str, ...] = setting((), "SYNTHETIC has this code: compare with real patients of it.", repeated=True)
     where: tuple[str, ...] = setting((), "ATTRIBUTE=CATEGORY, such as sex=F, as --having.", repeated=True)
     quick: bool = setting(False, "Fewer draws, smaller classifiers: a quick look.")
@@ -188,8 +190,6 @@ class EvaluateOptions(SettingsGroup):
     visits: str | None = setting(None, "Numbers of visits, such as 3.. or 2..5.", rare=True)
     at: Literal["any", "first", "last"] = setting("any", "Visit that holds the codes of --having.", rare=True)
     within: int | None = setting(None, "First visits that hold the codes of --having.", rare=True, ge=1)
-    accept: tuple[str, ...] = setting((), "Lines of the gate that may stay not shown, with a reason.", rare=True)
-    reason: str = setting("", "Why these lines are accepted.", rare=True)
 
 
 class SimulateOptions(PlantedSettings):
