@@ -1,4 +1,4 @@
-"""The files that judges are given, read inside their environments."""
+"""The files that evaluators are given, read inside their environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tables(folder: Path) -> tuple[Any, Any, Any]:
     import pandas
 
     frames = [pandas.read_csv(folder / f"{name}.csv") for name in ("subject", "train", "test")]
-    # Some judges know text as objects alone.
+    # Some evaluators know text as objects alone.
     words = [name for name, kind in content(folder / "columns.json").items() if kind == "category"]
     subject, train, test = (frame.astype(dict.fromkeys(words, "object")) for frame in frames)
     return subject, train, test

@@ -9,7 +9,7 @@ from typing import Any
 N_ATTACKS = 300
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """The risk of each kind of attack: 0 where training patients are no worse off than test patients."""
     import numpy
     from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """The columns that it found and the feature files that it wrote."""
     import polars
 

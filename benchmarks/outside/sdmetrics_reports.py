@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """Both scores, and the two parts of quality."""
     from given import content, tables
     from sdmetrics.reports.single_table import DiagnosticReport, QualityReport

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """The numbers of its report."""
     from given import tables
     from mostlyai import qa

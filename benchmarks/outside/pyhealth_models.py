@@ -14,7 +14,7 @@ EPOCHS = 2
 NO_CODES = ("ADMISSION", "DISCHARGE", "MEDS_BIRTH", "MEDS_DEATH")
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """Patients and events that were loaded, the samples of a task, and the loss of a network after training."""
     from pyhealth.datasets import MEDSDataset, OMOPDataset
 

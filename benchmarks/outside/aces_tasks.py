@@ -35,7 +35,7 @@ windows:
 """
 
 
-def verdicts(folder: Path) -> dict[str, Any]:
+def results(folder: Path) -> dict[str, Any]:
     """Rows and positive share of each task."""
     from given import content
 
