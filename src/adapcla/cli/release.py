@@ -83,11 +83,11 @@ def show_steps(steps: Sequence[Step], root: Path, data: DataSettings, as_json: b
 def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
     """Say what came of it; a gate that was not met is an error with its reasons and what to do."""
     from adapcla.pipeline.estimate import clock
-    from adapcla.release.summary import lamps
+    from adapcla.release.summary import advice, indicators
     from adapcla.report.gate_words import TO_DO, words_of
 
     about = plan.summary()
-    shown = lamps(about)
+    shown = indicators(about)
     if as_json:
         emit(
             {
@@ -97,13 +97,15 @@ def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
                 "passed": made.passed,
                 "model": about.model_passed,
                 "tries": len(about.attempts),
-                "lamps": {lamp.key: lamp._asdict() for lamp in shown},
+                "status": {one.key: {**one._asdict(), "tone": one.tone} for one in shown},
+                "advice": advice(about).sentence,
                 "reasons": list(made.reasons),
             }
         )
     else:
-        for lamp in shown:
-            typer.echo(f"{lamp.light:>5}  {lamp.title}: {lamp.value} {lamp.unit}. {lamp.sentence}")
+        for one in shown:
+            typer.echo(f"{one.outcome:>8}  {one.title}: {one.value} {one.unit}. {one.sentence}")
+        typer.echo(f"Recommended use: {advice(about).sentence}")
         if made.folder is not None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
     later = "a second call resumes from it; delete it when you no longer need to resume"
@@ -118,11 +120,7 @@ def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
         todo = [] if plan.settings.repair else ["--repair, which does the following by itself"]
         reasons = [f"- {reason}" for reason in made.reasons]
         steps = "; ".join([*todo, *TO_DO])
-        raise GateError(
-            "\n".join(
-                [f"the privacy gate is not met: {where}", *reasons, f"to do: {steps}; all scores are on {made.page}"]
-            )
-        )
+        raise GateError("\n".join([f"refused: {where}", *reasons, f"to do: {steps}; all scores are on {made.page}"]))
 
 
 def _settings() -> type[BaseModel]:

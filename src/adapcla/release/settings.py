@@ -48,7 +48,9 @@ class ReleaseSettings(SettingsGroup):
     min_patients: int = setting(MIN_COUNT, "Fewest training patients of a code; rarer ones roll up.", ge=2)
     model: bool = setting(False, "Write the model too, where attacks on it fail; takes longer.")
     repair: bool = setting(False, "Where the gate is not met, try more carefully, three times at most.")
-    accept: tuple[str, ...] = setting((), "A line of the gate that may stay not shown, with --reason.", repeated=True)
+    accept: tuple[str, ...] = setting(
+        (), "A privacy line that may stay not shown, or a comparison that may be poor, with --reason.", repeated=True
+    )
     reason: str = setting("", "Why these lines are accepted; it stands on page and card.")
     allow_dropped: float = setting(
         MOST_DROPPED, "Share of visits, codes or patients that may be dropped while reading.", ge=0, le=1
