@@ -135,3 +135,24 @@ def test_a_warm_start_needs_the_same_vocabulary(plain: Generator, parts: Split, 
     other = Cohort.of([[["X", "Y"]]] * 50)
     with pytest.raises(UsageError, match="another vocabulary"):
         generator_for("adapcla", starts_from=str(tmp_path / "model"), width=16, layers=1, heads=2).fit(other, other)
+
+
+def test_a_generator_has_the_manners_of_scikit_learn(plain: Generator) -> None:
+    from sklearn.base import clone
+
+    copy = clone(plain)
+    assert copy.settings == plain.settings and copy.model_ is None
+    assert copy.get_params()["width"] == plain.settings.architecture.width
+    assert copy.set_params(width=32, passes=1) is copy
+    assert (copy.settings.architecture.width, copy.settings.budget.passes) == (32, 1)
+    with pytest.raises(UsageError, match="no setting is called"):
+        copy.set_params(widht=8)
+    fitted = Generator(plain.settings, plain.model)
+    assert fitted.set_params(passes=9).model_ is None
+
+
+def test_a_generator_shows_itself_in_one_line(plain: Generator) -> None:
+    assert repr(generator_for("adapcla")) == "Generator('adapcla'; not fitted)"
+    shown = repr(plain)
+    assert shown.startswith("Generator('adapcla', ") and "width=16" in shown and "fitted to" in shown
+    assert "\n" not in shown and len(shown) < 200

@@ -11,7 +11,7 @@ import pytest
 from adapcla.data import Attribute, Cohort, Prevalence
 from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
-from adapcla.generation.asked import Asked
+from adapcla.generation.conditional import Request
 from adapcla.generation.model import Model
 from adapcla.scaffold import Steering
 
@@ -27,12 +27,12 @@ def model(small_model: Callable[..., Model]) -> Model:
 
 def refused(model: Model, said: str, condition: Criteria, **more: object) -> None:
     with pytest.raises(UsageError, match=said):
-        Asked(model, condition, **more).demand_possible()  # type: ignore[arg-type]
+        Request(model, condition, **more).check()  # type: ignore[arg-type]
 
 
 def test_what_training_never_showed_is_refused_with_what_is_nearest(model: Model) -> None:
     refused(model, r"C7: no training visit holds it[\s\S]*nearest that it has seen: C0", Criteria.of("C7"))
-    Asked(model, Criteria.of("C7|C6")).demand_possible()
+    Request(model, Criteria.of("C7|C6")).check()
 
 
 def test_what_nobody_can_fulfil_is_refused(model: Model) -> None:
@@ -45,13 +45,13 @@ def test_what_nobody_can_fulfil_is_refused(model: Model) -> None:
 
 def test_a_shareable_model_refuses_what_too_few_training_patients_show(model: Model) -> None:
     shared = replace(model, shareable=True, prevalence=model.prevalence.suppress_small_counts())
-    Asked(model, Criteria.of("C6")).demand_possible()
+    Request(model, Criteria.of("C6")).check()
     refused(shared, "fewer than 11 training patients", Criteria.of("C6"))
-    Asked(shared, Criteria.of("C1")).demand_possible()
+    Request(shared, Criteria.of("C1")).check()
     with pytest.raises(UsageError, match="made to be shared"):
-        Asked(shared, Criteria.of(["C1", "C2"])).demand_company(0.01)
-    Asked(shared, Criteria.of(["C1", "C2"])).demand_company(0.1)
-    Asked(model, Criteria.of(["C1", "C2"])).demand_company(0.01)
+        Request(shared, Criteria.of(["C1", "C2"])).check_company(0.01)
+    Request(shared, Criteria.of(["C1", "C2"])).check_company(0.1)
+    Request(model, Criteria.of(["C1", "C2"])).check_company(0.01)
 
 
 def test_the_training_patients_decide_where_they_are_at_hand(model: Model) -> None:
@@ -60,12 +60,13 @@ def test_the_training_patients_decide_where_they_are_at_hand(model: Model) -> No
     said = r"no training patient is with C1; with C2\nnearest: with C1: 20 patients; with C2: 20 patients"
     refused(model, said, Criteria.of(["C1", "C2"]), train=train)
     few = train.subset(np.r_[0:5, 20:40])
-    Asked(model, Criteria.of("C1"), train=few).demand_possible()
+    Request(model, Criteria.of("C1"), train=few).check()
     refused(replace(model, shareable=True), "fewer than 11", Criteria.of("C1"), train=few)
     refused(model, "with C1: fewer than 11", Criteria.of(["C1", "C2"]), train=few)
 
 
-def test_the_share_of_the_attributes(model: Model) -> None:
-    female = Asked(model, Criteria.of("C1", where=[("sex", "F")])).share_of_where
-    assert 0.3 < female < 0.7
-    assert Asked(model, Criteria.of("C1")).share_of_where == 1.0
+def test_the_share_of_the_attributes_counts(model: Model) -> None:
+    shared = replace(model, shareable=True)
+    Request(shared, Criteria.of("C1")).check_company(0.05)  # 15 of 300 patients, of whom about half are women
+    with pytest.raises(UsageError, match="made to be shared"):
+        Request(shared, Criteria.of("C1", where=[("sex", "F")])).check_company(0.05)
