@@ -6,15 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from adapcla.data import Attribute, Cohort, Prevalence
 from adapcla.data.criteria import Criteria
 from adapcla.data.split import Split
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.generation import Generator, continuation
+from adapcla.generation import Generator, continuation, generator_for
 from adapcla.generation.continuation import as_known, continued, continued_given
+from adapcla.generation.fitting import untrained
 from adapcla.generation.model import Model
-from adapcla.generation.sampler import sample
+from adapcla.generation.sampler import Visits, flat, sample
+from adapcla.models.base import DrawRule
+from adapcla.models.batch import packed
+from adapcla.models.draws import Noise
 
 
 def test_every_history_is_continued_as_often_as_asked(fitted: Generator, parts: Split) -> None:
@@ -132,3 +137,26 @@ def test_continuations_can_be_steered(method: str, small_model: Callable[..., Mo
     steered = generator.continue_(histories, draws=300, toward=Prevalence(generator.vocabulary_, goal, 1000))
     assert (steered.probabilities[:, 0] == 0).all() and steered.drawn.visit_counts[0] == 0
     assert (steered.probabilities[:, 1] > plain.probabilities[:, 1] + 0.1).all()
+
+
+@pytest.mark.parametrize("method", ["adapcla", "tailwise", "gpt", "halo", "lstm", "synteg"])
+def test_prefilling_is_stepping_through_the_same_visits(method: str, parts: Split) -> None:
+    """With days and attributes: after two drawn visits, and after the same two visits given, the next one is equal."""
+    settings = generator_for(method, width=16, layers=1).settings
+    network = untrained(settings, parts.train).network.eval()
+    n, key, rule = 40, 17, DrawRule()
+    rows = np.arange(n)
+    attributes = parts.train.attributes
+    categories = np.stack([np.asarray(attributes[name].values)[rows] + 1 for name in sorted(attributes)], axis=1)
+    noise = [Noise(key, rows, 64 * number) for number in range(3)]
+    state, visits = network.begin(torch.from_numpy(categories.astype(np.int64)), noise[0]), []
+    for number in range(2):
+        step = network.step(state, rule, noise[number], min_codes=1, certain=True)
+        visits.append(Visits(step.rows, number, step.who, step.codes, step.gap))
+        state = step.state
+    drawn = flat(visits, categories.astype(np.int64))
+    assert drawn.gaps.max() > 0
+    batch = packed(drawn.codes, drawn.visit_sizes, drawn.lengths, drawn.attributes, drawn.gaps)
+    given = network.prefill(batch, noise[0])
+    one, two = (network.step(x, rule, noise[2], min_codes=1, certain=True) for x in (state, given))
+    assert one.gap.tolist() == two.gap.tolist() and one.codes.tolist() == two.codes.tolist()

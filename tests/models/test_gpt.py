@@ -77,6 +77,21 @@ def test_drawn_visits_have_the_frequencies_of_the_likelihood() -> None:
     assert stats.chisquare(seen, probability / probability.sum() * n).pvalue > 1e-3
 
 
+def test_drawn_lengths_are_those_of_the_likelihood_with_a_bias() -> None:
+    """Codes compete with closing, so that a bias of codes makes visits longer; the likelihood says by how much."""
+    visits = every_visit("AB")
+    cohort = Cohort.of([[list(visit)] for visit in visits])
+    network = made(cohort, Shape(2, 12), spread=0.5, **ALL_PARTS)
+    shift, n = torch.tensor([1.0, 2.0]), 8000
+    batch = Records(cohort, 12).batch(np.arange(len(visits)))
+    begun = network.begin(torch.zeros(n, 0, dtype=torch.int64), Noise(8, np.arange(n), 0))
+    for bias in (None, shift):
+        ends = float(torch.exp(-network.likelihood(batch, bias).record).sum())
+        step = network.step(begun, DrawRule(bias), Noise(8, np.arange(n), 0), certain=True)
+        drawn = 1 - len(network.enter(step.state, Noise(8, np.arange(n), 64), certain=False).rows) / n
+        assert abs(drawn - ends) < 4 * np.sqrt(ends * (1 - ends) / n)
+
+
 @pytest.mark.parametrize("parts", [{}, ALL_PARTS])
 def test_sampling_reaches_the_states_of_training(parts: dict, world, shape, records) -> None:
     """The cache of drawn visits, the cache of given visits and one pass over all tokens give the same states."""

@@ -375,6 +375,11 @@ class Architecture(BaseModel):
         return 1
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """Settings that change nothing beside the others."""
+        return ()
+
+    @property
     def counts_pairs(self) -> bool:
         """Whether pairs of codes of the training patients are counted and kept."""
         return False

@@ -105,6 +105,11 @@ class GptArchitecture(Architecture):
         return self.heads
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """The strength of a prior that is not there."""
+        return () if self.prior else ("prior_strength",)
+
+    @property
     def counts_pairs(self) -> bool:
         """Pairs are counted for the prior."""
         return self.prior
