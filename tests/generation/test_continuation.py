@@ -120,8 +120,8 @@ def test_a_given_history_is_worth_what_a_drawn_one_is(method: str, small_model: 
     plain = sample(model, 12_000, 5)
     long = plain.subset(np.flatnonzero(plain.visits_per_patient > 1))
     first = long.first_visits
-    history = long.with_visits(first, first + 1).subset(np.arange(2000))
-    found = continued(model, history, visits=1, draws=1, seed=4).drawn.matrix().toarray() > 0
+    history = long.with_visits(first, first + 1).subset(np.arange(min(2000, long.n_patients)))
+    found = continued(model, history, visits=1, draws=3, seed=4).drawn.matrix().toarray() > 0
     drawn = long.matrix()[first + 1].toarray() > 0
     share = (found.mean(axis=0) + drawn.mean(axis=0)) / 2
     error = np.sqrt(share * (1 - share) * (1 / len(found) + 1 / len(drawn))) + 1e-3

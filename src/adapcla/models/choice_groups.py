@@ -269,6 +269,7 @@ def passage_logits(
     Rows are those pairs of a row and a target that occur. A code that must not come has the logit −∞; one that must
     come, a very large one.
 
+    >>> from adapcla.models.base import NONE
     >>> passage = Passage(np.array([1, 2]), np.array([NONE, 1]), np.zeros(2, dtype=np.int64))
     >>> shifted, rows, hazard = passage_logits(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), passage)
     >>> shifted[rows].tolist(), hazard.tolist()

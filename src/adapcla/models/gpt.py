@@ -796,6 +796,7 @@ def token_under(
         lowest: (patients,) the first possible rank.
         uniform: (patients, 1).
 
+    >>> from adapcla.models.base import NONE
     >>> passage = Passage(np.array([1]), np.array([NONE, 0]), np.zeros(2, dtype=np.int64))
     >>> token, hazard = token_under(passage, torch.zeros(2, 4), np.zeros(2, dtype=np.int64), np.full((2, 1), 0.9))
     >>> token.tolist(), hazard.round(4).tolist()
