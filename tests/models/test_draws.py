@@ -97,7 +97,7 @@ def test_a_network_that_makes_every_code_certain_is_called_damaged() -> None:
 
 
 def test_no_two_draws_of_a_patient_share_their_numbers() -> None:
-    """60 draws of each visit, of which the longest takes 6,250 parts (a hundred thousand codes): all counters differ."""
+    """60 draws of each visit, the longest in 6,250 parts (a hundred thousand codes): all counters differ."""
     asked = [*range(8), *(8 + 64 * part for part in range(6250))]
     places = [visit * 64 + number for visit in (0, 1, 47) for number in (0, 1, 59)]
     seen = [counter(place, channel) for place in places for channel in asked]
