@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.cli.options import assignments
 from adapcla.data import Cohort
 from adapcla.data.rollup import roll_up
 from adapcla.data.split import split_positions
@@ -38,6 +37,7 @@ from adapcla.evaluation.references import marginal
 from adapcla.generation import generator_for
 from adapcla.io import read
 from adapcla.io.simulator import simulate
+from adapcla.pipeline.options import assignments
 from adapcla.tables import Table
 
 Ints = NDArray[np.int64]

@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-#: The row of the method table that is trained from Python, on the command line, for a release and in the studio.
+#: The row of the method table that is trained where nobody names one.
 DEFAULT_METHOD = "tailwise"
-#: The row that is trained with differential privacy, which a prior over pairs of codes cannot be.
-PRIVATE_METHOD = "adapcla"

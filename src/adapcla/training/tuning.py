@@ -12,8 +12,8 @@ from adapcla.training.settings import Settings, settings_from
 
 #: Patients a step, by the training patients from which on: small cohorts have small batches, for steps enough.
 BATCHES = ((0, 64), (4_000, 128), (15_000, 256))
-#: Epochs at least and at most, between which so many steps are aimed at. Too many cost time alone, because the weights of
-#: the best validation loss are kept; too few leave small cohorts unlearned.
+#: Epochs at least and at most, between which so many steps are aimed at. Too many cost time alone, because the weights
+#: of the best validation loss are kept; too few leave small cohorts unlearned.
 EPOCHS, STEPS = (6.0, 40.0), 1_500
 #: Epochs where a scaffold is annealed away: weights are candidates only after that, so that training cannot end early.
 SCAFFOLDED_EPOCHS = 8.0
