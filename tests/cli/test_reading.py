@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 
 from adapcla.cli import import_, reading, synthesize
-from adapcla.io import Options
+from adapcla.io import ReadOptions
 
 
 def test_import_and_synthesize_have_every_option_of_a_source():
-    known = set(inspect.signature(Options).parameters)
+    known = set(inspect.signature(ReadOptions).parameters)
     for verb in (import_.import_, synthesize.synthesize):
         assert known <= set(inspect.signature(verb).parameters)
     types = {"Annotated", "Any", "Mapping"}
@@ -17,5 +17,5 @@ def test_import_and_synthesize_have_every_option_of_a_source():
 
 
 def test_every_option_of_a_source_is_handed_on_and_nothing_else():
-    given = dict.fromkeys(inspect.signature(Options).parameters, "x")
+    given = dict.fromkeys(inspect.signature(ReadOptions).parameters, "x")
     assert set(reading.asked({**given, "out": "folder"})) == set(given)

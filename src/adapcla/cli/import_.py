@@ -11,6 +11,7 @@ import typer
 from adapcla.cli import reading
 from adapcla.cli.options import AllowDropped, AsJson, Out, Overwrite, emit
 from adapcla.console import say
+from adapcla.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table, diabetes130 or halo.")],
+    source: Annotated[str, typer.Argument(help="table, mimic3, mimic4, eicu, omop, meds, fhir or synthea.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
     out: Out,
     patient: reading.Patient = None,
@@ -43,6 +44,10 @@ def import_(
     kind: reading.Kind = None,
     length: reading.Length = None,
     ending: reading.Ending = None,
+    encoding: reading.Encoding = None,
+    date_order: reading.DateOrder = None,
+    decimal: reading.Decimal = None,
+    sheet: reading.Sheet = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the columns are taken for and what is left out, and end.")
     ] = False,
@@ -55,10 +60,10 @@ def import_(
     from adapcla.files import refuse_populated
     from adapcla.io import read
     from adapcla.io.losses import ALLOWED, require_kept
-    from adapcla.io.readers.preview import preview
+    from adapcla.io.preview import preview
 
     if dry_run:
-        _show(preview(source, path, **options), as_json)
+        _show(preview(source, path, allow_dropped, **options).content(), as_json)
         return
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
@@ -93,11 +98,19 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         typer.echo(f"{name}: {column['kind']}" + (f" → {column['part']}" if column["part"] else ""))
     for table in found.get("tables", ()):
         typer.echo(f"{table['name']}: {table['bytes']:,} bytes")
+    for row in found.get("rows", ()):
+        typer.echo("  " + " | ".join(row))
+    for what, how in found.get("taken_for", {}).items():
+        typer.echo(f"{what}: {how}")
+    if found.get("systems"):
+        typer.echo("code systems: " + ", ".join(f"{name} {n:,}" for name, n in found["systems"].items()))
+    if found.get("seconds"):
+        typer.echo(f"reading all of it takes about {found['seconds']:,.0f} s here")
     if not found.get("header", True):
         typer.echo("the first line does not look like a header: its names are not shown")
     if found["problem"]:
-        typer.echo(found["problem"])
-    elif found["tried"] is None:
+        raise InputError(found["problem"])
+    if found["tried"] is None:
         typer.echo("too large to be tried: what is left out is counted while it is read")
     else:
         _report_trial(found)

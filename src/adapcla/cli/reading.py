@@ -34,10 +34,15 @@ Attributes = Annotated[
 Labels = Annotated[str | None, typer.Option("--labels", help="phenotypes, auto, or a CSV with columns code and label.")]
 System = Annotated[str, typer.Option("--system", help="Name of the code system, where the data does not say it.")]
 MaxVisits = Annotated[int | None, typer.Option("--max-visits", help="Keep at most the first N visits of a patient.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of text, such as windows-1252.")]
+DateOrder = Annotated[str | None, typer.Option("--date-order", help="Dates such as 03/04/2020: dmy or mdy.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Mark of decimals in numbers: comma or point.")]
+Sheet = Annotated[str | None, typer.Option("--sheet", help="Sheet of a workbook (table).")]
 #: The arguments of a verb that are options of a source, and those of them that are lists with commas.
 _OPTIONS = (
     *("patient", "visit", "codes", "date", "day", "separator", "domains", "level", "icd", "attributes", "labels"),
     *("system", "max_visits", "labs", "lab_values", "value", "unit", "time", "kind", "length", "ending"),
+    *("encoding", "date_order", "decimal", "sheet"),
 )
 _LISTS = ("domains", "attributes", "lab_values")
 #: What stands for itself: who asks for nothing else asks for the same as one that does not ask.

@@ -77,6 +77,10 @@ def synthesize(
     kind: reading.Kind = None,
     length: reading.Length = None,
     ending: reading.Ending = None,
+    encoding: reading.Encoding = None,
+    date_order: reading.DateOrder = None,
+    decimal: reading.Decimal = None,
+    sheet: reading.Sheet = None,
     allow_dropped: AllowDropped = 0.01,
     title: Annotated[str, typer.Option("--title", help="Heading of page and card; the file's name if empty.")] = "",
     work: Annotated[

@@ -17,7 +17,7 @@ from adapcla.evaluation.course import Watched
 from adapcla.files import sha256_of, write_json
 from adapcla.io import read
 from adapcla.io import writers as export
-from adapcla.io.writers.options import WriteOptions
+from adapcla.io.options import WriteOptions
 from adapcla.judges.table import Form
 
 #: Codes that have a column of their own in flat tables.

@@ -50,11 +50,11 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
     >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
     (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
     """
-    from adapcla.io import SOURCES, contract
+    from adapcla.io import READERS, reader_of
 
     if second:
         if first != "cohort":
-            contract.source_of(first)  # an unknown name is refused now, with the nearest one
+            reader_of(first)  # an unknown name is refused now, with the nearest one
         return first, second
     if first in BUILT_IN:
         return "planted", ""
@@ -62,7 +62,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         raise UsageError("a text that is no name of a file\nto do: write the table to a file and name that")
     path = Path(first).expanduser()
     if not path.exists():
-        more = "; a source needs a path behind its name" if first in SOURCES else ""
+        more = "; a source needs a path behind its name" if first in READERS else ""
         raise InputError(
             f"no such file{more}", path=first, expected="a table, or a source and its path", remedy="check it"
         )
@@ -70,7 +70,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         return "cohort", first
     if path.is_dir() and not (path / "adapcla.json").is_file():
         raise UsageError(
-            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(SOURCES)}\n"
+            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(READERS)}\n"
             f"to do: name it, such as: adapcla synthesize omop {first} --out release"
         )
     say(f"{first}: read as a table, its columns guessed")
@@ -120,16 +120,16 @@ def specification(
 
 def _refuse_unknown(options: Mapping[str, Any], source: str) -> None:
     """Raise where an option is none of `synthesize`, or one for reading a source where nothing is read."""
-    from adapcla.io.contract import Options, options_from
+    from adapcla.io import ReadOptions
 
     doors = [name for name, part in signature(synthesize).parameters.items() if part.kind is part.KEYWORD_ONLY]
-    reading = [field.name for field in fields(Options)]
+    reading = [field.name for field in fields(ReadOptions)]
     for name in options:
         near = get_close_matches(name, [*doors, *reading], n=1)
         if name not in reading and near and near[0] in doors:
             raise UsageError(f"synthesize has no option {name!r}\nto do: did you mean {near[0]!r}?")
     # A name that is none for reading either is refused with the nearest one.
-    options_from(dict(options))
+    ReadOptions.of(dict(options))
     if source in ("planted", "cohort") and options:
         raise UsageError(
             f"{', '.join(options)}: for reading a table, and {'a cohort' if source == 'cohort' else source} is none\n"

@@ -9,7 +9,7 @@ import streamlit as st
 
 from adapcla.data import description as words
 from adapcla.disclosure import format_count
-from adapcla.io.contract import TITLES
+from adapcla.io import READERS
 from adapcla.studio import drawings, orders, pieces
 from adapcla.studio.jobs import Job
 from adapcla.studio.workspace import TABLES, plain_name
@@ -72,7 +72,7 @@ def _dropped() -> None:
 def _named() -> None:
     """A path on this computer, and what it is."""
     with st.form("named"):
-        source = st.selectbox("What is it?", list(TITLES), format_func=lambda name: TITLES[name], key="source")
+        source = st.selectbox("What is it?", list(READERS), format_func=lambda name: READERS[name][1], key="source")
         text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
         if st.form_submit_button("Look at it", type="primary"):
             path = pieces.space().checked(text)
