@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from adapcla.generation.methods import generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.pipeline.estimate import (
     Sizes,
-    Timed,
-    as_seen,
     clock,
     evaluation_seconds,
     sampling_seconds,
     sizes_of,
     training_seconds,
 )
-from adapcla.pipeline.spec import EvaluateSpec, spec_from
+from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 
 SIZES = Sizes(10_000, 20_000, 1000)
 
@@ -19,7 +17,7 @@ SIZES = Sizes(10_000, 20_000, 1000)
 def test_sizes_are_exact_once_the_cohort_is_prepared():
     about = {"codes": 9, "codes_per_visit": {"mean": 2.5}}
     prepared = {"parts": {"train": [70, 150]}, "description": about}
-    assert sizes_of(spec_from({"name": "a"}), prepared) == Sizes(70, 150, 9, 2.5)
+    assert sizes_of(DataSettings(), prepared) == Sizes(70, 150, 9, 2.5)
 
 
 def test_more_work_takes_longer():
@@ -28,20 +26,13 @@ def test_more_work_takes_longer():
     assert training_seconds(generator_for("marginal").settings, SIZES) <= 1
     assert training_seconds(generator_for("adapcla-release", passes=1).settings, SIZES) > training_seconds(small, SIZES)
     assert sampling_seconds(small, SIZES, 100) < sampling_seconds(small, SIZES)
-    quick = evaluation_seconds(EvaluateSpec(quick=True), SIZES)
-    assert quick < evaluation_seconds(EvaluateSpec(), SIZES)
+    quick = evaluation_seconds(EvaluateSettings(quick=True), SIZES)
+    assert quick < evaluation_seconds(EvaluateSettings(), SIZES)
 
 
 def test_a_stream_of_codes_takes_longer_than_a_stream_of_visits():
     visits, codes = (generator_for(method, width=128, layers=2).settings for method in ("adapcla", "gpt"))
     assert training_seconds(codes, SIZES) > 3 * training_seconds(visits, SIZES)
-
-
-def test_what_was_seen_goes_before_what_was_guessed():
-    """Row a took 30 s and 50 s; b was guessed at half of a, so that it gets half of a's times: 4 × 5 s."""
-    steps = [Timed("train", "a", 10, 30), Timed("train", "a", 10, 50), Timed("train", "a", 10, None)]
-    steps += [Timed("train", "b", 5, None), Timed("sample", "b", 7, None)]
-    assert as_seen(steps) == [30, 50, 40, 20, 7]
 
 
 def test_times_read_well():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import Any, NamedTuple
 
 from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
-from adapcla.generation.settings import Settings
-from adapcla.pipeline.spec import EvaluateSpec, Spec
+from adapcla.pipeline.settings import DataSettings, EvaluateSettings
+from adapcla.training.settings import Settings
 
 #: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10
@@ -28,19 +27,19 @@ class Sizes(NamedTuple):
     codes_per_visit: float = 8.0
 
 
-def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
+def sizes_of(data: DataSettings, prepared: dict[str, Any]) -> Sizes:
     """The sizes of the training part: exact where it is prepared, else from the settings.
 
-    >>> sizes_of(Spec(name="a"), {}).codes
+    >>> sizes_of(DataSettings(), {}).codes
     3000
     """
     if prepared.get("parts"):
         patients, visits = prepared["parts"]["train"]
         about = prepared["description"]
         return Sizes(patients, visits, int(about["codes"]), float(about["codes_per_visit"]["mean"]))
-    if spec.data.source == "planted":
-        patients = round(0.72 * spec.data.planted.patients)
-        return Sizes(patients, 4 * patients, spec.data.planted.codes)
+    if data.source == "planted":
+        patients = round(0.72 * data.planted.patients)
+        return Sizes(patients, 4 * patients, data.planted.codes)
     return Sizes(*_UNKNOWN)
 
 
@@ -72,44 +71,15 @@ def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> flo
     )
 
 
-def evaluation_seconds(spec: EvaluateSpec, sizes: Sizes) -> float:
+def evaluation_seconds(asked: EvaluateSettings, sizes: Sizes) -> float:
     """Seconds to judge one sample.
 
-    >>> evaluation_seconds(EvaluateSpec(suites=("tail",)), Sizes(10_000, 20_000, 1000))
+    >>> evaluation_seconds(EvaluateSettings(suites=("tail",)), Sizes(10_000, 20_000, 1000))
     2.2
     """
-    always, growing = _QUICK if spec.quick else _WHOLE
+    always, growing = _QUICK if asked.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
-    return sum(SUITES[suite].seconds for suite in spec.suites) * scale
-
-
-class Timed(NamedTuple):
-    """A step of a plan: its kind, its row, the estimated seconds, and the seconds it took where it is done."""
-
-    stage: str
-    row: str
-    guess: float
-    took: float | None
-
-
-def as_seen(steps: list[Timed]) -> list[float]:
-    """Seconds of each step: the time of like steps of its row, else the estimate, corrected by earlier errors.
-
-    >>> as_seen([Timed("train", "a", 10, 30), Timed("train", "a", 10, None), Timed("train", "b", 5, None)])
-    [30, 30, 15.0]
-    """
-    out = []
-    for step in steps:
-        done = [other for other in steps if other.took is not None and other.stage == step.stage]
-        same = [other.took for other in done if other.row == step.row and other.took is not None]
-        if step.took is not None:
-            out.append(step.took)
-        elif same:
-            out.append(statistics.median(same))
-        else:
-            wrong = [(other.took or 0.0) / max(other.guess, 1e-9) for other in done]
-            out.append(step.guess * (statistics.median(wrong) if wrong else 1.0))
-    return out
+    return sum(SUITES[suite].seconds for suite in asked.suites) * scale
 
 
 def clock(seconds: float) -> str:
