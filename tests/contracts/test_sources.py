@@ -150,7 +150,7 @@ def test_missing_column_names_file_and_column(tabled: tuple[str, Dataset, TextTa
 
 DEFECTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda content: b"", "empty"),
-    "damaged utf-8": (lambda content: content[:-1] + b"\xff\xc3\xa9\n", "UTF-8"),
+    "damaged utf-8": (lambda content: content[:-2] + b"\xff\xc3\xa9" + content[-2:], "UTF-8"),
     "short row": (lambda content: content + b"7\n", "row {rows}: 1 cells"),
     "long row": (lambda content: content + b"x," * 60 + b"x\n", "row {rows}: 61 cells"),
     "duplicate column": (lambda content: content.replace(b"\n", b",x,x\n", 1), "the same column name twice"),

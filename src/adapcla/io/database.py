@@ -193,7 +193,10 @@ class Database:
             relation = f"read_parquet({quoted(str(file))})"
             with guarded(file, "Parquet"):
                 described = self._connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-            cells = {new: _parquet_text(*described[number][:2], file) for new, number in place.items()}
+            cells = {
+                new: _parquet_text(str(described[number][0]), str(described[number][1]), file)
+                for new, number in place.items()
+            }
         else:
             self._load_workbook(table, file)
             relation, cells = "workbook", {new: f"c{number}" for new, number in place.items()}

@@ -125,7 +125,7 @@ def need_table(root: Path, *names: str, encoding: str | None = None) -> Table:
 
 def open_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> Table:
     """The table in a file or in a folder of shards, its header checked."""
-    files = (path,)
+    files: tuple[Path, ...] = (path,)
     if path.is_dir():
         files = tuple(sorted(f for f in path.rglob("*") if f.is_file() and f.name.lower().endswith(ENDINGS)))
         if not files:

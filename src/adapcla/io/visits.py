@@ -127,7 +127,7 @@ def make_stays(db: Database, kinds: Mapping[str, str], discharges: Mapping[str, 
 
 def late_visits(db: Database, died: NDArray[np.bool_], person: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which visits come after the patient's death, by a visit that ended with it or by its date."""
-    before = np.cumsum(died) - died
+    before: NDArray[np.int64] = np.cumsum(died) - died
     late: NDArray[np.bool_] = before > before[np.searchsorted(person, person, side="left")]
     rows = db.arrays(
         "SELECT o.position FROM stays s JOIN ordered o ON o.patient = s.patient AND o.visit = s.visit WHERE s.late"

@@ -77,7 +77,7 @@ def _key(name: str) -> str:
     >>> _key("Patienten-ID"), _key("Diagnoseschlüssel"), _key("ICD 10 Code")
     ('patientenid', 'diagnoseschluessel', 'icd10code')
     """
-    text = name.casefold().translate(str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"}))
+    text = name.casefold().replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
     return re.sub("[^a-z0-9]", "", unicodedata.normalize("NFKD", text))
 
 
