@@ -42,7 +42,7 @@ def normalize_code(text: str) -> str:
 def is_code(text: str) -> bool:
     """Whether a text may be a code: all of it can be printed, without blanks at its ends, and it is not too long.
 
-    >>> is_code("I10"), is_code("Aspirin 81 mg"), is_code(""), is_code("a\tb"), is_code(" a")
+    >>> is_code("I10"), is_code("Aspirin 81 mg"), is_code(""), is_code("a\\x07b"), is_code(" a")
     (True, True, False, False, False)
     """
     return 0 < len(text) <= LONGEST_CODE and text.isprintable() and text == text.strip()
