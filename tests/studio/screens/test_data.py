@@ -47,7 +47,7 @@ def test_columns_guesses_and_what_is_left_out_are_shown_and_choices_become_optio
     shown: Shown, started: list[list[str]], folder: Path, tmp_path: Path
 ) -> None:
     table = tmp_path / "visits.csv"
-    rows = ["TRIP1,2011-01-01,I10,F", "TRIP2,2011-01-02,,M", "TRIP3,2011-01-02,E84,M"]
+    rows = ["TRIP1,2011-01-01,I10,F", "TRIP2,2011-01-02,,M", "TRIP2,2011-01-02,E84,M"]
     table.write_text("\n".join(["patient_id,date,code,sex", *rows]) + "\n")
     look(folder, table, result=preview("table", table).content())
     page = shown("data")

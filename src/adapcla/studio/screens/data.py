@@ -101,6 +101,8 @@ def _looked() -> None:
     _parts_of(found)
     if found["problem"]:
         st.html(drawings.error(found["problem"]))
+        if found["dropped"]:
+            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items()), "What would be left out"))
     elif found["tried"] is None:
         st.write("It is too large to be tried in a moment. What is left out, and why, is counted while it is read.")
     else:

@@ -1,6 +1,6 @@
 """Turn the table of UCI data set 296 (Diabetes 130-US hospitals) into a long CSV of whole records.
 
-    python benchmarks/diabetes130_long.py diabetic_data.csv.gz --out long.csv
+    python scripts/diabetes130_long.py diabetic_data.csv.gz --out long.csv
     adapcla import table long.csv --out cohort --domains dx,rx,lab,stay --attributes sex,age_band,race
 
 One row a code or value, with what is known of the stay and the patient in every row. The file has no dates: stays are
@@ -95,6 +95,7 @@ def write_long(source: Path, out: Path) -> int:
 
 
 def main() -> None:
+    """Read the arguments and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("source", type=Path)
     parser.add_argument("--out", type=Path, required=True)

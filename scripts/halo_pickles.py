@@ -1,6 +1,6 @@
 """Turn HALO's pickles into a long CSV that `adapcla import table` reads.
 
-    python benchmarks/halo_pickles.py path/to/data --out long.csv
+    python scripts/halo_pickles.py path/to/data --out long.csv
     adapcla import table long.csv --out cohort
 
 Reads trainDataset.pkl, valDataset.pkl and testDataset.pkl (those that are there) with indexToCode.pkl or
@@ -91,6 +91,7 @@ def write_long(folder: Path, out: Path) -> int:
 
 
 def main() -> None:
+    """Read the arguments and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)
