@@ -119,6 +119,7 @@ ACCEPTED: dict[str, Any] = {
         *("copy_excess", "rare_copy_excess", "near_copy_excess", "unique_pair_gap [beyond_prevalence]"),
         *("membership_auc", "membership_auc [rare]", "membership_auc [unique_pair]", "attribute_residual"),
         *(f"membership_{attack}_auc [unique_pair]" for attack in ("likelihood", "reference", "lira")),
+        *("prevalence", "codes_per_visit"),
     ),
     "reason": "a test with few made-up patients",
 }

@@ -74,7 +74,7 @@ def test_day_and_month_are_told_apart_by_all_dates_or_by_the_user(dates: list[st
 def test_dates_of_which_the_order_is_not_known_are_asked_for(dates: list[str]) -> None:
     with Database() as db:
         query = " UNION ALL ".join(f"SELECT '{date}'" for date in dates)
-        assert "--date-order" in db.settle_dates(ReadOptions(), [query])
+        assert "--read date_order=" in db.settle_dates(ReadOptions(), [query])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,9 @@ def test_the_mark_of_decimals_is_seen_from_all_numbers(numbers: list[str], mark:
 @pytest.mark.parametrize("numbers", [["1,234"], ["1,5", "1.5"]])
 def test_numbers_that_may_be_either_are_asked_for(numbers: list[str]) -> None:
     with Database() as db:
-        assert "--decimal" in db.settle_decimals(ReadOptions(), " UNION ALL ".join(f"SELECT '{n}'" for n in numbers))
+        assert "--read decimal=" in db.settle_decimals(
+            ReadOptions(), " UNION ALL ".join(f"SELECT '{n}'" for n in numbers)
+        )
 
 
 def test_text_is_stripped_on_its_way_in_and_nothing_else(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_all_that_is_unclear_is_asked_for_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read("table", path, value="value")
     said = str(caught.value)
-    for option in ("--patient COLUMN", "--codes COLUMN", "--date-order dmy", "--decimal comma"):
+    for option in ("--patient COLUMN", "--codes COLUMN", "--read date_order=dmy", "--read decimal=comma"):
         assert option in said
     assert "4 things are unclear" in said and "I10" not in said and "1,234 may" in said
     options = {"patient": "who", "codes": "dx", "date_order": "dmy", "decimal": "comma", "value": "value"}
@@ -144,7 +144,7 @@ def test_what_is_lost_is_counted_of_the_source_as_it_was(tmp_path: Path) -> None
 def test_the_preview_fails_where_the_run_would(tmp_path: Path) -> None:
     path = written(tmp_path, "Patient;Datum;Diagnose\n1;03/04/2020;I10\n")
     found = preview("table", path)
-    assert found.problem is not None and "--date-order" in found.problem
+    assert found.problem is not None and "date_order" in found.problem
     with pytest.raises(InputError) as caught:
         read("table", path)
     assert str(caught.value) == found.problem

@@ -184,7 +184,7 @@ def test_windows_1252_is_more_than_latin_1(tmp_path: Path) -> None:
 
 
 def test_utf_8_with_damage_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"row 3(.|\n)*--encoding"):
+    with pytest.raises(InputError, match=r"row 3(.|\n)*--read encoding"):
         rows(table_of(tmp_path, "a,b\né,1\n".encode() + b"\xe9,2\n"), "a")
 
 
@@ -219,7 +219,7 @@ def test_a_workbook_is_a_table(tmp_path: Path) -> None:
 
 def test_a_workbook_of_several_sheets_needs_a_name(tmp_path: Path) -> None:
     path = workbook(tmp_path / "t.xlsx", {"one": [["a"], [1]], "two": [["a"], [2]]})
-    with pytest.raises(InputError, match=r"2 sheets(.|\n)*one of one, two(.|\n)*--sheet"):
+    with pytest.raises(InputError, match=r"2 sheets(.|\n)*one of one, two(.|\n)*--read sheet"):
         open_table(path)
     assert rows(open_table(path, sheet="two"), "a") == [("2",)]
     (tmp_path / "bad.xlsx").write_bytes(b"PK nothing")

@@ -32,7 +32,7 @@ from adapcla.seeds import stream_key
 from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
-from adapcla.training.settings import Settings, settings_from
+from adapcla.training.settings import Settings, refuse_unread, settings_from
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.
@@ -49,7 +49,7 @@ def demand_memory(settings: Settings, shape: Shape, prevalence: Prevalence) -> i
         raise UsageError(
             f"{settings.method} on {shape.n_codes:,} codes has {n:,} parameters; training it needs "
             f"{needed / GIGABYTE:.1f} GB of memory and {free / GIGABYTE:.1f} GB are free\n"
-            "to do: a smaller --set width=…, fewer codes by --min-support, or another --method"
+            "to do: a smaller --set width=…, fewer codes by --set min_support=11, or another --method"
         )
     return needed
 
@@ -88,6 +88,7 @@ def fit(
     With a folder, every stage leaves checkpoints and a journal there and can be resumed; observers look at the last.
     Numbers are cut into bands of the training patients, and learned as choices.
     """
+    refuse_unread(settings)
     refuse_unlearnable(settings, train)
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():

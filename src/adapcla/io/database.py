@@ -306,7 +306,7 @@ class Database:
                 row=line,
                 column=table.columns[place] if 0 <= place < width else None,
                 expected="text of one encoding",
-                remedy="export it again as UTF-8, or name the encoding: --encoding windows-1252",
+                remedy="export it again as UTF-8, or name the encoding: --read encoding=windows-1252",
             )
         if kind == "UNQUOTED VALUE":
             raise InputError(
@@ -428,7 +428,7 @@ class Database:
             return ""
         if bool(late_first) == bool(late_second):
             found = "some with the day first, some with the month first" if late_first else "day and month look alike"
-            return f"dates such as 03/04/2020 ({found}): --date-order dmy (3 April) or --date-order mdy (4 March)"
+            return f"dates such as 03/04/2020 ({found}): --read date_order=dmy (3 April) or =mdy (4 March)"
         order = "dmy" if late_first else "mdy"
         self.run(f"SET VARIABLE date_order = '{order}'")
         self._settled = True
@@ -454,7 +454,7 @@ class Database:
             return ""
         if bool(as_comma) == bool(as_point):
             found = "some with a comma, some with a point" if as_comma else "1,234 may be about one or over a thousand"
-            return f"the mark of decimals in numbers ({found}): --decimal comma or --decimal point"
+            return f"the mark of decimals in numbers ({found}): --read decimal=comma or --read decimal=point"
         decimal = "comma" if as_comma else "point"
         self.run(f"SET VARIABLE decimal = '{decimal}'")
         self.note("decimals in numbers", decimal)

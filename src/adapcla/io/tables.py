@@ -303,7 +303,7 @@ def workbook_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[str, .
             f"no sheet {sheet!r}" if sheet else f"{len(filled)} sheets" if filled else "an empty workbook",
             path=path,
             expected=f"one of {', '.join(book.sheet_names)}",
-            remedy="name the sheet with --sheet",
+            remedy="name it: --read sheet=NAME",
         )
     with guarded(path, "a workbook"):
         for row in book.get_sheet_by_name(chosen).to_python(skip_empty_area=False):

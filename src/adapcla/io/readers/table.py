@@ -207,17 +207,18 @@ def guess_columns(db: Database, table: Table, options: ReadOptions) -> Layout:
     day = "" if date and not options.day else column("day", _DAY)
     sequence = _first(table, _SEQUENCE)
     if not (visit or date or day or sequence):
-        unclear.append("no column 'visit_id' and no date: --visit COLUMN, --date COLUMN or --day COLUMN")
+        unclear.append("no column 'visit_id' and no date: --visit COLUMN, --date COLUMN or --read day=COLUMN")
     more: dict[str, str] = {}
     for domain, parts in (("lab", _NUMBERS), ("stay", _STAYS)):
         for part, names in parts.items():
             if found := column(part, names) if domain in options.domains else getattr(options, part, None) or "":
                 more[part] = table.column(found)
     if "lab" in options.domains and "value" not in more:
-        unclear.append("no column 'value' of the numbers of labs: --value COLUMN")
+        unclear.append("no column 'value' of the numbers of labs: --read value=COLUMN")
     if "stay" in options.domains and not set(_STAYS) & set(more):
         unclear.append(
-            "--domains stay needs a column of the kind, length or ending of visits: --kind, --length or --ending COLUMN"
+            "no column of the kind, length or ending of visits, which --domains stay needs: --read kind=COLUMN, "
+            "--read length=COLUMN or --read ending=COLUMN"
         )
     codes: dict[str, tuple[str, ...]] = {}
     for domain in options.domains:
