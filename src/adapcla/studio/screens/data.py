@@ -1,4 +1,4 @@
-"""The page *Data*: a table, a folder or the example world becomes a cohort, and its description is shown."""
+"""The page *Data*: a table, a folder or the example cohort becomes a cohort, and its description is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adapcla.studio import drawings, widgets
 from adapcla.studio.jobs import Job, words_of
 from adapcla.studio.workspace import TABLES, plain_name
 
-WAYS = ("The example world", "Drop a table", "A file or folder on this computer")
+WAYS = ("The example cohort", "Drop a table", "A file or folder on this computer")
 _GUESS = "(guess)"
 #: Options that are columns of a table, and are asked for beside what was found in it.
 _COLUMNS = ("patient", "visit", "date", "day", "codes", "attributes")
@@ -28,7 +28,7 @@ def page() -> None:
     """Choose patients, look at what they would come to, read them, and see what they are."""
     sources = widgets.space().found().sources
     if not sources:
-        st.write("Begin with the example world: made-up patients, ready in seconds. Or bring your own.")
+        st.write("Begin with the example cohort: simulated patients, ready in seconds. Or bring your own.")
     way = st.radio("Where are the patients?", WAYS, horizontal=True, key="way")
     if way == WAYS[0]:
         _example()
@@ -50,17 +50,17 @@ def page() -> None:
 def _example() -> None:
     """The planted world, one click away."""
     st.write(
-        "A made-up hospital with a known law and a long tail of rare codes. Nobody in it is real, "
+        "A simulated hospital with known probabilities and a long tail of rare codes. Nobody in it is real, "
         "and everything that the studio does can be tried on it."
     )
     with st.expander("Its size"):
         patients = st.number_input("Patients", 500, 1_000_000, 8000, step=500, key="example-patients")
         codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
-    if st.button("Make the example world", type="primary", key="example"):
-        out = widgets.fresh("cohorts", "example world")
+    if st.button("Make the example cohort", type="primary", key="example"):
+        out = widgets.fresh("cohorts", "example cohort")
         given = {"patients": int(patients), "codes": int(codes)}
         words = words_of("simulate", options=options_of(SimulateOptions), given=given, out=out)
-        widgets.begin(words, "The example world", kind=_READ, cohort=out)
+        widgets.begin(words, "The example cohort", kind=_READ, cohort=out)
         st.rerun()
 
 
