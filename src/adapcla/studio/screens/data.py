@@ -17,9 +17,11 @@ from adapcla.studio.jobs import Job, words_of
 from adapcla.studio.workspace import TABLES, plain_name
 
 WAYS = ("The example cohort", "Drop a table", "A file or folder on this computer")
-_GUESS = "(guess)"
+_GUESS, _NONE = "(guess)", "(none)"
 #: Options that are columns of a table, and are asked for beside what was found in it.
 _COLUMNS = ("patient", "visit", "date", "day", "codes", "attributes")
+#: Further options that are columns: of numbers, and of what is said of a visit.
+_MORE_COLUMNS = ("value", "unit", "time", "kind", "length", "ending")
 #: Words under which a described cohort is remembered.
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
 
@@ -153,7 +155,7 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
     with st.form("choices"):
         options = _columns(names, before) if job.about["source"] == "table" else {}
         with st.expander("More choices"):
-            options |= _reading(before)
+            options |= _reading(before, names, job.about["source"] == "table")
         name = st.text_input(
             "Name", plain_name(job.about["path"].rsplit("/", 1)[-1].partition(".")[0]), key="cohort-name"
         )
@@ -186,21 +188,33 @@ def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
             chosen = place.selectbox(title, listed, listed.index(given) if given in listed else 0, key=f"column-{part}")
             out[part] = None if chosen == _GUESS else chosen
         else:
-            words_of = "Several with commas, or with * (dx*)" if part == "codes" else None
-            out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=words_of) or None
-    told_before = [name for name in before.get("attributes", ()) if name in names]
-    who = st.multiselect("Columns that say who a patient is, such as sex", names, told_before, key="attributes")
+            hint = "Several with commas, or with * (dx*)" if part == "codes" else None
+            out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=hint) or None
+    chosen_before = [name for name in before.get("attributes", ()) if name in names]
+    who = st.multiselect("Columns that say who a patient is, such as sex", names, chosen_before, key="attributes")
     out["attributes"] = tuple(who)
     return out
 
 
-def _reading(before: dict[str, Any]) -> dict[str, Any]:
-    """Choices that every source has: every other option of reading, with its own choices, default and help."""
+def _reading(before: dict[str, Any], names: list[str], of_table: bool) -> dict[str, Any]:
+    """Choices that every source has: every other option of reading, with its own choices, default and help.
+
+    Options that name a column are offered for tables alone, with the columns that were found.
+    """
     out: dict[str, Any] = {}
-    options = [option for option in reading_options().values() if option.name not in _COLUMNS]
+    left_out = _COLUMNS if of_table else (*_COLUMNS, *_MORE_COLUMNS)
+    options = [option for option in reading_options().values() if option.name not in left_out]
     places = st.columns(2)
     for number, option in enumerate(options):
-        out[option.name] = widgets.option_field(places[number % 2], option, before.get(option.name), "reading")
+        place, given = places[number % 2], before.get(option.name)
+        if option.name in _MORE_COLUMNS and names:
+            listed = [_NONE, *names]
+            index = listed.index(given) if given in listed else 0
+            title = f"Column of {option.name}"
+            chosen = place.selectbox(title, listed, index, key=f"column-{option.name}", help=option.help or None)
+            out[option.name] = None if chosen == _NONE else chosen
+        else:
+            out[option.name] = widgets.option_field(place, option, given, "reading")
     return out
 
 
