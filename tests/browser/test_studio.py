@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import write_hospital_table
+from tests.conftest import ACCEPTED, write_hospital_table
 
 pytest.importorskip("streamlit")
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -211,6 +211,8 @@ def _train_stop_and_go_on(visitor: Visitor, studio: dict[str, Any]) -> None:
     visitor.until("Learn from")
     visitor.press("More choices", "summary")
     visitor.fill("Minutes", "1")
+    visitor.fill("Accept", ",".join(ACCEPTED["accept"]))
+    visitor.fill("Reason", ACCEPTED["reason"])
     visitor.fill("Other settings", TINY, "textarea")
     visitor.press("Train and release")
     visitor.until("train loss")
