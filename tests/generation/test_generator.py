@@ -211,7 +211,7 @@ def test_a_fit_keeps_aggregates_of_its_cohort(fitted: Generator, parts: Split) -
     kept, train = fitted.model, parts.train
     assert kept.visit_sizes.sum() == train.n_visits
     assert (kept.visit_sizes * np.arange(len(kept.visit_sizes))).sum() == train.n_entries
-    assert kept.law.counts.sum() == train.n_patients
+    assert kept.attribute_distribution.counts.sum() == train.n_patients
     assert kept.longest == train.visits_per_patient.max()
 
 
