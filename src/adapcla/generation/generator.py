@@ -27,6 +27,7 @@ from adapcla.generation.sampler import SampleRule, sample
 from adapcla.generation.steering import Target, closed_loop, steer
 from adapcla.models.base import Network, Shape
 from adapcla.scaffold import Steering
+from adapcla.tables import facts_as_html
 from adapcla.training.loop import Observer, Outcome
 from adapcla.training.privacy import refuse_unprotectable
 from adapcla.training.settings import METHODS, Settings, settings_from
@@ -70,6 +71,16 @@ class Generator:
         refuse_unprotectable(self.settings)
         self.model_ = self.outcome_ = None
         return self
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        rows = {"method": self.method, "state": "not fitted" if self.model_ is None else "fitted"}
+        if self.model_ is not None:
+            loss = self.model_.facts.get("validation loss per visit")
+            rows |= {"patients": str(self.model_.facts.get("patients", "unknown"))}
+            rows |= {"codes": f"{len(self.vocabulary_):,}"}
+            rows |= {} if loss is None else {"validation loss per visit": f"{loss:.4f}"}
+        return facts_as_html("Generator", rows)
 
     @property
     def method(self) -> str:

@@ -17,6 +17,7 @@ from adapcla.files import MANIFEST
 from adapcla.io.readers.open_data import data_folder
 from adapcla.pipeline.settings import read_toml, settings_from
 from adapcla.release.settings import ReleaseSettings, release_settings
+from adapcla.tables import facts_as_html
 
 #: The built-in simulated patients by name.
 BUILT_IN = ("planted", "demo")
@@ -42,6 +43,16 @@ class Release:
         outcome = f"released to {self.folder}" if self.passed else "not released: the privacy gate is not met"
         return f"Release({outcome}; {self.cohort.n_patients:,} synthetic patients; page {self.page})"
 
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        rows = {
+            "released": str(self.folder) if self.passed else "no",
+            "synthetic patients": f"{self.cohort.n_patients:,}",
+            "page": str(self.page),
+            **{f"reason {number}": reason for number, reason in enumerate(self.reasons, 1)},
+        }
+        return facts_as_html("Release", rows)
+
 
 def source_of(first: str, second: str = "") -> tuple[str, str]:
     """(source, path) of what stands on the command line: a source and its path, or a path alone.
@@ -49,11 +60,11 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
     >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
     (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
     """
-    from adapcla.io import SOURCES, contract
+    from adapcla.io import READERS, reader_of
 
     if second:
         if first != "cohort":
-            contract.source_of(first)  # an unknown name is refused now, with the nearest one
+            reader_of(first)  # an unknown name is refused now, with the nearest one
         return first, second
     if first in BUILT_IN:
         return "planted", ""
@@ -61,7 +72,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         raise UsageError("a text that is no name of a file\nto do: write the table to a file and name that")
     path = Path(first).expanduser()
     if not path.exists():
-        more = "; a source needs a path behind its name" if first in SOURCES else ""
+        more = "; a source needs a path behind its name" if first in READERS else ""
         raise InputError(
             f"no such file{more}", path=first, expected="a table, or a source and its path", remedy="check it"
         )
@@ -69,7 +80,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         return "cohort", first
     if path.is_dir() and not (path / "adapcla.json").is_file():
         raise UsageError(
-            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(SOURCES)}\n"
+            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(READERS)}\n"
             f"to do: name it, such as: adapcla synthesize omop {first} --out release"
         )
     say(f"{first}: read as a table, its columns guessed")
