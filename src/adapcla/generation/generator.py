@@ -20,7 +20,7 @@ from adapcla.data.split import ControlledSplit, Split
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
-from adapcla.generation.continuation import Continuation, continued, continued_given
+from adapcla.generation.continuation import Continuation, continue_given, continue_records
 from adapcla.generation.fitting import fit
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import SampleRule, sample
@@ -97,7 +97,7 @@ class Generator:
     @property
     def vocabulary_(self) -> Vocabulary:
         """The vocabulary of the training cohort."""
-        return self.model.natural
+        return self.model.raw_vocabulary
 
     @property
     def prevalence_(self) -> Prevalence:
@@ -201,13 +201,13 @@ class Generator:
         strength: float = 1.0,
     ) -> Continuation:
         """What follows given histories: draws of the next visits and the probability of each code at the next one."""
-        return continued(self.model, history, visits, draws, seed, self.steering(toward, strength))
+        return continue_records(self.model, history, visits, draws, seed, self.steering(toward, strength))
 
     def continue_given(
         self, history: Cohort, condition: Criteria, draws: int = 20, seed: int = 1, toward: Steering | None = None
     ) -> Continuation:
         """Continuations that fulfil a condition: `draws` of each history by the model's law given the condition."""
-        return continued_given(self.model, history, condition, draws, seed, toward)
+        return continue_given(self.model, history, condition, draws, seed, toward)
 
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""
