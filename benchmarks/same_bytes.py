@@ -61,7 +61,7 @@ def cohort_hash(cohort: Cohort) -> str:
 def settings_of(method: str) -> dict[str, object]:
     known = METHODS[method].settings.model_dump()
     names = {*known, *known["architecture"], *known["budget"]}
-    given = {name: value for name, value in SMALL.items() if name in names}
+    given: dict[str, object] = {name: value for name, value in SMALL.items() if name in names}
     # The rate of rows that have none of their own follows from the patients; bytes are compared at one rate.
     return given if METHODS[method].settings.budget.learning_rate else {**given, "learning_rate": 3e-3}
 
