@@ -140,6 +140,8 @@ class Whole(NamedTuple):
     train: Cohort
     test: Cohort
     synthetic: Cohort
+    #: The control patients, where there are some and they have values, too.
+    control: Cohort | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +175,8 @@ class Comparison:
     coarse: bool = False
     #: The same patients with the values of their numbers; None where somebody has none.
     with_values: Whole | None = None
+    #: People among whom an attacker looks for the training patients; 0 where nobody says.
+    population: int = 0
     # Work on this comparison, by the function that did it and its arguments.
     _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made by `with_synthetic`; holds the cohort so that no other
@@ -192,6 +196,7 @@ class Comparison:
         target: Prevalence | None = None,
         evidence: dict[str, Any] | None = None,
         intervals: bool = True,
+        population: int = 0,
     ) -> Comparison:
         """The comparison on the union of the vocabularies of the cohorts and the target, by code string."""
         given = [train, test, synthetic, *([control] if control is not None else [])]
@@ -213,7 +218,8 @@ class Comparison:
             None if target is None else target.on(union),
             evidence or {},
             intervals,
-            with_values=_with_values(train, test, synthetic, union),
+            with_values=_with_values(Whole(train, test, synthetic, control), union),
+            population=population,
         )
 
     # ---- cohorts ------------------------------------------------------------------------------------------------
@@ -266,6 +272,20 @@ class Comparison:
         """
         return self._known(("cohort", function), cohort, function)
 
+    def of_real(self, function: Callable[[Comparison], T]) -> T:
+        """The result of a function of this comparison's real patients: once, whatever synthetic ones are compared.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).of_real(lambda comparison: comparison.train.n_visits)
+        2
+        """
+        real = tuple(id(cohort) for cohort in (self.train, self.test, self.control))
+        key = ("real", function, *real)
+        if key not in self._real_work:
+            # Everything that the key names by its place in memory is kept in memory.
+            self._real_work[key] = (self.train, (function(self), self.test, self.control))
+        return cast(T, self._real_work[key][1][0])
+
     def _known(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
         """The result of a function of a cohort: of real ones kept for other comparisons, too."""
         real = any(cohort is one for one in (self.train, self.test, self.whole.train, self.whole.test))
@@ -312,7 +332,8 @@ class Comparison:
         """
         whole = None
         if self.with_values is not None:
-            others = Whole(self.with_values.train, self.with_values.test if test is None else test, synthetic)
+            others = self.with_values._replace(synthetic=synthetic)
+            others = others if test is None else others._replace(test=test)
             whole = _on_numbers(others, self.with_values.train.vocabulary)
         return replace(
             self,
@@ -383,21 +404,23 @@ def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArra
 
 
 # ---- values of numbers --------------------------------------------------------------------------------------
-def _with_values(train: Cohort, test: Cohort, synthetic: Cohort, union: Vocabulary) -> Whole | None:
+def _with_values(whole: Whole, union: Vocabulary) -> Whole | None:
     """The patients with the values of their numbers; None where training has none or somebody lacks them."""
-    if train.values is None:
+    if whole.train.values is None:
         return None
-    units = units_of(train, test, synthetic)
+    units = units_of(*whole[:3])
     vocabulary = Vocabulary(tuple(code._replace(unit=units.get(code.token, "")) for code in union.codes))
-    return _on_numbers(Whole(train, test, synthetic), vocabulary)
+    return _on_numbers(whole, vocabulary)
 
 
-def _on_numbers(cohorts: Whole, vocabulary: Vocabulary) -> Whole | None:
+def _on_numbers(whole: Whole, vocabulary: Vocabulary) -> Whole | None:
     """The cohorts on a vocabulary with numbers; None where one of them holds a number without its value."""
     units = {code.token: code.unit for code in vocabulary.codes if code.unit}
-    if not all(has_values(cohort, units) for cohort in cohorts):
+    train, test, synthetic, control = whole
+    if not all(has_values(cohort, units) for cohort in (train, test, synthetic)):
         return None
-    return Whole(*(cohort.on(vocabulary) for cohort in cohorts))
+    reserved = control.on(vocabulary) if control is not None and has_values(control, units) else None
+    return Whole(train.on(vocabulary), test.on(vocabulary), synthetic.on(vocabulary), reserved)
 
 
 def has_values(cohort: Cohort, units: dict[str, str]) -> bool:
