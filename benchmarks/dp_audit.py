@@ -48,9 +48,8 @@ from adapcla.io.simulator import simulate
 from adapcla.models.base import Moment
 from adapcla.seeds import random_stream as stream
 from adapcla.tables import Table
-from adapcla.training.accounting import epsilon_of
 from adapcla.training.ghost_clipping import clipped_by_norms
-from adapcla.training.private_step import PrivateStep, clipped_one_by_one
+from adapcla.training.privacy import PrivateStep, clipped_one_by_one, epsilon_of
 
 NETWORK: dict[str, Any] = {"layers": 1, "heads": 4, "schedule": "none", "use_days": False, "use_attributes": False}
 CLAIMS = (1.0, 8.0)

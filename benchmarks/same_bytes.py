@@ -18,8 +18,9 @@ import torch
 from polars import selectors
 
 from adapcla import Cohort, evaluate
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.io import simulator
+from adapcla.training.settings import METHODS
 
 #: Decimals of a score that are hashed.
 _DECIMALS = 9
@@ -31,15 +32,20 @@ def environment() -> dict[str, str]:
     return {"torch": torch.__version__, "processor": torch.backends.cpu.get_cpu_capability(), "numpy": np.__version__}
 
 
-def parts() -> tuple[Cohort, Cohort, Cohort, Cohort]:
-    """Train, validation, test and control patients of a small made-up world."""
-    return simulator.simulate(400, 150, seed=5).split(seed=4, control=0.2)
+Parts = tuple[Cohort, Cohort, Cohort, Cohort]
+
+
+def parts(whole: bool = False) -> Parts:
+    """Train, validation, test and control patients of a small made-up world; of whole records if asked for."""
+    return simulator.simulate(400, 150, seed=5, whole=whole).split(seed=4, control=0.2)
 
 
 def cohort_hash(cohort: Cohort) -> str:
     digest = hashlib.sha256()
     for array in (cohort.codes, cohort.visit_starts, cohort.patient_starts, cohort.days):
         digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    if cohort.values is not None:
+        digest.update(np.ascontiguousarray(cohort.values).tobytes())
     for name, attribute in sorted(cohort.attributes.items()):
         digest.update(name.encode() + np.ascontiguousarray(attribute.values).tobytes())
     return digest.hexdigest()[:16]
@@ -51,7 +57,14 @@ def settings_of(method: str) -> dict[str, object]:
     return {name: value for name, value in SMALL.items() if name in names}
 
 
-def hashes(method: str, cohorts: tuple[Cohort, Cohort, Cohort, Cohort], scores: bool) -> dict[str, str]:
+def whole_hashes(method: str, cohorts: Parts) -> dict[str, str]:
+    """The same for patients with stays, values and ends, where a method can learn them."""
+    if not METHODS[method].settings.architecture.chooses:
+        return {}
+    return {f"whole records: {name}": value for name, value in hashes(method, cohorts, scores=False).items()}
+
+
+def hashes(method: str, cohorts: Parts, scores: bool) -> dict[str, str]:
     train, valid, test, control = cohorts
     generator = generator_for(method, **settings_of(method)).fit(train, valid)
     synthetic = generator.sample(300, seed=3)
@@ -62,7 +75,8 @@ def hashes(method: str, cohorts: tuple[Cohort, Cohort, Cohort, Cohort], scores: 
     if "toward" in row.supports:
         found["steered"] = cohort_hash(generator.sample(200, seed=4, toward=test.prevalence()))
     if "continue_" in row.supports:
-        found["continued"] = cohort_hash(generator.continue_(test.subset(range(20)), draws=5, seed=2).drawn)
+        alive = test.subset(np.flatnonzero(~test.died())[:20])
+        found["continued"] = cohort_hash(generator.continue_(alive, draws=5, seed=2).drawn)
     if scores:
         table = evaluate(train, test, synthetic, control=control, quick=True).table()
         # Products of matrices differ in their last digits from one processor to another; adding 0 makes −0 a 0.
@@ -83,11 +97,11 @@ def main() -> int:
     parser.add_argument("--against", type=Path, help="compare with the hashes in this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    cohorts = parts()
+    cohorts, whole = parts(), parts(whole=True)
     names = options.methods.split(",") if options.methods else [n for n in METHODS if not n.endswith("paper-size")]
     found = {}
     for name in names:
-        found[name] = hashes(name, cohorts, not options.no_scores)
+        found[name] = hashes(name, cohorts, not options.no_scores) | whole_hashes(name, whole)
         print(name, found[name], file=sys.stderr, flush=True)
     if options.out:
         options.out.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")

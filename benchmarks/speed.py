@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from adapcla.data import Cohort, Vocabulary
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.generation import Generator, generator_for
-from adapcla.generation.rollout import BLOCK
+from adapcla.generation.sampler import BLOCK
 from adapcla.models.base import Moment
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream

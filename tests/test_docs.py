@@ -145,7 +145,7 @@ def test_the_page_on_metrics_names_every_key_and_no_other():
 
 
 def test_the_page_on_methods_names_every_method():
-    from adapcla.generation.methods import METHODS
+    from adapcla.training.settings import METHODS
 
     text = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
     assert sorted(name for name in METHODS if f"`{name}`" not in text) == []

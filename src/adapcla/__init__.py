@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adapcla.data import Cohort, Prevalence, Vocabulary
     from adapcla.evaluation import Scores, evaluate
     from adapcla.generation import AdaPCLA, load
-    from adapcla.generation.api import methods, train
+    from adapcla.generation.generator import methods, train
     from adapcla.io import read
     from adapcla.io.simulator import simulate
     from adapcla.release.synthesis import synthesize
@@ -32,11 +32,11 @@ _HOME = {
     "Vocabulary": "adapcla.data",
     "evaluate": "adapcla.evaluation",
     "load": "adapcla.generation",
-    "methods": "adapcla.generation.api",
+    "methods": "adapcla.generation.generator",
     "read": "adapcla.io",
     "simulate": "adapcla.io.simulator",
     "synthesize": "adapcla.release.synthesis",
-    "train": "adapcla.generation.api",
+    "train": "adapcla.generation.generator",
 }
 
 __all__ = [

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.data.split import Split
-from adapcla.generation.generator import Generator
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import Generator, generator_for
 from adapcla.io import simulator as planted
+from adapcla.training.settings import METHODS
 
 pytestmark = pytest.mark.behaviour
 

@@ -11,7 +11,7 @@ from adapcla.data import Cohort, Kind, Origin
 from adapcla.data.provenance import Group
 from adapcla.data.split import ControlledSplit
 from adapcla.generation import Generator, generator_for, load
-from adapcla.generation.shards import stream_sample
+from adapcla.generation.sample_folder import stream_sample
 from adapcla.io import simulator as planted
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1}

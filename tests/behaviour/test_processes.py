@@ -12,9 +12,10 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.errors import InterruptedRun
-from adapcla.generation import generator_for, shards
+from adapcla.generation import generator_for
+from adapcla.generation import sample_folder as shards
 from adapcla.generation.run_folder import train_run
-from adapcla.generation.sampling import BLOCK
+from adapcla.generation.sampler import BLOCK
 from adapcla.io import simulator as planted
 from adapcla.training.loop import Loop
 
@@ -39,7 +40,7 @@ for folder in sys.argv[1:]:
 """
 SAMPLE = f"""
 import sys
-from adapcla.generation import load, shards
+from adapcla.generation import load, sample_folder as shards
 shards.SHARD = {BLOCK}
 shards.stream_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
 """

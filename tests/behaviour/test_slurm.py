@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.generation import load
-from adapcla.generation.shards import SHARD
+from adapcla.generation.sample_folder import SHARD
 from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour

@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from adapcla.cli.main import app
 from adapcla.data import Prevalence, Vocabulary
-from adapcla.generation.methods import METHODS, described
+from adapcla.generation.generator import described
 from adapcla.models.base import Shape
+from adapcla.training.settings import METHODS
 
 
 def test_every_row_says_what_it_is_in_words_and_in_json():

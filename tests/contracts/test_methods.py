@@ -11,10 +11,10 @@ import torch
 
 from adapcla.data import Cohort, Prevalence
 from adapcla.errors import InterruptedRun, UsageError
-from adapcla.generation.generator import Generator, load
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment
+from adapcla.training.settings import METHODS
 
 #: Small enough that all rows together take a minute.
 TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 32, "context": 12, "validations": 3}

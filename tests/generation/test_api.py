@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.generation.api import methods, train
-from adapcla.generation.methods import METHODS
+from adapcla.generation.generator import methods, train
 from adapcla.io.simulator import simulate
+from adapcla.training.settings import METHODS
 
 TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64}
 

@@ -13,7 +13,7 @@ from adapcla.generation import appointing
 from adapcla.generation.appointing import MOST_CODES, Way, can_be_appointed, with_appointments
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import Proposer, Raised
-from adapcla.generation.sampling import SampleRule
+from adapcla.generation.sampler import SampleRule
 from adapcla.models.base import DrawRule
 
 

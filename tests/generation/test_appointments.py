@@ -14,8 +14,7 @@ from adapcla.generation.appointments import FORBIDDEN, AppointedProposer, Appoin
 from adapcla.generation.conditional import Pool
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import Proposer, Raised
-from adapcla.generation.rollout import BLOCK, Rolled
-from adapcla.generation.sampling import SampleRule, cohort_of
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of
 from adapcla.models.base import DrawRule
 
 LOGITS = np.linspace(-2, 1, 8)

@@ -14,7 +14,7 @@ from adapcla.data.split import Split
 from adapcla.errors import AdapclaError, ExistsError, InputError, UsageError
 from adapcla.files import write_manifest
 from adapcla.generation import Generator, generator_for, load
-from adapcla.generation.methods import METHODS
+from adapcla.training.settings import METHODS
 
 
 def test_the_same_patients_come_out_of_a_saved_model(fitted: Generator, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria
 from adapcla.generation.comparators import comparators
 from adapcla.generation.model import Model
-from adapcla.generation.sampling import sample
+from adapcla.generation.sampler import sample
 
 
 def test_steered_patients_fulfil_the_condition_and_random_ones_need_not(small_model: Callable[..., Model]) -> None:

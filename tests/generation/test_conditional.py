@@ -18,8 +18,7 @@ from adapcla.generation import Generator, appointments, conditional, pilots, pro
 from adapcla.generation.conditional import Pool, sample_given
 from adapcla.generation.model import Model
 from adapcla.generation.pilots import weight_bound
-from adapcla.generation.rollout import Rolled
-from adapcla.generation.sampling import SampleRule, sample
+from adapcla.generation.sampler import Rolled, SampleRule, sample
 from adapcla.generation.steering import steer
 
 CONDITIONS = {

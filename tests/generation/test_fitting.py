@@ -12,10 +12,10 @@ from adapcla.data import Cohort
 from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.generation.fitting import FIRST_STAGE, fit, objective_for, stages, untrained
-from adapcla.generation.methods import METHODS, generator_for
-from adapcla.generation.settings import Settings, settings_from
+from adapcla.generation.generator import generator_for
 from adapcla.models.base import Moment, ScaffoldedLikelihood
 from adapcla.models.registry import FAMILIES
+from adapcla.training.settings import METHODS, Settings, settings_from
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 

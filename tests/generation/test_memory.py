@@ -7,9 +7,10 @@ import pytest
 from adapcla.data import Prevalence
 from adapcla.data.split import Split
 from adapcla.errors import UsageError
-from adapcla.generation import generator_for, memory
-from adapcla.generation.methods import METHODS
+from adapcla.generation import fitting as memory
+from adapcla.generation import generator_for
 from adapcla.models.base import Shape
+from adapcla.training.settings import METHODS
 
 
 def test_a_head_of_codes_times_codes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

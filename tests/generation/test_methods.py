@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
+from adapcla.training.settings import METHODS
 
 
 def test_the_pinned_rows_are_what_they_are_called() -> None:

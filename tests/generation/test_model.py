@@ -7,8 +7,8 @@ import numpy as np
 from adapcla.data.split import Split
 from adapcla.generation import Generator
 from adapcla.generation.model import seen_records
-from adapcla.generation.settings import Settings, settings_from
 from adapcla.io import simulator as planted
+from adapcla.training.settings import Settings, settings_from
 
 
 def test_a_fit_keeps_aggregates_of_its_cohort(fitted: Generator, parts: Split) -> None:

@@ -19,9 +19,9 @@ from adapcla.errors import InputError, UsageError
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.generator import load
 from adapcla.generation.membership import evidence
-from adapcla.generation.natural import known_inside, prevalence_inside
-from adapcla.generation.sampling import rules_for
-from adapcla.generation.shards import stream_sample
+from adapcla.generation.model import known_inside, prevalence_inside
+from adapcla.generation.sample_folder import stream_sample
+from adapcla.generation.sampler import rules_for
 from adapcla.generation.steering import closed_loop, steer
 from adapcla.io import simulator as planted
 from adapcla.scaffold import Scaffold

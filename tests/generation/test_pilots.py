@@ -14,7 +14,7 @@ from adapcla.generation.conditional import sample_given
 from adapcla.generation.model import Model
 from adapcla.generation.pilots import weight_bound, with_shifts
 from adapcla.generation.proposals import Proposer, Raised
-from adapcla.generation.sampling import SampleRule
+from adapcla.generation.sampler import SampleRule
 from adapcla.models.base import DrawRule
 
 

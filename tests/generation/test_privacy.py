@@ -16,13 +16,11 @@ from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.files import read_json
 from adapcla.generation import Generator, generator_for, load
-from adapcla.generation.methods import METHODS
-from adapcla.generation.privacy import bounded_counts, noised_law, noised_prevalence, public_prior, smoothed
 from adapcla.generation.run_folder import train_run
-from adapcla.generation.settings import Settings, settings_from
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream
-from adapcla.training.private_step import SECRET
+from adapcla.training.privacy import SECRET, bounded_counts, noised_law, noised_prevalence, public_prior, smoothed
+from adapcla.training.settings import METHODS, Settings, settings_from
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("opacus") is None, reason="opacus is not installed: pip install 'adapcla[dp]'"

@@ -11,7 +11,7 @@ import torch
 from adapcla.data.criteria import Criteria
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import OpenClauses, Raised, log_weights
-from adapcla.generation.rollout import Rolled
+from adapcla.generation.sampler import Rolled
 from adapcla.models.base import DrawRule
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.generation.recommended import recommended, with_recommended
+from adapcla.training.settings import METHODS
 
 SIZES = (60_000, 85_000, 900)
 

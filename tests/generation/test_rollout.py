@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adapcla.data.attributes import AttributeDistribution
 from adapcla.errors import AdapclaError
-from adapcla.generation.rollout import BLOCK, blocks, joined, roll
+from adapcla.generation.sampler import BLOCK, blocks, joined, roll
 from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.draws import Noise
 

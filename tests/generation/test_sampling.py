@@ -12,8 +12,7 @@ from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.rules import Rules
 from adapcla.errors import InputError, UsageError
 from adapcla.generation import Generator, generator_for
-from adapcla.generation.rollout import BLOCK, Rolled
-from adapcla.generation.sampling import SampleRule, cohort_of, redrawn_card, rules_for
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, redrawn_card, rules_for
 from adapcla.io import simulator as planted
 
 

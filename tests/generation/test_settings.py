@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.generation.settings import Settings, settings_from
+from adapcla.training.settings import Settings, settings_from
 
 
 def test_nested_and_plain_names_reach_their_place() -> None:

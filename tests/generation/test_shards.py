@@ -11,11 +11,12 @@ import pytest
 from adapcla.data import Cohort
 from adapcla.data.rules import Rules
 from adapcla.errors import ExistsError, InputError
-from adapcla.generation import Generator, shards
+from adapcla.generation import Generator
+from adapcla.generation import sample_folder as shards
 from adapcla.generation.model import Model
-from adapcla.generation.sampling import BLOCK, SampleRule
-from adapcla.generation.shards import assemble, shards_beside, stream_sample, write_share
-from adapcla.training.processes import Processes
+from adapcla.generation.sample_folder import assemble, shards_beside, stream_sample, write_share
+from adapcla.generation.sampler import BLOCK, SampleRule
+from adapcla.training.distributed import Processes
 
 
 def write_sample(model: Model, n: int, seed: int, folder: Path, *, resume: bool = False) -> Cohort:

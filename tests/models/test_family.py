@@ -59,7 +59,7 @@ def test_a_module_and_its_name_in_the_registry_are_all_that_a_new_one_needs(tmp_
     registry.write_text(listed)
     script = """
         from adapcla import Cohort
-        from adapcla.generation.methods import generator_for
+        from adapcla.generation.generator import generator_for
         cohort = Cohort.of([[["A", "B"]], [["B"], ["A"]]])
         print(generator_for("another").fit(cohort, cohort).sample(3).n_patients)
     """

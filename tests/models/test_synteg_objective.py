@@ -11,8 +11,8 @@ from adapcla.models.base import Moment, Shape
 from adapcla.models.batch import Records
 from adapcla.models.registry import synteg
 from adapcla.models.synteg import Adversarial, SyntegArchitecture, SyntegNetwork
-from adapcla.training.budget import Budget
 from adapcla.training.loop import Loop
+from adapcla.training.settings import Budget
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from adapcla.generation.methods import generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.pipeline.estimate import (
     Sizes,
     Timed,

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.generation.methods import METHODS
 from adapcla.pipeline.rows import checked_row, checked_rows, chosen_methods, known_settings
 from adapcla.pipeline.spec import spec_from
+from adapcla.training.settings import METHODS
 
 
 def test_all_means_every_usual_row():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.pipeline.spec import ReleaseSpec
 from adapcla.release.tries import MOST_REPAIRS, tries
+from adapcla.training.settings import METHODS
 
 
 def test_without_repair_there_is_one_try():

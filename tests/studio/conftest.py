@@ -18,7 +18,7 @@ from adapcla.io import read
 from adapcla.io import simulator as planted
 from adapcla.io.writers import write
 from adapcla.tables import Cell, Line, Table
-from adapcla.training.journal import Journal
+from adapcla.training.checkpoint import Journal
 
 pytest.importorskip("streamlit", reason="the studio is an extra: pip install 'adapcla[ui]'")
 

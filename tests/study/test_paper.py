@@ -8,9 +8,9 @@ import pytest
 
 from adapcla.evaluation.metric import SUITES, metrics_of
 from adapcla.generation import generator_for
-from adapcla.generation.methods import METHODS
 from adapcla.pipeline.spec import read_spec
 from adapcla.study.paper import CLAIMS, III, IV, PROBES, SCHEDULES, TRANSFER, format_gains, paper_gains, paper_number
+from adapcla.training.settings import METHODS
 
 
 def test_every_claim_is_about_a_metric_that_exists() -> None:

@@ -8,9 +8,9 @@ import math
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.training import accounting
-from adapcla.training.accounting import Account, Spent, account_for, epsilon_of, noise_for, sampling_rate
-from adapcla.training.budget import Budget, Privacy
+from adapcla.training import privacy as accounting
+from adapcla.training.privacy import Account, Spent, account_for, epsilon_of, noise_for, sampling_rate
+from adapcla.training.settings import Budget, Privacy
 
 needs_opacus = pytest.mark.skipif(
     importlib.util.find_spec("opacus") is None, reason="opacus is not installed: pip install 'adapcla[dp]'"

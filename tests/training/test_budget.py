@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapcla.training.budget import Budget
+from adapcla.training.settings import Budget
 
 
 @given(n_steps=st.integers(2, 5000), warmup=st.floats(0, 0.5))

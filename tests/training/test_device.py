@@ -21,10 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adapcla.errors import UsageError
-from adapcla.generation import METHODS, generator_for
+from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 from adapcla.training import loop
-from adapcla.training.device import chosen_device, computing_on
+from adapcla.training.distributed import chosen_device, computing_on
+from adapcla.training.settings import METHODS
 
 PRETENDED = torch.device("meta")
 TINY = {"width": 16, "layers": 1, "passes": 1, "batch_size": 32, "validations": 1, "patience": 1}

@@ -17,7 +17,7 @@ from adapcla.io import simulator as planted
 from adapcla.models.base import Moment, ScaffoldedLikelihood
 from adapcla.models.batch import Records
 from adapcla.training.ghost_clipping import applies, clipped_by_norms, losses_and_norms, own_starts
-from adapcla.training.private_step import clipped_one_by_one, one_gradient
+from adapcla.training.privacy import clipped_one_by_one, one_gradient
 
 _SMALL = {"width": 16, "layers": 2, "heads": 2, "dropout": 0.0}
 _MOMENT = Moment(1, 10, 1)

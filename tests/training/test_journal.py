@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.errors import ExistsError
-from adapcla.training.journal import Journal, loss_curves
+from adapcla.training.checkpoint import Journal, loss_curves
 
 
 def test_resuming_forgets_later_steps_and_torn_lines(tmp_path: Path) -> None:

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from adapcla.data import Cohort
-from adapcla.generation import METHODS, generator_for
+from adapcla.generation import generator_for
 from adapcla.generation.fitting import objective_for, untrained
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
 from adapcla.training.ghost_clipping import applies, losses_and_norms, own_starts
-from adapcla.training.private_step import PrivateStep
+from adapcla.training.privacy import PrivateStep
+from adapcla.training.settings import METHODS
 
 if importlib.util.find_spec("opacus") is None:
     pytest.skip("opacus is not installed: pip install 'adapcla[dp]'", allow_module_level=True)

@@ -20,11 +20,11 @@ from adapcla.generation.fitting import objective_for, untrained
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment
 from adapcla.models.batch import Records
-from adapcla.training.budget import Privacy
 from adapcla.training.checkpoint import Checkpoints
+from adapcla.training.distributed import Processes
 from adapcla.training.loop import Loop
-from adapcla.training.private_step import SECRET, PrivateStep, clip_factor, clipped_one_by_one, one_gradient, secret_of
-from adapcla.training.processes import Processes
+from adapcla.training.privacy import SECRET, PrivateStep, clip_factor, clipped_one_by_one, one_gradient, secret_of
+from adapcla.training.settings import Privacy
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("opacus") is None, reason="opacus is not installed: pip install 'adapcla[dp]'"

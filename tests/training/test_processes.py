@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from adapcla.training.processes import Processes, processes
+from adapcla.training.distributed import Processes, processes
 
 
 def test_a_process_alone_is_the_first_and_sums_nothing() -> None:

@@ -16,7 +16,8 @@ def register(app: typer.Typer) -> None:
 
 def methods(as_json: AsJson = False) -> None:
     """List the methods: what each is, where it comes from, what it starts from, how large it is, what it can do."""
-    from adapcla.generation.methods import METHODS, described
+    from adapcla.generation.generator import described
+    from adapcla.training.settings import METHODS
 
     rows = [described(name) for name in METHODS]
     if as_json:

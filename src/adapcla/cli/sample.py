@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import Generator
     from adapcla.generation.model import Model
-    from adapcla.generation.sampling import SampleRule
+    from adapcla.generation.sampler import SampleRule
     from adapcla.scaffold import Steering
 
 
@@ -87,8 +87,8 @@ def sample(
     from adapcla.data import Cohort
     from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import load
-    from adapcla.generation.sampling import SampleRule, rules_for
-    from adapcla.generation.shards import assemble, stream_sample
+    from adapcla.generation.sample_folder import assemble, stream_sample
+    from adapcla.generation.sampler import SampleRule, rules_for
 
     part = _part(shard, assembled, resume, overwrite)
     generator = load(run)
@@ -155,8 +155,8 @@ def _write_share(
     as_json: bool,
 ) -> None:
     """Write the share of one job and say how large it is."""
-    from adapcla.generation.shards import shards_beside, write_share
-    from adapcla.training.processes import Processes
+    from adapcla.generation.sample_folder import shards_beside, write_share
+    from adapcla.training.distributed import Processes
 
     n = write_share(model, patients, seed, out, Processes(*part), steering=steering, rule=rule)
     if as_json:

@@ -57,7 +57,7 @@ def train(
     few whole fits are tried, and the one with the least validation loss is kept.
     """
     from adapcla.data.split_folder import open_or_split
-    from adapcla.generation.methods import generator_for
+    from adapcla.generation.generator import generator_for
     from adapcla.generation.recommended import with_recommended
     from adapcla.generation.run_folder import outcome, train_run
     from adapcla.generation.trials import rates_to_try, train_by_trials, wider_than

@@ -20,7 +20,7 @@ from adapcla.generation.appointments import AppointedProposer, Appointments, Bra
 from adapcla.generation.partners import Partners, partners_of, visit_shares
 from adapcla.generation.pilots import Chosen, weight_bound
 from adapcla.generation.proposals import Proposer
-from adapcla.generation.rollout import BLOCK, joined
+from adapcla.generation.sampler import BLOCK, joined
 from adapcla.scaffold.steering import logit
 from adapcla.seeds import stream_key
 

@@ -36,8 +36,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.generation.continuation import prefilled
 from adapcla.generation.proposals import Judge, Proposed, Proposer, Shifts, log_weights
-from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
-from adapcla.generation.sampling import cohort_of
+from adapcla.generation.sampler import BLOCK, Rolled, cohort_of, joined, roll
 from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.batch import packed
 from adapcla.models.draws import Noise

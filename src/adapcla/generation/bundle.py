@@ -28,8 +28,8 @@ from adapcla.files import (
     write_manifest,
 )
 from adapcla.generation.model import Model
-from adapcla.generation.settings import Settings, settings_from
 from adapcla.models.base import Network, Shape
+from adapcla.training.settings import Settings, settings_from
 from adapcla.version import __version__
 
 WEIGHTS, CONFIG, VOCABULARY, PRIOR, CARD = (

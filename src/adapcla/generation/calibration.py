@@ -18,10 +18,10 @@ import torch
 from adapcla.console import meter
 from adapcla.data import Cohort
 from adapcla.generation.model import Model
-from adapcla.generation.sampling import stream
-from adapcla.generation.settings import calibration_size
+from adapcla.generation.sampler import stream
 from adapcla.models.gpt import GPT
 from adapcla.models.visit_transformer import VisitNetwork
+from adapcla.training.settings import calibration_size
 
 #: Seeds of calibration samples begin here; fits of different seeds have different ones, so that they do not err alike.
 _FIRST_SEED, _SEEDS_OF_FIT = 90_001, 1_000

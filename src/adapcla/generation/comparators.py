@@ -7,7 +7,7 @@ import numpy as np
 from adapcla.data import Cohort, Prevalence
 from adapcla.data.criteria import Criteria, clause_codes
 from adapcla.generation.model import Model
-from adapcla.generation.sampling import sample
+from adapcla.generation.sampler import sample
 from adapcla.generation.steering import steer
 from adapcla.scaffold import Steering
 

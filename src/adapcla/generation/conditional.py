@@ -35,12 +35,10 @@ from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError
 from adapcla.generation.appointing import can_be_appointed, with_appointments
 from adapcla.generation.asked import Asked
-from adapcla.generation.model import Model
-from adapcla.generation.natural import as_natural, condition_inside, known_inside
+from adapcla.generation.model import Model, as_natural, condition_inside, known_inside
 from adapcla.generation.pilots import AnyProposer, Chosen, weight_bound, with_shifts
 from adapcla.generation.proposals import Proposer, Raised
-from adapcla.generation.rollout import Rolled, joined
-from adapcla.generation.sampling import SampleRule, cohort_of, draw_rule, sample_card
+from adapcla.generation.sampler import Rolled, SampleRule, cohort_of, draw_rule, joined, sample_card
 from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering

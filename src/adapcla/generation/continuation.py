@@ -13,10 +13,8 @@ from scipy import sparse
 from adapcla.data import Cohort
 from adapcla.data.code_systems import describe_codes
 from adapcla.errors import UsageError
-from adapcla.generation.model import Model
-from adapcla.generation.natural import as_natural, refuse_the_dead
-from adapcla.generation.rollout import Rolled, joined, roll
-from adapcla.generation.sampling import cohort_of, draw_rule
+from adapcla.generation.model import Model, as_natural, refuse_the_dead
+from adapcla.generation.sampler import Rolled, cohort_of, draw_rule, joined, roll
 from adapcla.models.batch import Batch, Records
 from adapcla.models.draws import Noise
 from adapcla.seeds import stream_key

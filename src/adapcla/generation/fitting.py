@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adapcla.data import Cohort, Kind, Origin
+from adapcla.data import Cohort, Kind, Origin, Prevalence
 from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.provenance import Group
 from adapcla.data.quantization import Quantizer
@@ -24,16 +24,35 @@ from adapcla.errors import UsageError
 from adapcla.files import folder_lock
 from adapcla.generation import bundle
 from adapcla.generation.calibration import calibrate_prevalence, calibrate_record_length
-from adapcla.generation.memory import demand_memory
-from adapcla.generation.model import Model, scaffold_bias, seen_records
-from adapcla.generation.natural import refuse_unlearnable
-from adapcla.generation.privacy import Protection
-from adapcla.generation.settings import Settings, settings_from
+from adapcla.generation.model import Model, refuse_unlearnable, scaffold_bias, seen_records
+from adapcla.machine import GIGABYTE, available_bytes
 from adapcla.models.base import Objective, ScaffoldRule, Shape
 from adapcla.scaffold import schedule
 from adapcla.seeds import stream_key
-from adapcla.training.journal import Journal
+from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
+from adapcla.training.privacy import Protection
+from adapcla.training.settings import Settings, settings_from
+
+#: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
+#: but the gradient once more while a checkpoint is written.
+BYTES_A_PARAMETER = 36
+
+
+def demand_memory(settings: Settings, shape: Shape, prevalence: Prevalence) -> int:
+    """The bytes that training this network takes at least; an error with a remedy where they are not free."""
+    with torch.device("meta"):
+        network = settings.network(shape, prevalence)
+    n = sum(parameter.numel() for parameter in network.parameters())
+    needed, free = BYTES_A_PARAMETER * n, available_bytes()
+    if free is not None and needed > free:
+        raise UsageError(
+            f"{settings.method} on {shape.n_codes:,} codes has {n:,} parameters; training it needs "
+            f"{needed / GIGABYTE:.1f} GB of memory and {free / GIGABYTE:.1f} GB are free\n"
+            "to do: a smaller --set width=…, fewer codes by --min-support, or another --method"
+        )
+    return needed
+
 
 #: The folder inside a run in which an earlier stage keeps its checkpoints and journal.
 FIRST_STAGE = "first-stage"

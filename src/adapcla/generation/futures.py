@@ -20,11 +20,9 @@ from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation.asked import Asked
 from adapcla.generation.conditional import COMMON, LOW, Pool, can_be_weighed, share_beyond
 from adapcla.generation.continuation import Continuation, continuation_of, drawn_shares, prefilled
-from adapcla.generation.model import Model
-from adapcla.generation.natural import condition_inside, refuse_the_dead
+from adapcla.generation.model import Model, condition_inside, refuse_the_dead
 from adapcla.generation.proposals import OpenClauses, Raised, log_weights
-from adapcla.generation.rollout import Rolled, joined, roll
-from adapcla.generation.sampling import SampleRule, cohort_of, draw_rule
+from adapcla.generation.sampler import Rolled, SampleRule, cohort_of, draw_rule, joined, roll
 from adapcla.models.batch import Records
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering

@@ -1,7 +1,11 @@
-"""The object that users work with: the settings of one method and, after fitting or loading, its model."""
+"""The public interface: a generator of one method, which is fitted, samples, and is saved and loaded.
+
+`Generator` holds settings and, after fitting or loading, a model; `generator_for` and `train` make one by name.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,7 @@ from numpy.typing import NDArray
 
 from adapcla.data import Cohort, Prevalence, Vocabulary
 from adapcla.data.criteria import Criteria, Texts
+from adapcla.data.split import ControlledSplit, Split
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
@@ -19,13 +24,13 @@ from adapcla.generation.continuation import Continuation, continued
 from adapcla.generation.fitting import fit
 from adapcla.generation.futures import continued_given
 from adapcla.generation.model import Model
-from adapcla.generation.privacy import refuse_unprotectable
-from adapcla.generation.sampling import SampleRule, sample
-from adapcla.generation.settings import Settings
+from adapcla.generation.sampler import SampleRule, sample
 from adapcla.generation.steering import Target, closed_loop, steer
-from adapcla.models.base import Network
+from adapcla.models.base import Network, Shape
 from adapcla.scaffold import Steering
 from adapcla.training.loop import Observer, Outcome
+from adapcla.training.privacy import refuse_unprotectable
+from adapcla.training.settings import METHODS, Settings, settings_from
 
 
 class Generator:
@@ -173,3 +178,82 @@ def load(folder: str | Path) -> Generator:
     """The saved generator in a folder, or in the `model` folder of a run; of the method that was saved."""
     model = bundle.read(Path(folder))
     return Generator(model.settings, model)
+
+
+def generator_for(method: str, **changes: Any) -> Generator:
+    """An unfitted generator of this row, with some settings changed.
+
+    >>> generator_for("adapcla", width=64).settings.architecture.width
+    64
+    """
+    if method not in METHODS:
+        near = difflib.get_close_matches(method, METHODS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no method is called {method!r}{hint} (see `adapcla methods`)")
+    return Generator(settings_from(METHODS[method].settings, changes))
+
+
+def AdaPCLA(**changes: Any) -> Generator:
+    """The paper's method: a scaffold that training anneals away, so that sampling needs no bias.
+
+    >>> AdaPCLA(schedule="fast").settings.schedule
+    'fast'
+    """
+    return generator_for("adapcla", **changes)
+
+
+#: The vocabulary that the sizes in the list of methods are for.
+_LISTED_CODES = 1000
+
+
+def described(method: str, n_codes: int = _LISTED_CODES) -> dict[str, Any]:
+    """What `adapcla methods` says of a row; parameters are those of a vocabulary of `n_codes` codes.
+
+    >>> described("marginal")["parameters"]
+    0
+    """
+    row, settings = METHODS[method].row, METHODS[method].settings
+    return {
+        "name": method,
+        "summary": row.summary,
+        "paper": row.paper,
+        "starts_from": row.starts_from,
+        "supports": list(METHODS[method].supports),
+        "note": row.note,
+        "codes": n_codes,
+        "parameters": _parameters(settings, n_codes),
+        "passes": settings.budget.passes,
+        "in all": row.usual,
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+def _parameters(settings: Settings, n_codes: int) -> int:
+    """How many numbers are learned; layers are alike, so that a deep network need not be made to be counted."""
+    layers = settings.architecture.depth
+    if layers > 2:
+        one, two = (_parameters(settings_from(settings, {"layers": n}), n_codes) for n in (1, 2))
+        return one + (layers - 1) * (two - one)
+    prevalence = Prevalence(Vocabulary.of(f"{i:06d}" for i in range(n_codes)), np.full(n_codes, 1 / n_codes), n_codes)
+    network = settings.network(Shape(n_codes, settings.architecture.context), prevalence)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def methods() -> dict[str, str]:
+    """The name of every method → what it is.
+
+    >>> methods()["marginal"][:17]
+    'Independent draws'
+    """
+    return {name: method.row.summary for name, method in METHODS.items()}
+
+
+def train(
+    patients: Cohort | Split[Cohort] | ControlledSplit[Cohort], method: str = "adapcla", **settings: Any
+) -> Generator:
+    """A fitted generator of this method, with some settings changed.
+
+    A whole cohort is split as `Cohort.split()` splits it; test and control patients take no part.
+    """
+    parts = patients.split() if isinstance(patients, Cohort) else patients
+    return generator_for(method, **settings).fit(parts.train, parts.valid)

@@ -15,8 +15,8 @@ from adapcla.data.provenance import require_apart
 from adapcla.errors import UsageError
 from adapcla.generation.fitting import fit
 from adapcla.generation.model import Model
-from adapcla.generation.settings import settings_from
 from adapcla.seeds import random_stream
+from adapcla.training.settings import settings_from
 
 #: Share of an attack model's patients that watch its training.
 _WATCHING = 0.1

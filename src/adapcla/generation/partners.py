@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adapcla.generation.model import Model
 from adapcla.generation.proposals import visit_nll
-from adapcla.generation.rollout import Rolled
+from adapcla.generation.sampler import Rolled
 from adapcla.models.base import DrawRule
 from adapcla.scaffold.steering import logit
 

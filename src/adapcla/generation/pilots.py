@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adapcla.errors import AdapclaError
 from adapcla.generation.proposals import Judge, Proposed, Proposer
-from adapcla.generation.rollout import BLOCK
+from adapcla.generation.sampler import BLOCK
 from adapcla.scaffold.steering import logit
 from adapcla.seeds import stream_key
 

@@ -28,8 +28,7 @@ from torch import Tensor
 from adapcla.data.criteria import Criteria
 from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.generation.model import Model
-from adapcla.generation.rollout import BLOCK, Rolled, joined, roll
-from adapcla.generation.sampling import SampleRule, cohort_of
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, joined, roll
 from adapcla.models.base import Drawn, DrawRule
 from adapcla.models.batch import packed
 from adapcla.models.draws import Noise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adapcla.generation.methods import METHODS
+from adapcla.training.settings import METHODS
 
 #: Patients beyond which passes fall, so that steps do not grow: 2,344 of them, while the best cell of no cohort in the
 #: table took more than 966. The largest has 57,000 patients.

@@ -14,8 +14,8 @@ from adapcla.generation.fitting import FIRST_STAGE
 from adapcla.generation.generator import Generator, load
 from adapcla.machine import peak_memory_mb
 from adapcla.training.checkpoint import Checkpoints
-from adapcla.training.private_step import SECRET
-from adapcla.training.processes import processes
+from adapcla.training.distributed import processes
+from adapcla.training.privacy import SECRET
 
 ASKED, OUTCOME, ENVIRONMENT, MODEL = "asked.json", "outcome.json", "environment.json", "model"
 #: What a run that looked for its passes tried, and where it tried it.

@@ -15,9 +15,8 @@ import numpy as np
 from adapcla.console import meter
 from adapcla.data import Cohort, Prevalence
 from adapcla.errors import UsageError
-from adapcla.generation.model import Model
-from adapcla.generation.natural import prevalence_inside
-from adapcla.generation.sampling import sample
+from adapcla.generation.model import Model, prevalence_inside
+from adapcla.generation.sampler import sample
 from adapcla.scaffold.steering import Steering, achieved, choice_log_odds, choice_shares, logit, shift
 
 #: What a target prevalence may be given as: a file, a cohort folder, a cohort, or a prevalence.

@@ -20,12 +20,10 @@ from adapcla.errors import AdapclaError, InterruptedRun
 from adapcla.files import folder_lock, read_json, refuse_populated, remove_leftovers, write_json
 from adapcla.generation import bundle, fitting
 from adapcla.generation.calibration import calibrate_prevalence
-from adapcla.generation.generator import Generator, load
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.generation.run_folder import MODEL, TRIALS, TRIED, asked_of, demand_same, emptied, only_hidden, train_run
-from adapcla.generation.settings import settings_from
-from adapcla.training.budget import Budget
-from adapcla.training.processes import processes
+from adapcla.training.distributed import processes
+from adapcla.training.settings import METHODS, Budget, settings_from
 
 #: Passes to choose from, and those of the first trials. Sixteen overfit wherever they were measured.
 PASSES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0)

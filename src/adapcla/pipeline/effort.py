@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from adapcla.generation.methods import generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.generation.recommended import recommended
-from adapcla.generation.settings import Settings, calibration_size
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
 from adapcla.pipeline.spec import EvaluateSpec
+from adapcla.training.settings import Settings, calibration_size
 
 #: What a release is judged by, unless somebody asks for more.
 JUDGED = ("tail", "fidelity", "utility", "privacy")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
-from adapcla.generation.settings import Settings
 from adapcla.pipeline.spec import EvaluateSpec, Spec
+from adapcla.training.settings import Settings
 
 #: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
 _SPEED = 3e10

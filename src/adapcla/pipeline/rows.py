@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from adapcla.errors import UsageError
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.pipeline.spec import Spec, TargetSpec
+from adapcla.training.settings import METHODS
 
 #: Row of the method table, and changed settings.
 Row = tuple[str, dict[str, Any]]

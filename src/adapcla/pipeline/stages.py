@@ -19,11 +19,10 @@ from adapcla.evaluation import Comparison, Scores
 from adapcla.evaluation.metric import metrics_asked
 from adapcla.evaluation.references import some_patients
 from adapcla.evaluation.runner import evaluate
-from adapcla.generation.generator import Generator, load
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.generation.membership import evidence as attacked
-from adapcla.generation.methods import generator_for
 from adapcla.generation.run_folder import ASKED, OUTCOME, train_run
-from adapcla.generation.shards import stream_sample
+from adapcla.generation.sample_folder import stream_sample
 from adapcla.io.losses import require_kept
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of

@@ -19,7 +19,7 @@ import numpy as np
 from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun
-from adapcla.generation.methods import generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.generation.trials import Cell
 from adapcla.pipeline import stages
 from adapcla.pipeline.estimate import Sizes, training_seconds

@@ -20,7 +20,7 @@ from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, g
 from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
-from adapcla.generation.natural import has_choices
+from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import stages

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adapcla.errors import UsageError
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import generator_for
 from adapcla.pipeline.spec import ReleaseSpec
+from adapcla.training.settings import METHODS
 
 #: Repairs at most.
 MOST_REPAIRS = 3

@@ -13,8 +13,7 @@ import numpy as np
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort
-from adapcla.generation.generator import Generator
-from adapcla.generation.methods import METHODS, generator_for
+from adapcla.generation.generator import Generator, generator_for
 from adapcla.pipeline.folder import making
 from adapcla.pipeline.spec import ANALYSES, AnalyseSpec, key_of
 from adapcla.scaffold import schedule
@@ -23,6 +22,7 @@ from adapcla.study.analysis.probes import probe_set
 from adapcla.study.analysis.saved_trajectory import SavedTrajectory, open_trajectory, save_trajectory
 from adapcla.study.analysis.schedules import FAMILY, schedule_tables
 from adapcla.study.analysis.trajectories import require_one_shot
+from adapcla.training.settings import METHODS
 from adapcla.version import __version__
 
 #: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
@@ -287,7 +287,7 @@ def _diseases(subject: Subject, folder: Any) -> None:
     from adapcla.data.criteria import Criteria
     from adapcla.evaluation.conditioned import FEWEST
     from adapcla.generation.conditional import can_be_weighed, sample_given
-    from adapcla.generation.sampling import SampleRule
+    from adapcla.generation.sampler import SampleRule
     from adapcla.report.figures.cohorts import disease, rarest
 
     runs, test = subject.runs(), subject.parts()["test"]

@@ -11,8 +11,7 @@ from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.references import Beside
-from adapcla.generation.generator import Generator
-from adapcla.generation.methods import generator_for
+from adapcla.generation.generator import Generator, generator_for
 from adapcla.pipeline import stages
 from adapcla.pipeline.driver import Driver
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, sizes_of, training_seconds

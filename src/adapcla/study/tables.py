@@ -541,7 +541,7 @@ def cost_table(study: Study) -> Table | None:
 
 def _costs(study: Study, row: str) -> Line:
     """The line of a row; it has no numbers where all fits failed, or where the patients come from elsewhere."""
-    from adapcla.generation.methods import METHODS
+    from adapcla.training.settings import METHODS
 
     fits, remarks = study.costs.get(row, []), study.failed.get(row, [])
     if not fits:
@@ -585,7 +585,7 @@ def _losses(fits: Sequence[dict[str, Any]]) -> Cell:
 
 def settings_table(study: Study) -> Table | None:
     """The settings in which rows differ from one another or from the method they are made of; None without a fit."""
-    from adapcla.generation.methods import METHODS
+    from adapcla.training.settings import METHODS
 
     rows = {row: _flat(settings) for row, settings in study.settings.items()}
     usual = {

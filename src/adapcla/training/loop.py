@@ -26,12 +26,10 @@ from adapcla.machine import thread_count
 from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream, stream_key
-from adapcla.training.budget import Budget
-from adapcla.training.checkpoint import Checkpoints, opened
-from adapcla.training.device import chosen_device, computing_on
-from adapcla.training.journal import Journal
-from adapcla.training.private_step import PrivateStep
-from adapcla.training.processes import processes
+from adapcla.training.checkpoint import Checkpoints, Journal, opened
+from adapcla.training.distributed import chosen_device, computing_on, processes
+from adapcla.training.privacy import PrivateStep
+from adapcla.training.settings import Budget
 
 
 class Observer(Protocol):

@@ -138,7 +138,7 @@ def _shown(out: str) -> None:
 
 def _curve(out: str, job: Job | None = None) -> None:
     """The loss of the newest try, as far as it is written."""
-    from adapcla.training.journal import loss_curves
+    from adapcla.training.checkpoint import loss_curves
 
     tries = sorted((pieces.space().root / f"{out}-work" / "tries").glob("*/fit/journal.jsonl"))
     if tries:

@@ -14,12 +14,12 @@ from torch import nn
 from adapcla.errors import UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import scaffold_bias, seen_records
-from adapcla.generation.settings import Settings
 from adapcla.models.base import Moment
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.histories import true_next_visit
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet
 from adapcla.study.analysis.statistics import estimate, group_means, paired
+from adapcla.training.settings import Settings
 
 #: Looks of a probe: the weights before any step, then a hundred checkpoints.
 LOOKS = 101

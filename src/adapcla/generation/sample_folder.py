@@ -22,12 +22,10 @@ from adapcla import files
 from adapcla.console import meter
 from adapcla.data import storage
 from adapcla.errors import InputError
-from adapcla.generation.model import Model
-from adapcla.generation.natural import as_natural
-from adapcla.generation.rollout import BLOCK, Rolled, joined
-from adapcla.generation.sampling import SampleRule, cohort_of, redrawn_card, sample_card, stream
+from adapcla.generation.model import Model, as_natural
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, joined, redrawn_card, sample_card, stream
 from adapcla.scaffold import Steering
-from adapcla.training.processes import Processes, processes
+from adapcla.training.distributed import Processes, processes
 
 #: Patients per shard: a whole number of blocks.
 SHARD = 16 * BLOCK

@@ -1,29 +1,297 @@
-"""What a differentially private fit uses instead of exact counts, and its statement of the privacy it spent.
+"""Differentially private training: the noise it takes, its steps, and its statement of what was spent.
 
-Everything that a saved model holds is either made from noised numbers or taken as public. Two mechanisms read the
-training patients: one noised count of codes, visits and attributes, and the noised steps of training. What else an
-ordinary fit reads (the longest record, the sizes of visits, the length of records after training, the training
-prevalence after training, the validation loss that chooses weights) is switched off.
+Two mechanisms read the training patients, and their ε and δ add up: one noised count of codes, visits and attributes,
+and the noised steps of training. Everything that a saved private model holds is made from their output or taken as
+public. What else an ordinary fit reads (the longest record, the sizes of visits, the length of records after training,
+the training prevalence after training, the validation loss that chooses weights) is switched off. Opacus does the
+arithmetic of accounting.
+
+A step is DP-SGD (Abadi et al., 2016) with the patient as the unit, as a strategy of the one loop: a random share of the
+patients, each one's gradient cut to a bound, and noise on their sum. Who is drawn and the noise are keyed by a secret
+and the step: a resumed run does the same, and nobody who has the weights and the settings can draw the noise again.
 """
 
 from __future__ import annotations
 
+import secrets
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
 from adapcla.data.attributes import AttributeDistribution
-from adapcla.errors import UsageError
-from adapcla.generation.settings import Settings
+from adapcla.errors import ExistsError, UsageError
+from adapcla.files import read_json, write_json
+from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
-from adapcla.seeds import random_stream
-from adapcla.training.accounting import Account, account_for
-from adapcla.training.private_step import PrivateStep, secret_of
+from adapcla.seeds import random_stream, stream_key
+from adapcla.training.checkpoint import Checkpoints
+from adapcla.training.ghost_clipping import clipped_by_norms
+from adapcla.training.settings import Budget, Privacy, Settings
+
+#: Gap between the ε asked for and the one spent, at most.
+_TOLERANCE = 0.01
+Way = Literal["rdp", "prv"]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One mechanism: Gaussian noise of `noise` times the bound on a patient, `steps` times, on a share of patients."""
+
+    noise: float
+    rate: float
+    steps: int
+    delta: float
+    way: Way = "rdp"
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that Opacus gives for it."""
+        return epsilon_of(self.noise, self.rate, self.steps, self.delta, self.way)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Everything that a private fit spends."""
+
+    n_patients: int
+    #: What counting codes and attributes spends; None where the prior is public and there is nothing else to count.
+    counting: Spent | None
+    training: Spent
+
+    @property
+    def epsilon(self) -> float:
+        """ε of everything."""
+        return self.training.epsilon + (self.counting.epsilon if self.counting else 0.0)
+
+    @property
+    def delta(self) -> float:
+        """δ of everything."""
+        return self.training.delta + (self.counting.delta if self.counting else 0.0)
+
+    def statement(self) -> dict[str, Any]:
+        """The parts and the whole, for cards."""
+        parts = {"training": self.training} | ({"counting": self.counting} if self.counting else {})
+        return {
+            "epsilon": _up(self.epsilon),
+            "delta": self.delta,
+            "parts": {
+                name: {
+                    "epsilon": _up(part.epsilon),
+                    "delta": part.delta,
+                    "noise multiplier": round(part.noise, 6),
+                    "sampling rate": round(part.rate, 8),
+                    "steps": part.steps,
+                }
+                for name, part in sorted(parts.items())
+            },
+            "accountant": f"{self.training.way} of opacus {_opacus_version()}",
+        }
+
+
+def account_for(privacy: Privacy, budget: Budget, n_patients: int, counts: bool) -> Account:
+    """The noise that keeps ε and δ over a whole budget; with `counts` a share of both is for counting."""
+    rate, steps = sampling_rate(budget, n_patients), budget.steps(n_patients)
+    delta, way = privacy.delta_of(n_patients), privacy.accountant
+    if not counts:
+        return Account(
+            n_patients, None, Spent(noise_for(privacy.epsilon, delta, rate, steps, way), rate, steps, delta, way)
+        )
+    share = privacy.prior_share
+    counting = Spent(noise_for(share * privacy.epsilon, delta / 2, 1.0, 1, way), 1.0, 1, delta / 2, way)
+    left = privacy.epsilon - counting.epsilon
+    return Account(
+        n_patients, counting, Spent(noise_for(left, delta / 2, rate, steps, way), rate, steps, delta / 2, way)
+    )
+
+
+def sampling_rate(budget: Budget, n_patients: int) -> float:
+    """The chance of each patient to be in a step.
+
+    >>> sampling_rate(Budget(batch_size=50), 200)
+    0.25
+    """
+    return min(1.0, budget.batch_size / n_patients)
+
+
+@cache
+def noise_for(epsilon: float, delta: float, rate: float, steps: int, way: Way = "rdp") -> float:
+    """The smallest noise, as a multiple of the bound on a patient, that keeps ε."""
+    _demand_opacus()
+    from opacus.accountants.utils import get_noise_multiplier
+
+    with warnings.catch_warnings():
+        # The search begins with huge noise, where Opacus says that its orders end.
+        warnings.simplefilter("ignore")
+        try:
+            multiplier = get_noise_multiplier(
+                target_epsilon=epsilon,
+                target_delta=delta,
+                sample_rate=rate,
+                steps=steps,
+                accountant=way,
+                epsilon_tolerance=min(_TOLERANCE, epsilon / 100),
+            )
+        except ValueError:
+            raise UsageError(
+                f"no amount of noise keeps ε = {epsilon:g} at δ = {delta:g}\n"
+                "to do: ask for a larger ε or δ, or fewer passes"
+            ) from None
+    return float(multiplier)
+
+
+@cache
+def epsilon_of(noise: float, rate: float, steps: int, delta: float, way: Way = "rdp") -> float:
+    """The ε of so many steps with this noise on a random share of the patients."""
+    _demand_opacus()
+    from opacus.accountants import create_accountant
+
+    accountant = create_accountant(mechanism=way)
+    accountant.history = [(noise, rate, steps)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(accountant.get_epsilon(delta=delta))
+
+
+def _up(value: float) -> float:
+    """A number rounded up, so that a card never says less than is spent.
+
+    >>> _up(7.99991)
+    8.0
+    """
+    return -(-value * 1e4 // 1) / 1e4
+
+
+def _opacus_version() -> str:
+    from importlib.metadata import version
+
+    return version("opacus")
+
+
+def _demand_opacus() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("opacus") is None:
+        raise UsageError("differential privacy needs Opacus\nto do: pip install 'adapcla[dp]' -c constraints.txt")
+
+
+#: The file of a run that holds its secret; it goes when the run is complete, and is never part of a model.
+SECRET = ".private.json"
+_SECRET_BITS = 256
+
+
+class PrivateStep:
+    """How the gradient of a step is made when patients are protected."""
+
+    def __init__(self, secret: int, noise: float, clip: float, rate: float, batch_size: int) -> None:
+        self.secret, self.noise, self.clip, self.rate, self.batch_size = secret, noise, clip, rate, batch_size
+
+    def drawn(self, step: int, n_patients: int) -> NDArray[np.int64]:
+        """The patients of a step: each with the same chance, whatever the others do (Poisson sampling).
+
+        >>> step = PrivateStep(secret=1, noise=1.0, clip=1.0, rate=0.5, batch_size=4)
+        >>> all(0 <= i < 8 for i in step.drawn(0, 8))
+        True
+        """
+        chance = random_stream(self.secret, "private draw", step).random(n_patients)
+        return np.flatnonzero(chance < self.rate)
+
+    def accumulate(
+        self,
+        objective: Objective,
+        records: Records,
+        patients: NDArray[np.int64],
+        moment: Moment,
+        parameters: Sequence[nn.Parameter],
+    ) -> float:
+        """Leave the sum of the patients' cut gradients in the parameters; their summed loss."""
+        total = clipped_by_norms(objective, records, patients, moment, parameters, self.clip)
+        if total is None:
+            total = clipped_one_by_one(objective, records, patients, moment, parameters, self.clip)
+        return total / self.batch_size
+
+    def add_noise(self, parameters: Sequence[nn.Parameter], step: int) -> float:
+        """Turn sums into a noisy mean over the expected number of patients; its norm."""
+        stream = random_stream(self.secret, "private noise", step)
+        sums = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        for parameter, value in zip(parameters, sums, strict=True):
+            drawn = torch.from_numpy(stream.standard_normal(tuple(parameter.shape))).to(parameter.dtype)
+            parameter.grad = value.add_(drawn, alpha=self.noise * self.clip).div_(self.batch_size)
+        return float(torch.stack(torch._foreach_norm(sums)).norm())
+
+
+def clipped_one_by_one(
+    objective: Objective,
+    records: Records,
+    patients: NDArray[np.int64],
+    moment: Moment,
+    parameters: Sequence[nn.Parameter],
+    clip: float,
+) -> float:
+    """Leave the sum of cut gradients in the parameters, patient by patient: exact for any network; the summed loss."""
+    sums = [torch.zeros_like(p) for p in parameters]
+    total = 0.0
+    for patient in patients:
+        loss, gradient = one_gradient(objective, records, int(patient), moment, parameters)
+        norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
+        torch._foreach_add_(sums, gradient, alpha=clip_factor(norm, clip))
+        total += loss
+    for parameter, value in zip(parameters, sums, strict=True):
+        parameter.grad = value
+    return total
+
+
+def one_gradient(
+    objective: Objective, records: Records, patient: int, moment: Moment, parameters: Sequence[nn.Parameter]
+) -> tuple[float, list[Tensor]]:
+    """The loss of one patient and its gradient, one tensor per parameter."""
+    loss = objective.loss(records.batch(np.array([patient])), moment)
+    parts = torch.autograd.grad(loss, list(parameters), allow_unused=True)
+    gradient = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, parts, strict=True)]
+    return float(loss.detach()), gradient
+
+
+def clip_factor(norm: float, clip: float) -> float:
+    """What a gradient of this norm is multiplied by; a gradient that is no number stays none, and stops the run.
+
+    >>> clip_factor(4.0, 1.0), clip_factor(0.5, 1.0)
+    (0.25, 1.0)
+    """
+    return 1.0 if norm <= clip else clip / norm
+
+
+def secret_of(privacy: Privacy, seed: int, folder: Path | None, resume: bool) -> int:
+    """The secret of a run: drawn once, kept in the run's folder until it is complete.
+
+    A fixed `noise_seed` makes it known, for tests and audits.
+    """
+    if privacy.noise_seed is not None:
+        return stream_key(privacy.noise_seed, "secret", seed)
+    if folder is None:
+        return secrets.randbits(_SECRET_BITS)
+    path = folder / SECRET
+    if resume and path.exists():
+        return int(read_json(path)["secret"], 16)
+    if resume and Checkpoints(folder).latest() is not None:
+        raise ExistsError(
+            f"{folder}: the secret of this private run is gone, so that its noise cannot be drawn again\n"
+            "to do: begin anew with --overwrite; what was published of this run before still counts"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = secrets.randbits(_SECRET_BITS)
+    write_json(path, {"secret": hex(secret)})
+    path.chmod(0o600)
+    return secret
+
 
 #: Share of the squared bound on a patient's counts that is for attributes, where there are codes to count too.
 _FOR_ATTRIBUTES = 0.1
