@@ -14,6 +14,7 @@ from adapcla.cli.options import (
     Having,
     Out,
     Overwrite,
+    Population,
     Reason,
     Seed,
     Visits,
@@ -59,6 +60,7 @@ def evaluate(
     gate: Annotated[bool, typer.Option("--gate", help="End with exit code 5 if the privacy gate is not met.")] = False,
     accept: Accept = None,
     reason: Reason = "",
+    population: Population = 0,
     generator: Annotated[
         Path | None, typer.Option("--generator", help="Trained run behind SYNTHETIC: adds scores that need the model.")
     ] = None,
@@ -93,7 +95,7 @@ def evaluate(
 
         unused: dict[str, Any] = {"--gate": gate, "--control": control, "--target": target, "--suites": suites}
         unused |= {"--quick": quick, "--cache": cache, "--method": method, "--references": references != 4}
-        _refuse_on_condition({**unused, "--accept": accept})
+        _refuse_on_condition({**unused, "--accept": accept, "--population": population})
         condition = Criteria.of(having or (), without or (), attributes_of(where), visits, at, within)
         _on_condition(condition, train, test, synthetic, generator, seed, out, overwrite, as_json)
         return
@@ -117,6 +119,7 @@ def evaluate(
         quick=quick,
         cache=cache or cache_folder(),
         evidence=evidence,
+        population=population,
         observe=_giveaways_to(told) if "discriminator" in chosen else None,
     )
     scores.save(out, overwrite=overwrite)
@@ -235,12 +238,13 @@ def _asked_of_model(
 
 
 def _require_privacy(scores: Scores, accepted: list[str], reason: str) -> None:
-    """Raise, naming the failed lines, unless the privacy gate is met."""
+    """Raise, naming the lines that are not met, unless the privacy gate is met."""
     from adapcla.evaluation.privacy import accept, gate, require
+    from adapcla.report.gate_words import beside_gate, gate_table
 
-    lines = accept(gate(scores.by_stratum("privacy")), accepted, reason)
-    # The failed lines are in the error that `require` raises.
-    for line in lines:
-        if line.passed:
-            say(str(line))
+    found = scores.by_stratum("privacy")
+    lines = accept(gate(found), accepted, reason)
+    say(gate_table(lines).markdown())
+    for sentence in beside_gate(found):
+        say(sentence)
     require(lines)

@@ -19,6 +19,9 @@ Accept = Annotated[
     typer.Option("--accept", help="A line of the privacy gate that may stay not shown, with --reason."),
 ]
 Reason = Annotated[str, typer.Option("--reason", help="Why these lines are accepted; it stands on page and card.")]
+Population = Annotated[
+    int, typer.Option("--population", min=0, help="People among whom an attacker looks for the training patients.")
+]
 AllowDropped = Annotated[
     float,
     typer.Option("--allow-dropped", min=0, max=1, help="Share of visits, codes or patients that may be dropped."),

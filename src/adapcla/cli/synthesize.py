@@ -48,6 +48,7 @@ def synthesize(
     ] = False,
     accept: Accept = None,
     reason: Reason = "",
+    population: Population = 0,
     model: Annotated[
         bool, typer.Option("--model", help="Write the generator too, where attacks on it fail; takes longer.")
     ] = False,
@@ -102,7 +103,7 @@ def synthesize(
         method=method,
         seed=seed,
         title=title,
-        changes=assignments(setting or []),
+        changes={**assignments(setting or []), **({"evaluate.population": population} if population else {})},
         formats=listed(formats),
         min_patients=min_patients,
         rollup=rollup,

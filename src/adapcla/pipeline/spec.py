@@ -160,6 +160,7 @@ class EvaluateSpec(_Part):
     leave_out: tuple[str, ...] = Field((), description="Metrics of these suites that are not computed.")
     quick: bool = False
     seed: int = 1
+    population: int = Field(0, ge=0, description="People among whom an attacker looks for training patients.")
 
     @field_validator("suites")
     @classmethod
@@ -219,7 +220,7 @@ class ReleaseSpec(_Part):
     repair: bool = Field(False, description="Where the gate is not met, try again more carefully, three times at most.")
     anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
     model: bool = Field(False, description="Write the model too, where attacks on it fail.")
-    accept: tuple[str, ...] = Field((), description="Lines of the gate that need not be shown to be kept.")
+    accept: tuple[str, ...] = Field((), description="Lines of the gate that may be not shown, never exceeded.")
     reason: str = Field("", description="Why these lines are accepted; it stands on page and card.")
     allow_dropped: float = Field(
         MOST_DROPPED, ge=0, le=1, description="Share of visits, codes or patients that may be dropped while reading."

@@ -266,6 +266,7 @@ def scored(
                 evidence=_evidence(generator, parts, spec.model_copy(update={"suites": suites}), attack_models),
                 observe=partial(_keep_curves, kept, suites, spec.leave_out),
                 leave_out=spec.leave_out,
+                population=spec.population,
             )
             for suites, those, made in _judgements(spec, parts, synthetic, most)
         ]

@@ -15,9 +15,9 @@ import numpy as np
 
 from adapcla.data.vocabulary import DEATH
 from adapcla.disclosure import MIN_COUNT, format_count
-from adapcla.evaluation.privacy import GateLine
 from adapcla.files import json_bytes, sha256_of
 from adapcla.release.summary import Release, lamps
+from adapcla.report.gate_words import beside_gate, gate_table
 from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
@@ -109,21 +109,13 @@ def _judged(release: Release) -> list[str]:
         "",
         gate_table(attempt.lines).markdown(),
         *(
-            f"`{line.name}` was not shown to be kept and was accepted: {line.accepted}"
+            f"`{line.name}` is not shown to be met and was accepted by those who released: {line.accepted}"
             for line in attempt.lines
             if line.accepted
         ),
+        *beside_gate(attempt.scores.by_stratum("privacy")),
         *(of_model if attempt.model_lines else []),
     ]
-
-
-def gate_table(lines: Sequence[GateLine]) -> Table:
-    """The lines of the gate as a table."""
-    rows = [
-        (line.name, format_number(line.value), format_number(line.upper), f"{line.limit:g}", line.verdict)
-        for line in lines
-    ]
-    return Table(("what", "found", "upper bound", "limit", "verdict"), rows)
 
 
 def converged(release: Release) -> str:

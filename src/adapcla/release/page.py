@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from adapcla.disclosure import format_count
 from adapcla.evaluation.metric import has_stays
-from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
 from adapcla.release import pictures
 from adapcla.release.bars import bar_sections
@@ -27,7 +26,7 @@ from adapcla.release.summary import (
     likeness_share,
     usefulness,
 )
-from adapcla.report.gate_words import TO_DO, in_words, words_of
+from adapcla.report.gate_words import TO_DO, gate_table, in_words, words_of
 from adapcla.report.timelines import timelines
 from adapcla.tables import Cell, Line, Table, format_number
 from adapcla.version import __version__
@@ -112,7 +111,7 @@ def _tables(release: Release) -> Iterator[tuple[Table, str]]:
         )
     yield _useful_table(attempt), "The first number nearly as high as the second; guessing is 0.5."
     yield (
-        _gate_table("gate", "Privacy, line by line", attempt.lines),
+        gate_table(attempt.lines),
         (
             "Every line kept. A leak is not shown where a value is above its limit by no more than chance explains "
             "with so few patients. Excess and gap are 0 and an attack is 0.5 where nothing leaks, which is measured by "
@@ -121,7 +120,7 @@ def _tables(release: Release) -> Iterator[tuple[Table, str]]:
     )
     if attempt.model_lines:
         yield (
-            _gate_table("model", "Attacks on the model", attempt.model_lines),
+            gate_table(attempt.model_lines, "model", "Attacks on the model"),
             ("Every line kept: only then is the model written beside the data."),
         )
     yield _codes_table(release), "Most occurrences kept in full; what was left out close to nothing."
@@ -232,20 +231,6 @@ def _useful_table(attempt: Attempt) -> Table:
         "real patients whom neither has seen; mean over groups of codes."
     )
     return Table(columns, tuple(rows), "useful", "Useful", caption)
-
-
-def _gate_table(key: str, title: str, lines: tuple[GateLine, ...]) -> Table:
-    rows = []
-    for line in lines:
-        kind = "did-not-hold" if not line.passed else "off" if line.value is None else "held"
-        note = line.note if line.value is None else ""
-        found = Cell(format_number(line.value), line.value, _short(note))
-        said = Cell(line.verdict)
-        words = words_of(line)
-        cells = (Cell(words.title, None, words.asks), found, Cell(format_number(line.upper), line.upper))
-        rows.append(Line((*cells, Cell(f"{line.limit:g}", line.limit), said), kind))
-    columns = ("what is asked", "found", "upper bound", "limit", "verdict")
-    return Table(columns, tuple(rows), key, title, "", always_open=True)
 
 
 def _codes_table(release: Release) -> Table:

@@ -17,7 +17,7 @@ from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
-from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
+from adapcla.evaluation.privacy.gate import CHANCE
 from adapcla.evaluation.references import some_patients
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import has_choices
@@ -111,7 +111,7 @@ class ReleasePlan(Driver):
         # Attack models take from the time for training.
         asked += [self._attack_models] if self._attack_models else []
         # Evaluation takes from it too: the size of the network follows from what is left.
-        asked.append(self.spec.evaluate.model_dump(mode="json", exclude={"seed"}))
+        asked.append(self.spec.evaluate.model_dump(mode="json", exclude={"seed", "population"}))
         return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 3")
 
     def sample_key(self, attempt: Try) -> str:
@@ -129,10 +129,11 @@ class ReleasePlan(Driver):
         return stages.scores_key(self.vocabulary_key(attempt), learned, *asked)
 
     def gate_key(self, attempt: Try) -> str:
-        """What the decision on a try depends on: its scores, and those of the tries before it."""
+        """What the decision on a try depends on: its scores, the limits, and how many tries there may be."""
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        scores = [self.scores_key(each) for each in self.tries[: attempt.number]]
-        return key_of(scores, limits, CHANCE, DOUBTED_CHANCE, self.release.accept, self.release.reason)
+        return key_of(
+            self.scores_key(attempt), limits, CHANCE, len(self.tries), self.release.accept, self.release.reason
+        )
 
     @cached_property
     def write_key(self) -> str:
@@ -302,22 +303,18 @@ class ReleasePlan(Driver):
         scores = Scores.open(self.place(attempt, "scores")).by_stratum("privacy")
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
-            lines = gate(scores, doubted=self._exceeded_before(attempt))
+            lines = gate(scores, tries=len(self.tries))
             lines = accept(lines, self.release.accept, self.release.reason)
-            of_model = gate(scores, MODEL_LIMITS) if self.release.model else []
+            of_model = gate(scores, MODEL_LIMITS, len(self.tries)) if self.release.model else []
             of_model = accept(of_model, self.release.accept, self.release.reason)
             content = {
                 "passed": all(line.passed for line in lines),
                 "lines": [asdict(line) for line in lines],
                 "model": [asdict(line) for line in of_model],
+                "accepted": {line.name: line.accepted for line in (*lines, *of_model) if line.accepted},
                 "model passed": bool(of_model) and all(line.passed for line in of_model),
             }
             files.write_json(place / GATE, content)
-
-    def _exceeded_before(self, attempt: Try) -> set[str]:
-        """The lines that earlier tries exceeded."""
-        earlier = [self.decision(each) or {} for each in self.tries[: attempt.number - 1]]
-        return {line["name"] for decided in earlier for line in decided.get("lines", []) if not line["passed"]}
 
     def _write(self) -> None:
         """The page, and the release where the gate lets it pass or somebody wants it anyway."""

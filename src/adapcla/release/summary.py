@@ -11,7 +11,7 @@ from adapcla.data import Cohort
 from adapcla.evaluation import Scores
 from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.metric import METRICS
-from adapcla.evaluation.privacy import GateLine
+from adapcla.evaluation.privacy import GateLine, Outcome
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
 
 #: What is asked of likeness, each against real patients that nothing was learned from, in words.
@@ -284,27 +284,23 @@ def _useful(attempt: Attempt) -> Lamp:
 
 
 def _safe(attempt: Attempt) -> Lamp:
-    n, count = len(attempt.lines), Counter(line.verdict for line in attempt.lines)
-    failed, silent, unclear = (count[word] for word in ("exceeded", "not assessed", "not shown"))
-    accepted = count["not shown, accepted"]
-    n_kept = count["kept"] + count["concerns nobody"]
+    n, count = len(attempt.lines), Counter(line.outcome for line in attempt.lines)
+    n_met, exceeded = count[Outcome.MET], count[Outcome.EXCEEDED]
+    accepted = sum(bool(line.accepted) for line in attempt.lines)
+    unclear = count[Outcome.NOT_SHOWN] - accepted
     row = _row(attempt.scores, "membership_auc")
     attack = "" if row is None or row.value is None else _attack(row.value)
-    if failed:
-        sentence = f"{failed} of {n} privacy limits {'is' if failed == 1 else 'are'} exceeded.{attack}"
-        return Lamp("safe", "Safe", "red", f"{n_kept} of {n}", "limits kept", sentence)
-    if silent:
-        sentence = f"{silent} of {n} privacy limits could not be assessed: too few patients.{attack}"
-        return Lamp("safe", "Safe", "red", f"{n_kept} of {n}", "limits kept", sentence)
-    if accepted:
-        are = "1 line is" if accepted == 1 else f"{accepted} lines are"
-        sentence = f"No leak is shown, but {are} not shown to be kept and somebody accepted that.{attack}"
-        return Lamp("safe", "Safe", "amber", f"{n_kept} of {n}", "limits kept", sentence)
-    if unclear:
-        above = f"{unclear} {'is' if unclear == 1 else 'are'} above the limit by no more than chance explains"
-        sentence = f"No leak is shown, but {above}: too few patients.{attack}"
-        return Lamp("safe", "Safe", "amber", f"{n_kept} of {n}", "limits kept", sentence)
-    return Lamp("safe", "Safe", "green", f"{n_kept} of {n}", "limits kept", f"Every privacy limit is kept.{attack}")
+    light: Light = "red"
+    if exceeded:
+        sentence = f"{exceeded} of {n} privacy limits {'is' if exceeded == 1 else 'are'} exceeded."
+    elif unclear:
+        sentence = f"{unclear} of {n} privacy limits {'is' if unclear == 1 else 'are'} not shown to be kept."
+    elif accepted:
+        are = "1 limit is" if accepted == 1 else f"{accepted} limits are"
+        light, sentence = "amber", f"No leak is shown, but {are} not shown to be kept and somebody accepted that."
+    else:
+        light, sentence = "green", "Every privacy limit is shown to be kept."
+    return Lamp("safe", "Safe", light, f"{n_met} of {n}", "limits kept", f"{sentence}{attack}")
 
 
 def _attack(auc: float) -> str:

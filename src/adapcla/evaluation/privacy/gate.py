@@ -156,11 +156,12 @@ def decide(scores: Scores, limit: Limit, chances: int = 1) -> GateLine:
     beyond = [(headline, limit.limit, limit.key, limit.stratum), *seen]
     # Every score that is looked at is one more chance to look like a leak.
     many = chances * max(len(beyond), 1)
-    exceeded = [place for score, most, *place in beyond if score and (_bounds(score, many)[0] or most) > most]
+    exceeded = [place for score, most, *place in beyond if score and _is_beyond(score, most, many)]
     must_keep = [headline, *(known[key, limit.stratum] for key in limit.highest_of)]
-    kept = all(score is not None and (_bounds(score, chances)[1] or 1e9) <= limit.limit for score in must_keep)
-    outcome = Outcome.EXCEEDED if exceeded else Outcome.MET if kept else Outcome.NOT_SHOWN
-    low, high = _bounds(headline, chances)
+    highs = [float("inf") if score is None else _bounds(score, chances)[1] for score in must_keep]
+    # The highest of several may be the most certain of them.
+    low, high = _bounds(headline, chances)[0], max(float("inf") if each is None else each for each in highs)
+    outcome = Outcome.EXCEEDED if exceeded else Outcome.MET if high <= limit.limit else Outcome.NOT_SHOWN
     shown = [f"shown by {key if key != limit.key else f'{stratum} holders'}" for key, stratum in exceeded]
     elsewhere = "" if not exceeded or [limit.key, limit.stratum] in exceeded else shown[0]
     return GateLine(
@@ -208,6 +209,12 @@ def _bounds(score: Score, chances: int) -> tuple[float | None, float | None]:
         return None, None
     half = reach(chances) * error_of(score)
     return score.value - half, score.value + half
+
+
+def _is_beyond(score: Score, most: float, chances: int) -> bool:
+    """Whether a score is shown to lie above a limit."""
+    low, _ = _bounds(score, chances)
+    return low is not None and low > most
 
 
 def reach(chances: int) -> float:

@@ -125,10 +125,10 @@ class Groups:
 
 def _joined(one: Cohort, other: Cohort) -> Cohort:
     """The visits of the patients of both cohorts, without what else is known of them."""
-    sizes = [np.concatenate([c.codes_per_visit for c in (one, other)])]
-    sizes.append(np.concatenate([c.visits_per_patient for c in (one, other)]))
+    codes_per_visit = np.concatenate([one.codes_per_visit, other.codes_per_visit])
+    visits_per_patient = np.concatenate([one.visits_per_patient, other.visits_per_patient])
     codes = np.concatenate([np.asarray(one.codes), np.asarray(other.codes)])
-    return Cohort(one.vocabulary, codes, *(starts_from_sizes(each) for each in sizes))
+    return Cohort(one.vocabulary, codes, starts_from_sizes(codes_per_visit), starts_from_sizes(visits_per_patient))
 
 
 def _real_patients(comparison: Comparison) -> RealPatients:

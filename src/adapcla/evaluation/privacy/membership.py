@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -427,7 +428,7 @@ class ModelAttack(PrivacyMetric):
     """An attack on the model: a number for each member and each control."""
 
     attack: str
-    summary_of: Callable[[Values, Values], Score]
+    summary_of: ClassVar[Callable[..., Score]]
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         found = model_scores(comparison, self.attack)
@@ -441,28 +442,29 @@ class ModelAttack(PrivacyMetric):
             chosen = people[stratum]
             return numbers[chosen & real.is_member], numbers[chosen & ~real.is_member]
 
-        return _by_stratum(groups, split, lambda stratum: type(self).summary_of(*split(stratum)))
+        return _by_stratum(groups, split, lambda stratum: self.summary_of(*split(stratum)))
 
 
 class MembershipLikelihoodAUC(ModelAttack):
     """Area under the curve of the membership attack by the model's likelihood per code."""
 
-    key, attack, unit, summary_of = "membership_likelihood_auc", "likelihood", "AUC", auc
+    key, attack, unit, summary_of = "membership_likelihood_auc", "likelihood", "AUC", staticmethod(auc)
 
 
 class MembershipLikelihoodCaught(ModelAttack):
     """Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per code."""
 
-    key, attack, summary_of = "membership_likelihood_caught", "likelihood", caught
+    key, attack, summary_of = "membership_likelihood_caught", "likelihood", staticmethod(caught)
 
 
 class MembershipLiraAUC(ModelAttack):
     """Area under the curve of the membership attack by the likelihood ratio over attack models."""
 
-    key, attack, unit, origin, summary_of = "membership_lira_auc", "lira", "AUC", "Carlini et al., 2022", auc
+    key, attack, unit, summary_of = "membership_lira_auc", "lira", "AUC", staticmethod(auc)
+    origin = "Carlini et al., 2022"
 
 
 class MembershipLiraCaught(ModelAttack):
     """Share of members caught at 1 % false alarms by the membership attack by the likelihood ratio of attack models."""
 
-    key, attack, origin, summary_of = "membership_lira_caught", "lira", "Carlini et al., 2022", caught
+    key, attack, origin, summary_of = "membership_lira_caught", "lira", "Carlini et al., 2022", staticmethod(caught)

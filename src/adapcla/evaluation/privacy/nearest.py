@@ -250,8 +250,8 @@ class ValueAttack(PrivacyMetric):
         scales = _scales(sides)
         guessed = [guessed_values(side, synthetic, scales) for side in sides]
         known = [rate[np.isfinite(rate)] for rate in guessed]
-        missing = too_few(*map(len, known), "hold a number")
-        return {ALL: missing.score if missing else residual(*known)}
+        missing = too_few(len(known[0]), len(known[1]), "hold a number")
+        return {ALL: missing.score if missing else residual(known[0], known[1])}
 
 
 def _scales(cohorts: Sequence[Cohort]) -> dict[int, Values]:

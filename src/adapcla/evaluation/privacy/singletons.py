@@ -336,8 +336,8 @@ class Rows:
             held.patient[expand_ranges(held.starts[one], held.starts[one + 1])],
             holders[one],
             np.flatnonzero(np.concatenate([[True], np.diff(cell[one]) > 0])),
-            np.bincount(row, weights=weight),
-            np.bincount(row, weights=weight * written),
+            np.bincount(row, weights=weight).astype(np.float64),
+            np.bincount(row, weights=weight * written).astype(np.float64),
         )
 
     def rates(self, is_member: NDArray[np.int8], certain: Values | None) -> Values:
@@ -590,5 +590,5 @@ class SinglingOutExcess(PrivacyMetric):
             hits = np.bincount(alone.patient, weights=np.isin(alone.key, predicates.key), minlength=most)
             shares.append(float(hits.sum()) / n)
             errors.append(float(np.sqrt(most * hits.var())) / n)
-        score = normal_score(shares[0] - shares[1], n, float(np.hypot(*errors)), SIGNED)
+        score = normal_score(shares[0] - shares[1], n, float(np.linalg.norm(errors)), SIGNED)
         return {ALL: score, "members": Score(shares[0], n), "controls": Score(shares[1], n)}
