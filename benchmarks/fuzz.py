@@ -31,7 +31,7 @@ from adapcla.errors import AdapclaError
 from adapcla.files import write_manifest
 from adapcla.generation import Generator, generator_for, load
 from adapcla.io import simulator
-from adapcla.pipeline.spec import read_spec
+from adapcla.study.spec import read_study
 
 SECONDS_A_FILE = 10
 METHODS = ("adapcla", "tailwise", "gpt")
@@ -228,7 +228,7 @@ def setting_outcome(models: Models, seed: int) -> tuple[str, str]:
 
     def work() -> None:
         if draws.random() < 0.5:
-            read_spec(path)
+            read_study(path)
         else:
             generator_for(draws.choice(("adapcla", "gpt", "eva")), **{name: value})
 

@@ -68,8 +68,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished experiment, tiny and quick; made once for all workers."""
     import fcntl
 
-    from adapcla.pipeline.spec import spec_from
     from adapcla.study.plan import Plan
+    from adapcla.study.spec import study_from
 
     base = tmp_path_factory.getbasetemp()
     # Workers that run side by side share the folder above their own.
@@ -77,7 +77,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = {"patients": 260, "codes": 60, "seed": 1}
     settings = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 32}
     shifted = {"source": "planted", "planted": {**world, "seed": 2, "population": "shifted"}}
-    spec = spec_from(
+    spec = study_from(
         {
             "name": "tiny",
             "title": "A tiny experiment",
@@ -138,7 +138,7 @@ def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
     import fcntl
 
     from adapcla.release.release import ReleasePlan
-    from adapcla.release.synthesis import specification
+    from adapcla.release.settings import release_settings
 
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -147,7 +147,7 @@ def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
         table = base / "hospital.csv"
         if not table.exists():
             write_hospital_table(table)
-        spec = specification(
+        settings = release_settings(
             "table",
             str(table),
             options={"system": "PLANTED"},
@@ -155,7 +155,7 @@ def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
             changes=TINY_RELEASE,
             **ACCEPTED,
         )
-        plan = ReleasePlan(spec, base / "release")
+        plan = ReleasePlan(settings, base / "release")
         plan.run()
         return plan
 

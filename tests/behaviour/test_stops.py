@@ -17,7 +17,8 @@ from adapcla.evaluation.privacy import LIMITS, gate, require
 from adapcla.evaluation.privacy.strata import too_few
 from adapcla.io.simulator import simulate
 from adapcla.release.release import ReleasePlan
-from adapcla.release.synthesis import specification, synthesize
+from adapcla.release.settings import release_settings
+from adapcla.release.synthesis import synthesize
 
 
 def run(*words: object) -> tuple[int, str]:
@@ -106,7 +107,7 @@ def test_what_may_be_dropped_is_read_and_a_later_call_without_the_word_is_refuse
     small = {"evaluate.suites": ("privacy",), "evaluate.quick": True}
 
     def read(allowed: float) -> None:
-        spec = specification("table", str(table), method="marginal", changes=small, allow_dropped=allowed)
+        spec = release_settings("table", str(table), method="marginal", changes=small, allow_dropped=allowed)
         ReleasePlan(spec, tmp_path / "out").carry_out(stages=("read",))
 
     read(0.05)
@@ -114,7 +115,7 @@ def test_what_may_be_dropped_is_read_and_a_later_call_without_the_word_is_refuse
         read(0.01)
     assert run("import", "table", table, f"--out={tmp_path / 'c'}", "--allow-dropped", "0.05")[0] == 0
     # Whoever imported with the word is not asked again.
-    spec = specification("cohort", str(tmp_path / "c"), method="marginal", changes=small)
+    spec = release_settings("cohort", str(tmp_path / "c"), method="marginal", changes=small)
     ReleasePlan(spec, tmp_path / "other").carry_out(stages=("read",))
 
 
@@ -158,7 +159,7 @@ def test_both_doors_read_the_same_table_under_the_same_key(table, tmp_path, monk
     keys = []
     monkeypatch.setattr(door, "_show", lambda plan, _: keys.append(plan.data_key))
     assert run("synthesize", table, f"--out={tmp_path / 'out'}", "--dry-run")[0] == 0
-    assert keys == [ReleasePlan(specification("table", str(table)), tmp_path / "out").data_key]
+    assert keys == [ReleasePlan(release_settings("table", str(table)), tmp_path / "out").data_key]
 
 
 # ---- keys -------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
     changes = {"data.planted.patients": 4000, "data.planted.codes": 400}
 
     def plan(**more: object) -> ReleasePlan:
-        return ReleasePlan(specification("planted", minutes=2, changes={**changes, **more}), tmp_path / "out")
+        return ReleasePlan(release_settings("planted", minutes=2, changes={**changes, **more}), tmp_path / "out")
 
     first = plan()
     (attempt,) = first.tries
@@ -175,9 +176,9 @@ def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
         {"evaluate.suites": ("privacy",)},
         {"evaluate.quick": True},
         {"evaluate.leave_out": ()},
-        {"sample.patients": 100},
-        {"release.minutes": 3},
-        {"release.model": True},
+        {"patients": 100},
+        {"minutes": 3},
+        {"model": True},
     ):
         other = plan(**more)
         differ = other.effort(attempt).settings != first.effort(attempt).settings

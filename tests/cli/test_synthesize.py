@@ -54,7 +54,7 @@ def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path
         (["nowhere.csv"], InputError, "no such file"),
         (["planted", "--format", "xml"], UsageError, "expected: meds"),
         (["planted", "--method", "tailwis"], UsageError, "did you mean 'tailwise'"),
-        (["planted", "--set", "release.minute=3"], UsageError, "did you mean"),
+        (["planted", "--set", "minute=3"], UsageError, "did you mean"),
         (["nonesuch", "."], UsageError, "no source"),
     ],
 )

@@ -11,7 +11,7 @@ from adapcla.pipeline.estimate import (
     sizes_of,
     training_seconds,
 )
-from adapcla.pipeline.spec import EvaluateSpec, spec_from
+from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 
 SIZES = Sizes(10_000, 20_000, 1000)
 
@@ -19,7 +19,7 @@ SIZES = Sizes(10_000, 20_000, 1000)
 def test_sizes_are_exact_once_the_cohort_is_prepared():
     about = {"codes": 9, "codes_per_visit": {"mean": 2.5}}
     prepared = {"parts": {"train": [70, 150]}, "description": about}
-    assert sizes_of(spec_from({"name": "a"}), prepared) == Sizes(70, 150, 9, 2.5)
+    assert sizes_of(DataSettings(), prepared) == Sizes(70, 150, 9, 2.5)
 
 
 def test_more_work_takes_longer():
@@ -28,8 +28,8 @@ def test_more_work_takes_longer():
     assert training_seconds(generator_for("marginal").settings, SIZES) <= 1
     assert training_seconds(generator_for("adapcla-release", passes=1).settings, SIZES) > training_seconds(small, SIZES)
     assert sampling_seconds(small, SIZES, 100) < sampling_seconds(small, SIZES)
-    quick = evaluation_seconds(EvaluateSpec(quick=True), SIZES)
-    assert quick < evaluation_seconds(EvaluateSpec(), SIZES)
+    quick = evaluation_seconds(EvaluateSettings(quick=True), SIZES)
+    assert quick < evaluation_seconds(EvaluateSettings(), SIZES)
 
 
 def test_a_stream_of_codes_takes_longer_than_a_stream_of_visits():

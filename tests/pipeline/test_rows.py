@@ -4,7 +4,7 @@ import pytest
 
 from adapcla.errors import UsageError
 from adapcla.pipeline.rows import checked_row, checked_rows, chosen_methods, known_settings
-from adapcla.pipeline.spec import spec_from
+from adapcla.study.spec import study_from
 from adapcla.training.settings import METHODS
 
 
@@ -25,8 +25,8 @@ def test_settings_reach_the_rows_that_know_them(method):
 
 
 def test_a_setting_that_is_off_reaches_its_row_too():
-    assert known_settings("adapcla", {"recall": True}) == {"recall": True}
-    assert known_settings("gpt", {"recall": True}) == {}
+    assert known_settings("gpt", {"copy_head": False}) == {"copy_head": False}
+    assert known_settings("adapcla", {"copy_head": False}) == {}
 
 
 def test_a_setting_that_nobody_knows_is_refused():
@@ -38,5 +38,5 @@ def test_what_rows_differ_in_cannot_be_set_for_all_of_them():
     """With one schedule for all, AdaPCLA and its control without a scaffold would be the same fit."""
     fit = {"methods": ["adapcla", "adapcla-no-scaffold"], "settings": {"schedule": "fast"}}
     with pytest.raises(UsageError, match="'adapcla' and 'adapcla-no-scaffold' have the same settings"):
-        checked_rows(spec_from({"name": "a", "fit": fit}))
-    assert set(checked_rows(spec_from({"name": "a", "fit": {**fit, "settings": {}}}))) == set(fit["methods"])
+        checked_rows(study_from({"name": "a", "fit": fit}).fit)
+    assert set(checked_rows(study_from({"name": "a", "fit": {**fit, "settings": {}}}).fit)) == set(fit["methods"])

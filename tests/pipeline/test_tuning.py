@@ -8,8 +8,8 @@ from adapcla.errors import AdapclaError, UsageError
 from adapcla.files import read_json
 from adapcla.pipeline import stages
 from adapcla.pipeline.folder import stamp
-from adapcla.pipeline.spec import spec_from
 from adapcla.study.plan import Plan
+from adapcla.study.spec import study_from
 
 SMALL = {
     "name": "small",
@@ -32,7 +32,7 @@ def worked(spec, folder):
 
 
 def test_every_row_gets_the_cell_of_least_validation_loss_and_the_same_number_of_cells(tmp_path):
-    root = worked(spec_from(SMALL), tmp_path).folder.root
+    root = worked(study_from(SMALL), tmp_path).folder.root
     cells = read_json(root / "study.json")["tuning"]
     assert [sum(cell["row"] == row for cell in cells) for row in ("adapcla-no-scaffold", "release-stages")] == [4, 4]
     for row in ("adapcla-no-scaffold", "release-stages"):
@@ -47,7 +47,7 @@ def test_every_row_gets_the_cell_of_least_validation_loss_and_the_same_number_of
 
 
 def test_one_number_of_passes_gives_all_rows_equal_steps_those_of_two_stages_too(tmp_path):
-    spec = spec_from(
+    spec = study_from(
         SMALL, {"fit.grid.passes": [4], "fit.methods": ["adapcla", "adapcla-no-scaffold", "release-stages"]}
     )
     root = worked(spec, tmp_path).folder.root
@@ -64,7 +64,7 @@ def test_tuning_sees_no_test_and_no_control_patients(tmp_path, monkeypatch):
         return trained(folder, key, method, settings, seed, train, valid)
 
     monkeypatch.setattr(stages, "trained", watched)
-    spec = spec_from(SMALL, {"split.control": 0.2, "fit.methods": ["adapcla-no-scaffold"]})
+    spec = study_from(SMALL, {"split.control": 0.2, "fit.methods": ["adapcla-no-scaffold"]})
     plan = worked(spec, tmp_path)
     cells = [prints for parts, *prints in seen if "tuning" in parts]
     own = [plan.parts["train"].fingerprint, plan.parts["valid"].fingerprint]
@@ -73,11 +73,11 @@ def test_tuning_sees_no_test_and_no_control_patients(tmp_path, monkeypatch):
 
 def test_a_second_run_does_nothing_and_a_new_cell_alone_is_added(tmp_path):
     content = {**SMALL, "fit": {**SMALL["fit"], "methods": ["adapcla-no-scaffold"]}}
-    root = worked(spec_from(content), tmp_path).folder.root
+    root = worked(study_from(content), tmp_path).folder.root
     at = {path: path.stat().st_mtime_ns for path in root.rglob("stage.json")}
-    worked(spec_from(content), tmp_path)
+    worked(study_from(content), tmp_path)
     assert at == {path: path.stat().st_mtime_ns for path in root.rglob("stage.json")}
-    plan = Plan(spec_from(content, {"fit.grid.learning_rates": [1e-9, 1e-8, 3e-3]}), tmp_path)
+    plan = Plan(study_from(content, {"fit.grid.learning_rates": [1e-9, 1e-8, 3e-3]}), tmp_path)
     assert sum(not step.done for step in plan.steps if step.stage == "tune") == 2
 
 
@@ -90,13 +90,13 @@ def test_a_rate_at_which_training_fails_is_a_cell_without_a_loss(tmp_path, monke
         return trained(folder, key, method, settings, seed, train, valid)
 
     monkeypatch.setattr(stages, "trained", failing)
-    plan = worked(spec_from(SMALL, {"fit.methods": ["adapcla-no-scaffold"]}), tmp_path)
+    plan = worked(study_from(SMALL, {"fit.methods": ["adapcla-no-scaffold"]}), tmp_path)
     assert plan.tuning.best("adapcla-no-scaffold").learning_rate == 1e-9
     assert plan.tuning.loss("adapcla-no-scaffold", plan.tuning.cells[1]) == math.inf
 
 
 def test_fewer_patients_for_the_cells_are_training_patients(tmp_path):
-    worked(spec_from(SMALL, {"fit.grid.patients": 20, "fit.methods": ["adapcla-no-scaffold"]}), tmp_path)
+    worked(study_from(SMALL, {"fit.grid.patients": 20, "fit.methods": ["adapcla-no-scaffold"]}), tmp_path)
     asked = read_json(next((tmp_path / "small" / "tuning").rglob("outcome.json")))
     assert asked["patients"] == 20
     assert stamp(tmp_path / "small" / "adapcla-no-scaffold" / "seed1")["costs"]["steps"] > 0
@@ -105,4 +105,4 @@ def test_fewer_patients_for_the_cells_are_training_patients(tmp_path):
 @pytest.mark.parametrize("place", ["fit.settings.passes", "fit.settings.learning_rate"])
 def test_what_the_grid_chooses_cannot_be_set_as_well(place):
     with pytest.raises(UsageError, match=r"fit.grid chooses it"):
-        spec_from(SMALL, {place: 2})
+        study_from(SMALL, {place: 2})

@@ -1,4 +1,4 @@
-"""The door in Python: what is asked becomes a specification, and a call gives a release."""
+"""The door in Python: what is asked becomes settings, and a call gives a release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tests.conftest import ACCEPTED
 import adapcla
 from adapcla.errors import InputError, UsageError
 from adapcla.io.simulator import simulate
-from adapcla.release.synthesis import source_of, specification
+from adapcla.release.settings import release_settings
+from adapcla.release.synthesis import source_of
 
 
 def test_a_path_alone_is_a_table_a_cohort_or_refused(tmp_path, capsys):
@@ -27,26 +28,26 @@ def test_a_path_alone_is_a_table_a_cohort_or_refused(tmp_path, capsys):
         source_of("mimic4")
 
 
-def test_the_specification_says_everything_that_was_asked(tmp_path):
-    spec = specification(
+def test_the_settings_say_everything_that_was_asked(tmp_path):
+    settings = release_settings(
         "table", str(tmp_path / "My Visits.csv"), options={"patient": "mrn", "date": None}, minutes=3, repair=True
     )
-    assert spec.name == "my-visits.csv" and spec.data.options == {"patient": "mrn"}
-    assert spec.release is not None and spec.release.minutes == 3 and spec.release.repair
-    assert spec.split.control == 0.15 and spec.fit.methods == ("tailwise",)
+    assert settings.name == "my-visits.csv" and settings.data.options == {"patient": "mrn"}
+    assert settings.minutes == 3 and settings.repair
+    assert settings.split.control == 0.15 and settings.method == "tailwise"
 
 
 def test_an_unknown_setting_is_named_with_the_nearest():
-    with pytest.raises(UsageError, match=r"did you mean 'release\.min_patients'"):
-        specification("planted", changes={"release.min_patient": 3})
+    with pytest.raises(UsageError, match=r"did you mean 'min_patients'"):
+        release_settings("planted", changes={"min_patient": 3})
 
 
 def test_synthesize_gives_cohort_scores_verdict_and_page(tmp_path, monkeypatch):
     from adapcla.release import synthesis
 
     quick = {"evaluate.quick": True, "evaluate.suites": ("tail", "privacy")}
-    whole = synthesis.specification
-    monkeypatch.setattr(synthesis, "specification", lambda *a, **k: whole(*a, **{**k, "changes": quick}))
+    whole = synthesis.release_settings
+    monkeypatch.setattr(synthesis, "release_settings", lambda *a, **k: whole(*a, **{**k, "changes": quick}))
     world = simulate(520, 60, seed=1)
     made = adapcla.synthesize(world, out=tmp_path / "release", method="marginal", patients=200, **ACCEPTED)
     assert made.cohort.n_patients == 200 and made.passed and not made.reasons

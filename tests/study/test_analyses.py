@@ -8,10 +8,10 @@ import pytest
 from adapcla.errors import UsageError
 from adapcla.files import read_json
 from adapcla.io import simulator as planted
-from adapcla.pipeline.spec import ANALYSES, AnalyseSpec, spec_from
 from adapcla.report.figures.cohorts import rarest
 from adapcla.study.analyses import PARTS
 from adapcla.study.plan import Plan
+from adapcla.study.spec import ANALYSES, AnalysisSettings, study_from
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 WORLD = {"planted": {"patients": 900, "codes": 150}}
@@ -22,7 +22,7 @@ def plan_of(out: Path, methods=(), data=WORLD, **asked) -> Plan:
     fit = {"methods": list(methods), "settings": SMALL}
     analyse = {"contexts": [4, 8], **asked}
     content = {"name": "a", "data": data, "fit": fit, "evaluate": {"suites": []}, "sample": {"patients": 60}}
-    return Plan(spec_from({**content, "analyse": analyse}), out)
+    return Plan(study_from({**content, "analyse": analyse}), out)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_analysis_that_can_be_asked_for_exists():
     assert set(PARTS) == set(ANALYSES)
-    assert AnalyseSpec(parts=ANALYSES).parts == ANALYSES
+    assert AnalysisSettings(parts=ANALYSES).parts == ANALYSES
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from pathlib import Path
 from adapcla.files import read_json
 from adapcla.pipeline.folder import RunFolder
 from adapcla.pipeline.rows import checked_rows
-from adapcla.pipeline.spec import spec_from
 from adapcla.study.index import study_index
+from adapcla.study.spec import study_from
 
 
 def index_of(content, failed=None):
-    spec = spec_from({"name": "a", **content})
-    return study_index(spec, RunFolder(Path("out/a")), checked_rows(spec), failed or {})
+    spec = study_from({"name": "a", **content})
+    return study_index(spec, RunFolder(Path("out/a")), checked_rows(spec.fit), failed or {})
 
 
 def test_a_finished_run_says_where_everything_lies(finished_run):

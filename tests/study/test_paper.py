@@ -8,8 +8,8 @@ import pytest
 
 from adapcla.evaluation.metric import SUITES, metrics_of
 from adapcla.generation import generator_for
-from adapcla.pipeline.spec import read_spec
 from adapcla.study.paper import CLAIMS, III, IV, PROBES, SCHEDULES, TRANSFER, format_gains, paper_gains, paper_number
+from adapcla.study.spec import read_study
 from adapcla.training.settings import METHODS
 
 
@@ -19,7 +19,7 @@ def test_every_claim_is_about_a_metric_that_exists() -> None:
 
 
 def test_every_claim_is_about_methods_or_rows_of_the_ablations(repository) -> None:
-    rows = read_spec(repository / "experiments" / "ablation.toml").rows()
+    rows = read_study(repository / "experiments" / "ablation.toml").rows()
     assert {name for claim in CLAIMS for name in (claim.row, claim.other)} <= {*rows, *METHODS}
     for method, settings in rows.values():
         generator_for(method, **settings)

@@ -13,8 +13,9 @@ from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from adapcla.pipeline.driver import Driver
-    from adapcla.pipeline.spec import Spec
+    from adapcla.pipeline.settings import DataSettings
     from adapcla.study.plan import Plan
+    from adapcla.study.spec import StudySpec
 
 DEMONSTRATION = "demo"
 
@@ -94,27 +95,27 @@ def run(
         typer.echo(str(page))
 
 
-def specification(experiment: str, cohort: Path | None, changes: dict[str, Any]) -> Spec:
+def specification(experiment: str, cohort: Path | None, changes: dict[str, Any]) -> StudySpec:
     """The specification of a file, of the demonstration, or of a cohort folder, with some dotted keys changed."""
     from importlib.resources import as_file, files
 
-    from adapcla.pipeline.spec import read_spec, spec_from
+    from adapcla.study.spec import read_study, study_from
 
     if not experiment and cohort is not None:
         name = re.sub(r"[^a-z0-9.]+", "-", cohort.resolve().name.lower()).strip("-.") or "cohort"
-        return spec_from({"name": name}, changes, "options")
+        return study_from({"name": name}, changes, "options")
     if experiment not in ("", DEMONSTRATION):
-        return read_spec(experiment, changes)
+        return read_study(experiment, changes)
     with as_file(files("adapcla.study") / f"{DEMONSTRATION}.toml") as path:
-        return read_spec(path, changes)
+        return read_study(path, changes)
 
 
 def _show(plan: Plan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
-    show_steps(plan, as_json, f"then the page: {plan.folder.report}")
+    show_steps(plan, plan.spec.data, as_json, f"then the page: {plan.folder.report}")
 
 
-def show_steps(plan: Driver, as_json: bool, end: str) -> None:
+def show_steps(plan: Driver, data: DataSettings, as_json: bool, end: str) -> None:
     """Print the steps of any plan with their state and rough time, and what comes in the end."""
     from adapcla.pipeline.estimate import clock
 
@@ -126,6 +127,6 @@ def show_steps(plan: Driver, as_json: bool, end: str) -> None:
         return
     for step, seconds in timed:
         typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
-    if plan.spec.data.source != "planted" and not plan.steps[0].done:
+    if data.source != "planted" and not plan.steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
     typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; {end}")

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapcla.cli import reading
-from adapcla.cli.options import Accept, AllowDropped, AsJson, Out, Overwrite, Reason, Seed, assignments, emit, listed
+from adapcla.cli.options import (
+    Accept,
+    AllowDropped,
+    AsJson,
+    Out,
+    Overwrite,
+    Population,
+    Reason,
+    Seed,
+    assignments,
+    emit,
+    listed,
+)
 from adapcla.console import say
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import GateError
@@ -91,19 +103,19 @@ def synthesize(
     """Make a data set you may share: read, train, judge, decide and write; a second call takes up where one stopped."""
     options = reading.asked(locals())
     from adapcla.release.release import ReleasePlan
-    from adapcla.release.synthesis import result, source_of, specification
+    from adapcla.release.settings import release_settings
+    from adapcla.release.synthesis import result, source_of
 
     name, place = source_of(source, path)
-    spec = specification(
+    settings = release_settings(
         name,
         place,
         options=options,
+        changes={**assignments(setting or []), **({"evaluate.population": population} if population else {})},
         minutes=minutes,
         patients=patients,
         method=method,
         seed=seed,
-        title=title,
-        changes={**assignments(setting or []), **({"evaluate.population": population} if population else {})},
         formats=listed(formats),
         min_patients=min_patients,
         rollup=rollup,
@@ -114,8 +126,9 @@ def synthesize(
         allow_dropped=allow_dropped,
         accept=tuple(accept or ()),
         reason=reason,
+        title=title or None,
     )
-    plan = ReleasePlan(spec, out, work, overwrite)
+    plan = ReleasePlan(settings, out, work, overwrite)
     if dry_run:
         _show(plan, as_json)
         return
@@ -127,7 +140,7 @@ def _show(plan: ReleasePlan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
     from adapcla.cli.run import show_steps
 
-    show_steps(plan, as_json, f"then the release: {plan.out}")
+    show_steps(plan, plan.settings.data, as_json, f"then the release: {plan.out}")
 
 
 def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
@@ -158,13 +171,13 @@ def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
     say(f"{plan.folder.root} holds real patients: a second call goes on from it; delete it when you need that no more")
     took = sum(sum(each.seconds.values()) for each in told.attempts)
-    say(f"took {clock(took)} by the clock beside reading and writing; --minutes {plan.release.minutes:g}")
-    if plan.release.model and made.passed and not told.model_passed:
+    say(f"took {clock(took)} by the clock beside reading and writing; --minutes {plan.settings.minutes:g}")
+    if plan.settings.model and made.passed and not told.model_passed:
         broken = ", ".join(words_of(line).title for line in told.chosen.model_lines if not line.passed)
         say(f"the model was not written: attacks on it succeed ({broken or 'none could be assessed'})")
     if not made.passed:
         where = "nothing was released" if made.folder is None else f"{made.folder} was written all the same"
-        todo = [] if plan.release.repair else ["--repair, which does the following by itself"]
+        todo = [] if plan.settings.repair else ["--repair, which does the following by itself"]
         raise GateError(
             "\n".join(
                 [

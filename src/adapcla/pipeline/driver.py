@@ -9,14 +9,12 @@ from adapcla.console import OverallProgress, say
 from adapcla.errors import AdapclaError, InterruptedRun
 from adapcla.pipeline.estimate import Timed, as_seen
 from adapcla.pipeline.folder import STAMP, RunFolder, stamp
-from adapcla.pipeline.spec import Spec
 from adapcla.pipeline.step import Step
 
 
 class Driver:
     """Steps in a folder, and what it takes to carry them out."""
 
-    spec: Spec
     folder: RunFolder
     steps: tuple[Step, ...]
     #: Row and fit seed → why the method failed, in this process.

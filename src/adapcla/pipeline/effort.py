@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from adapcla.generation.generator import generator_for
 from adapcla.generation.recommended import recommended
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
-from adapcla.pipeline.spec import EvaluateSpec
+from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.training.settings import Settings, calibration_size
 
 #: What a release is judged by, unless somebody asks for more.
@@ -94,7 +94,7 @@ def effort_for(
     given: dict[str, Any],
     sizes: Sizes,
     patients: int = 0,
-    judged: EvaluateSpec = EvaluateSpec(suites=JUDGED, leave_out=NOT_JUDGED),
+    judged: EvaluateSettings = EvaluateSettings(suites=JUDGED, leave_out=NOT_JUDGED),
     attack_models: int = 0,
 ) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
@@ -141,7 +141,7 @@ def effort_for(
     return Effort(chosen, is_quick, best.passes, fitting, sampling, judging + (fits - 1) * fitting)
 
 
-def _judging_seconds(judged: EvaluateSpec, sizes: Sizes) -> float:
+def _judging_seconds(judged: EvaluateSettings, sizes: Sizes) -> float:
     """Rough seconds of judging: likeness and usefulness by some patients, privacy by all."""
     some = sizes._replace(patients=min(sizes.patients, MOST_JUDGED))
     seconds = _JUDGING_TAKES * evaluation_seconds(judged, some)

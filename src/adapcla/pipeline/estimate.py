@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
-from adapcla.pipeline.spec import EvaluateSpec, Spec
+from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 from adapcla.training.settings import Settings
 
 #: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
@@ -28,19 +28,19 @@ class Sizes(NamedTuple):
     codes_per_visit: float = 8.0
 
 
-def sizes_of(spec: Spec, prepared: dict[str, Any]) -> Sizes:
+def sizes_of(data: DataSettings, prepared: dict[str, Any]) -> Sizes:
     """The sizes of the training part: exact where it is prepared, else from the settings.
 
-    >>> sizes_of(Spec(name="a"), {}).codes
+    >>> sizes_of(DataSettings(), {}).codes
     3000
     """
     if prepared.get("parts"):
         patients, visits = prepared["parts"]["train"]
         about = prepared["description"]
         return Sizes(patients, visits, int(about["codes"]), float(about["codes_per_visit"]["mean"]))
-    if spec.data.source == "planted":
-        patients = round(0.72 * spec.data.planted.patients)
-        return Sizes(patients, 4 * patients, spec.data.planted.codes)
+    if data.source == "planted":
+        patients = round(0.72 * data.planted.patients)
+        return Sizes(patients, 4 * patients, data.planted.codes)
     return Sizes(*_UNKNOWN)
 
 
@@ -72,15 +72,15 @@ def sampling_seconds(settings: Settings, sizes: Sizes, patients: int = 0) -> flo
     )
 
 
-def evaluation_seconds(spec: EvaluateSpec, sizes: Sizes) -> float:
+def evaluation_seconds(asked: EvaluateSettings, sizes: Sizes) -> float:
     """Seconds to judge one sample.
 
-    >>> evaluation_seconds(EvaluateSpec(suites=("tail",)), Sizes(10_000, 20_000, 1000))
+    >>> evaluation_seconds(EvaluateSettings(suites=("tail",)), Sizes(10_000, 20_000, 1000))
     2.2
     """
-    always, growing = _QUICK if spec.quick else _WHOLE
+    always, growing = _QUICK if asked.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
-    return sum(SUITES[suite].seconds for suite in spec.suites) * scale
+    return sum(SUITES[suite].seconds for suite in asked.suites) * scale
 
 
 class Timed(NamedTuple):

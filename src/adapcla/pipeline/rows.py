@@ -6,7 +6,7 @@ from typing import Any
 
 from adapcla.errors import UsageError
 from adapcla.generation.generator import generator_for
-from adapcla.pipeline.spec import Spec, TargetSpec
+from adapcla.pipeline.settings import RowSettings
 from adapcla.training.settings import METHODS
 
 #: Row of the method table, and changed settings.
@@ -43,10 +43,10 @@ def known_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name in mine or name not in somewhere}
 
 
-def checked_rows(spec: Spec) -> dict[str, Row]:
-    """The rows of a specification by name; what cannot be trained, or would be trained twice, is refused."""
-    rows = {name: checked_row(method, settings) for name, (method, settings) in spec.rows().items()}
-    for name, variant in spec.fit.variants.items():
+def checked_rows(fit: RowSettings) -> dict[str, Row]:
+    """The rows of a study by name; what cannot be trained, or would be trained twice, is refused."""
+    rows = {name: checked_row(method, settings) for name, (method, settings) in fit.rows().items()}
+    for name, variant in fit.variants.items():
         # What is set for all rows reaches those that know it; what is set for one row must be known to it.
         for setting in sorted(set(variant.settings) - set(rows[name][1])):
             raise UsageError(f"fit.variants.{name}.settings: {variant.method} has no setting {setting!r}")
@@ -62,14 +62,13 @@ def checked_rows(spec: Spec) -> dict[str, Row]:
     return rows
 
 
-def modes_of(method: str, target: TargetSpec) -> tuple[str, ...]:
+def modes_of(method: str, modes: tuple[str, ...]) -> tuple[str, ...]:
     """The ways in which a row is drawn for a target; one that cannot be steered stands there as it is.
 
-    >>> from adapcla.pipeline.spec import DataSpec
-    >>> modes_of("synteg", TargetSpec(data=DataSpec())), modes_of("eva", TargetSpec(data=DataSpec(), modes=("paper",)))
+    >>> modes_of("synteg", ("none", "paper")), modes_of("eva", ("paper",))
     (('none',), ('paper',))
     """
-    return target.modes if "toward" in METHODS[method].supports else ("none",)
+    return modes if "toward" in METHODS[method].supports else ("none",)
 
 
 def checked_row(method: str, settings: dict[str, Any]) -> Row:

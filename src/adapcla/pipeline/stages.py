@@ -27,7 +27,7 @@ from adapcla.io.losses import require_kept
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.folder import is_done, making
-from adapcla.pipeline.spec import DataSpec, EvaluateSpec, SplitSpec, data_path, key_of
+from adapcla.pipeline.settings import DataSettings, EvaluateSettings, SplitSettings, data_path, key_of
 from adapcla.scaffold import Steering
 from adapcla.seeds import random_stream
 from adapcla.version import __version__
@@ -44,7 +44,7 @@ COSTS = ("parameters", "passes", "steps", "seconds", "peak memory MB", "validati
 _LARGE = 64 << 20
 
 
-def data_key(data: DataSpec, split: SplitSpec) -> str:
+def data_key(data: DataSettings, split: SplitSettings) -> str:
     """What a prepared cohort depends on: the settings and the files; a copy of the same files is the same data.
 
     Files too large to be read only for that are known by their size and time.
@@ -67,7 +67,9 @@ def _mark(path: Path) -> str | int:
     return path.stat().st_mtime_ns if large else files.sha256_of(path)
 
 
-def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str, allow_dropped: float = 1.0) -> dict[str, Cohort]:
+def prepared(
+    data: DataSettings, split: SplitSettings, folder: Path, key: str, allow_dropped: float = 1.0
+) -> dict[str, Cohort]:
     """The parts of the cohort by name, read, cut and divided unless that is done already.
 
     Where more than `allow_dropped` of the visits, codes or patients of the source were dropped, nothing is prepared.
@@ -88,7 +90,7 @@ def prepared(data: DataSpec, split: SplitSpec, folder: Path, key: str, allow_dro
     return open_splits(folder)
 
 
-def read_data(data: DataSpec) -> Cohort:
+def read_data(data: DataSettings) -> Cohort:
     """The patients of a data specification."""
     if data.source == "planted":
         from adapcla.io import simulator as planted
@@ -222,7 +224,7 @@ def copied(folder: Path, key: str, path: Path) -> Cohort:
 
 
 # ---- evaluate -----------------------------------------------------------------------------------------------
-def scores_key(of_sample: str, spec: EvaluateSpec, *more: Any) -> str:
+def scores_key(of_sample: str, spec: EvaluateSettings, *more: Any) -> str:
     """What scores depend on, the definition of every metric among it."""
     metrics = [metric.name for metric in metrics_asked(spec.suites) if metric.key not in spec.leave_out]
     return key_of(of_sample, spec.model_dump(mode="json"), __version__, metrics, *more)
@@ -234,7 +236,7 @@ def scored(
     name: str,
     synthetic: Cohort,
     parts: dict[str, Cohort],
-    spec: EvaluateSpec,
+    spec: EvaluateSettings,
     target: Prevalence | None = None,
     generator: Generator | None = None,
     cache: Path | None = None,
@@ -282,7 +284,7 @@ def _keep_curves(kept: dict[str, Any], suites: tuple[str, ...], leave_out: tuple
 
 
 def _judgements(
-    spec: EvaluateSpec, parts: dict[str, Cohort], synthetic: Cohort, most: int
+    spec: EvaluateSettings, parts: dict[str, Cohort], synthetic: Cohort, most: int
 ) -> list[tuple[tuple[str, ...], dict[str, Cohort], Cohort]]:
     """Which suites are judged by which patients: privacy by all of them, the others by at most so many of each part."""
     if not most or max(cohort.n_patients for cohort in (*parts.values(), synthetic)) <= most:
@@ -294,7 +296,7 @@ def _judgements(
 
 
 def _evidence(
-    generator: Generator | None, parts: dict[str, Cohort], spec: EvaluateSpec, attack_models: int = 0
+    generator: Generator | None, parts: dict[str, Cohort], spec: EvaluateSettings, attack_models: int = 0
 ) -> dict[str, Any]:
     """What only the model can say of real patients, as far as the suites ask; nothing where it has no likelihood."""
     if generator is None or not generator.model.traits.likelihood:

@@ -25,7 +25,7 @@ from adapcla.pipeline import stages
 from adapcla.pipeline.estimate import Sizes, training_seconds
 from adapcla.pipeline.folder import RunFolder, is_done, making, stamp
 from adapcla.pipeline.rows import Row
-from adapcla.pipeline.spec import GridSpec, key_of
+from adapcla.pipeline.settings import GridSettings, key_of
 from adapcla.pipeline.step import Step
 from adapcla.seeds import random_stream
 
@@ -36,7 +36,7 @@ _LOSS = "validation loss per visit"
 class Tuning:
     """The grid of an experiment, for all rows that are trained."""
 
-    grid: GridSpec
+    grid: GridSettings
     rows: dict[str, Row]
     folder: RunFolder
     data_key: str

@@ -14,7 +14,7 @@ from adapcla.data import Cohort
 from adapcla.data.code_systems import choose_ladder, ladder_fingerprint
 from adapcla.data.rollup import CommonAttributes, roll_up
 from adapcla.data.split_folder import open_splits, save_splits
-from adapcla.errors import ExistsError, InputError, UsageError
+from adapcla.errors import ExistsError, InputError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
 from adapcla.evaluation.privacy.gate import CHANCE
@@ -29,9 +29,10 @@ from adapcla.pipeline.effort import MOST_JUDGED, REAL_SHARE, Effort, around, eff
 from adapcla.pipeline.estimate import Sizes, clock, sizes_of
 from adapcla.pipeline.folder import RunFolder, making, stamp
 from adapcla.pipeline.rows import checked_row, known_settings
-from adapcla.pipeline.spec import EvaluateSpec, Spec, key_of
+from adapcla.pipeline.settings import EvaluateSettings, key_of
 from adapcla.pipeline.step import Step
 from adapcla.release.release_folder import write_release
+from adapcla.release.settings import ReleaseSettings
 from adapcla.release.summary import Attempt, Release
 from adapcla.release.tries import Try, tries
 from adapcla.version import __version__
@@ -48,23 +49,19 @@ GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 class ReleasePlan(Driver):
     """All steps from a source to a folder that may be shared, in a working folder that may not."""
 
-    def __init__(self, spec: Spec, out: str | Path, work: str | Path | None = None, overwrite: bool = False) -> None:
-        if spec.release is None:
-            raise UsageError(
-                "this specification asks for no release\nto do: add a part [release], or use `adapcla run`"
-            )
-        self.spec, self.release, self.out, self.overwrite = spec, spec.release, Path(out), overwrite
+    def __init__(
+        self, settings: ReleaseSettings, out: str | Path, work: str | Path | None = None, overwrite: bool = False
+    ) -> None:
+        self.settings, self.out, self.overwrite = settings, Path(out), overwrite
         self.folder = RunFolder(Path(work) if work is not None else self.out.with_name(f"{self.out.name}-work"))
         self.failed = {}
-        if len(spec.fit.methods) != 1 or spec.fit.variants or len(spec.fit.seeds) != 1 or len(spec.sample.seeds) != 1:
-            raise UsageError("a release is made by one method, one fit and one sample")
-        self.method, self.given = checked_row(spec.fit.methods[0], spec.fit.settings)
-        self.seed, self.draw = spec.fit.seeds[0], spec.sample.seeds[0]
-        for name in self.release.formats:
+        self.method, self.given = checked_row(settings.method, settings.fit.settings)
+        self.seed = self.draw = settings.seed
+        for name in self.settings.formats:
             check_format(name)
-        require_known(self.release.accept, self.release.reason)
-        self.export_options = WriteOptions(birth_year=self.release.birth_year)
-        self.tries = tries(self.release, self.method, self.given)
+        require_known(self.settings.accept, self.settings.reason)
+        self.export_options = WriteOptions(birth_year=self.settings.birth_year)
+        self.tries = tries(self.settings, self.method, self.given)
         self.steps = tuple(self._steps())
         self._refuse_populated()
 
@@ -85,7 +82,7 @@ class ReleasePlan(Driver):
 
     def _refuse_populated(self) -> None:
         """Raise before the work if another thing is in the way of the release."""
-        for folder in (self.out, *([self.unsafe_out] if self.release.anyway else [])):
+        for folder in (self.out, *([self.unsafe_out] if self.settings.anyway else [])):
             ours = stamp(self.folder.root / "write").get("out") == str(folder.resolve())
             if not ours:
                 files.refuse_populated(folder, self.overwrite)
@@ -96,51 +93,50 @@ class ReleasePlan(Driver):
     @cached_property
     def data_key(self) -> str:
         """What the divided patients depend on."""
-        key = stages.data_key(self.spec.data, self.spec.split)
-        allowed = self.release.allow_dropped
+        key = stages.data_key(self.settings.data, self.settings.split)
+        allowed = self.settings.allow_dropped
         # What was read while more might be dropped is checked again.
         return key if allowed == MOST_DROPPED else key_of(key, allowed)
 
     def vocabulary_key(self, attempt: Try) -> str:
         """What the patients of a try depend on."""
-        return key_of(self.data_key, attempt.min_patients, ladder_fingerprint(self.release.rollup), "roll-up 2")
+        return key_of(self.data_key, attempt.min_patients, ladder_fingerprint(self.settings.rollup), "roll-up 2")
 
     def fit_key(self, attempt: Try) -> str:
         """What a fit depends on; its sizes follow from the patients and the minutes."""
-        asked: list[Any] = [self.method, attempt.settings, attempt.passes, self.release.minutes, self.seed]
+        asked: list[Any] = [self.method, attempt.settings, attempt.passes, self.settings.minutes, self.seed]
         # Attack models take from the time for training.
         asked += [self._attack_models] if self._attack_models else []
         # Evaluation takes from it too: the size of the network follows from what is left.
-        asked.append(self.spec.evaluate.model_dump(mode="json", exclude={"seed", "population"}))
-        return key_of(self.vocabulary_key(attempt), asked, self.spec.sample.patients, "effort 3")
+        asked.append(self.settings.evaluate.model_dump(mode="json", exclude={"seed", "population"}))
+        return key_of(self.vocabulary_key(attempt), asked, self.settings.patients, "effort 3")
 
     def sample_key(self, attempt: Try) -> str:
         """What a sample depends on."""
-        return key_of(self.fit_key(attempt), self.spec.sample.patients, self.draw, "visits within 1")
+        return key_of(self.fit_key(attempt), self.settings.patients, self.draw, "visits within 1")
 
     def scores_key(self, attempt: Try) -> str:
         """What the scores of a try depend on."""
-        return stages.scores_key(self.sample_key(attempt), self.spec.evaluate, self.release.model, MOST_JUDGED)
+        return stages.scores_key(self.sample_key(attempt), self.settings.evaluate, self.settings.model, MOST_JUDGED)
 
     def real_key(self, attempt: Try) -> str:
         """What the scores of models of real patients depend on."""
-        asked = [self.spec.sample.patients, MOST_JUDGED, REFERENCE]
-        learned = self.spec.evaluate.model_copy(update={"suites": ("utility",)})
+        asked = [self.settings.patients, MOST_JUDGED, REFERENCE]
+        learned = self.settings.evaluate.model_copy(update={"suites": ("utility",)})
         return stages.scores_key(self.vocabulary_key(attempt), learned, *asked)
 
     def gate_key(self, attempt: Try) -> str:
         """What the decision on a try depends on: its scores, the limits, and how many tries there may be."""
-        limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.release.model else ()))]
-        return key_of(
-            self.scores_key(attempt), limits, CHANCE, len(self.tries), self.release.accept, self.release.reason
-        )
+        limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if self.settings.model else ()))]
+        accepted = [self.settings.accept, self.settings.reason]
+        return key_of(self.scores_key(attempt), limits, CHANCE, len(self.tries), accepted)
 
     @cached_property
     def write_key(self) -> str:
         """What the folder depends on; its page shows what models of real patients reach, too."""
-        asked = self.release.model_dump(mode="json")
+        asked = self.settings.model_dump(mode="json", exclude={"data", "split", "fit", "evaluate"})
         judged = [[self.gate_key(each), self.real_key(each)] for each in self.tries]
-        return key_of(judged, asked, self.spec.title, __version__)
+        return key_of(judged, asked, __version__)
 
     # ---- things, opened when they are needed ----------------------------------------------------------------
     def parts(self, attempt: Try) -> dict[str, Cohort]:
@@ -151,12 +147,12 @@ class ReleasePlan(Driver):
         """What fits into the time; known when the vocabulary is."""
         limits = known_settings(self.method, attempt.settings)
         found = effort_for(
-            self.release.minutes,
+            self.settings.minutes,
             self.method,
             limits,
             self._sizes(attempt),
-            self.spec.sample.patients,
-            self.spec.evaluate,
+            self.settings.patients,
+            self.settings.evaluate,
             self._attack_models,
         )
         passes = max(round(found.settings["passes"] * attempt.passes, 2), 0.1)
@@ -167,12 +163,12 @@ class ReleasePlan(Driver):
     def _sizes(self, attempt: Try) -> Sizes:
         """The sizes of the training part of a try: exact when its vocabulary is known, else from what is known."""
         about = stamp(self.place(attempt, "patients"))
-        return Sizes(*about["sizes"]) if "sizes" in about else sizes_of(self.spec, stamp(self.folder.data))
+        return Sizes(*about["sizes"]) if "sizes" in about else sizes_of(self.settings.data, stamp(self.folder.data))
 
     @property
     def _attack_models(self) -> int:
         """Models that are trained to attack the one that is to be written."""
-        return ATTACK_MODELS if self.release.model else 0
+        return ATTACK_MODELS if self.settings.model else 0
 
     def expected(self) -> list[float]:
         """Rough seconds of each step, by what is known of the patients at this moment."""
@@ -198,10 +194,10 @@ class ReleasePlan(Driver):
 
     # ---- the steps ------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
-        rough = around(self._sizes(self.tries[0]), self.spec.sample.patients, self.release.formats)
-        data, split, allowed = self.spec.data, self.spec.split, self.release.allow_dropped
+        rough = around(self._sizes(self.tries[0]), self.settings.patients, self.settings.formats)
+        data, split, allowed = self.settings.data, self.settings.split, self.settings.allow_dropped
         read = partial(stages.prepared, data, split, self.folder.data, self.data_key, allowed)
-        yield Step("read", self.spec.data.source, self.folder.data, self.data_key, rough.reading, read)
+        yield Step("read", self.settings.data.source, self.folder.data, self.data_key, rough.reading, read)
         for attempt in self.tries:
             effort = self.effort(attempt)
             wanted = partial(self._still_wanted, attempt)
@@ -237,7 +233,7 @@ class ReleasePlan(Driver):
         _demand_patients(sum(part.n_patients for part in parts.values()))
         place = self.place(attempt, "patients")
         with making(place, self.vocabulary_key(attempt)) as facts:
-            found = roll_up(parts["train"], attempt.min_patients, choose_ladder(self.release.rollup))
+            found = roll_up(parts["train"], attempt.min_patients, choose_ladder(self.settings.rollup))
             common = CommonAttributes.of(parts["train"], attempt.min_patients)
             rolled = {name: common.apply(found.apply(part)) for name, part in parts.items()}
             train = rolled["train"]
@@ -247,7 +243,7 @@ class ReleasePlan(Driver):
                     expected="codes that several patients share",
                     remedy="check that the column of codes holds no identifiers; or take a smaller --min-patients",
                 )
-            if "omop" in self.release.formats:
+            if "omop" in self.settings.formats:
                 writable(train, "omop", self.export_options)
             save_splits(rolled, place, overwrite=True)
             facts["roll-up"] = found.facts(parts["train"])
@@ -258,23 +254,23 @@ class ReleasePlan(Driver):
     def _warn_of_time(self, attempt: Try) -> None:
         """Say where so many patients need more time than was given, however small the network is."""
         effort = self.effort(attempt)
-        rest = around(self._sizes(attempt), self.spec.sample.patients, self.release.formats)
+        rest = around(self._sizes(attempt), self.settings.patients, self.settings.formats)
         seconds = effort.training + effort.sampling + effort.judging + sum(rest)
-        if seconds > 60 * self.release.minutes:
-            short = f"--minutes {self.release.minutes:g} is too short; fewer --patients take less"
+        if seconds > 60 * self.settings.minutes:
+            short = f"--minutes {self.settings.minutes:g} is too short; fewer --patients take less"
             say(f"{clock(seconds)} will be needed for so many patients; {short}")
 
     def _sample(self, attempt: Try) -> None:
         """The synthetic patients."""
         train = self.parts(attempt)["train"]
         most = stages.most_codes_of(train, attempt.min_patients)
-        place, n = self.place(attempt, "sample"), self.spec.sample.patients or train.n_patients
+        place, n = self.place(attempt, "sample"), self.settings.patients or train.n_patients
         stages.sampled_within(place, self.sample_key(attempt), self.generator(attempt), n, self.draw, most)
 
-    def asked(self, attempt: Try) -> EvaluateSpec:
+    def asked(self, attempt: Try) -> EvaluateSettings:
         """What is judged, and whether quickly."""
-        quick = self.effort(attempt).quick or self.spec.evaluate.quick
-        return self.spec.evaluate.model_copy(update={"quick": quick})
+        quick = self.effort(attempt).quick or self.settings.evaluate.quick
+        return self.settings.evaluate.model_copy(update={"quick": quick})
 
     def _real_wanted(self, attempt: Try) -> bool:
         """Whether models of real patients are judged by themselves: a quick look leaves them out."""
@@ -304,9 +300,9 @@ class ReleasePlan(Driver):
         with making(place, self.gate_key(attempt)):
             place.mkdir(parents=True, exist_ok=True)
             lines = gate(scores, tries=len(self.tries))
-            lines = accept(lines, self.release.accept, self.release.reason)
-            of_model = gate(scores, MODEL_LIMITS, len(self.tries)) if self.release.model else []
-            of_model = accept(of_model, self.release.accept, self.release.reason)
+            lines = accept(lines, self.settings.accept, self.settings.reason)
+            of_model = gate(scores, MODEL_LIMITS, len(self.tries)) if self.settings.model else []
+            of_model = accept(of_model, self.settings.accept, self.settings.reason)
             content = {
                 "passed": all(line.passed for line in lines),
                 "lines": [asdict(line) for line in lines],
@@ -319,12 +315,12 @@ class ReleasePlan(Driver):
     def _write(self) -> None:
         """The page, and the release where the gate lets it pass or somebody wants it anyway."""
         release = self.told()
-        target = self.out if release.passed else self.unsafe_out if self.release.anyway else None
+        target = self.out if release.passed else self.unsafe_out if self.settings.anyway else None
         with making(self.folder.root / "write", self.write_key) as facts:
             facts["out"] = None if target is None else str(target.resolve())
             best = self.tries[release.chosen.number - 1]
             model = self.generator(best).model if release.model_passed and target is not None else None
-            write_release(release, self.page, target, self.release, self.export_options, model)
+            write_release(release, self.page, target, self.settings, self.export_options, model)
 
     # ---- the whole ------------------------------------------------------------------------------------------
     def told(self) -> Release:
@@ -333,15 +329,15 @@ class ReleasePlan(Driver):
         chosen = self.accepted or done[-1]
         attempts = tuple(self._told(each) for each in done if each.number <= chosen.number)
         return Release(
-            self.spec.title or self.spec.name,
+            self.settings.title or self.settings.name,
             stamp(self.folder.data)["description"],
-            self.spec.data.source,
+            self.settings.data.source,
             self.method,
-            self.release.minutes,
+            self.settings.minutes,
             attempts,
             self.parts(chosen)["train"],
             Cohort.open(self.place(chosen, "sample")),
-            self.accepted is None and self.release.anyway,
+            self.accepted is None and self.settings.anyway,
         )
 
     def _told(self, attempt: Try) -> Attempt:

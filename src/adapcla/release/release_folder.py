@@ -11,9 +11,9 @@ from adapcla.files import fresh_folder, full_disk_explained, write_bytes
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
 from adapcla.io.writers import WriteOptions, not_held, write
-from adapcla.pipeline.spec import ReleaseSpec
 from adapcla.release import dataset_card
 from adapcla.release.page import rendered
+from adapcla.release.settings import ReleaseSettings
 from adapcla.release.summary import Release
 
 
@@ -21,7 +21,7 @@ def write_release(
     release: Release,
     page: Path,
     target: Path | None,
-    spec: ReleaseSpec,
+    settings: ReleaseSettings,
     options: WriteOptions,
     model: Model | None,
 ) -> None:
@@ -32,17 +32,17 @@ def write_release(
         return
     cohort = shareable(release.synthetic)
     # Text in every format takes less than this for each code of each visit.
-    needed = 200 * cohort.n_entries * len(spec.formats)
+    needed = 200 * cohort.n_entries * len(settings.formats)
     with full_disk_explained(target, needed), fresh_folder(target, overwrite=True) as folder:
-        for name in spec.formats:
+        for name in settings.formats:
             write(cohort, folder / name, name, options=options)
         if model is not None:
             bundle.save(model, folder / "model", shareable=True)
         (folder / "report.html").write_bytes(html)
-        lost = {name: not_held(cohort, name, options) for name in spec.formats}
+        lost = {name: not_held(cohort, name, options) for name in settings.formats}
         card = dataset_card.card(release, lost, model is not None)
         (folder / dataset_card.CARD).write_text(card, encoding="utf-8")
-        (folder / dataset_card.CROISSANT).write_bytes(dataset_card.croissant(release, folder, spec.formats))
+        (folder / dataset_card.CROISSANT).write_bytes(dataset_card.croissant(release, folder, settings.formats))
         (folder / dataset_card.SUMS).write_bytes(dataset_card.checksums(folder))
 
 

@@ -1,11 +1,9 @@
-"""From a source to a release in one call: what was asked becomes a specification, and the one engine carries it out."""
+"""From a source to a release in one call: what was asked becomes settings, and the one engine carries them out."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,10 @@ from adapcla.errors import InputError, UsageError, nearest
 from adapcla.evaluation import Scores
 from adapcla.files import MANIFEST
 from adapcla.io.losses import MOST_DROPPED, require_kept
-from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
-from adapcla.pipeline.spec import Spec, spec_from
+from adapcla.release.settings import METHOD, refuse_unknown, release_settings
 
-#: The built-in world by name, and how large it is here.
+#: The built-in simulated patients by name.
 BUILT_IN = ("planted", "demo")
-DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
-#: Share of all patients whom nothing is learned from, for the privacy tests.
-CONTROL = 0.15
-METHOD = "tailwise"
 #: Characters of a path at most; what is longer is a table and must not be shown.
 _LONGEST_NAME = 4096
 
@@ -75,66 +68,6 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         )
     say(f"{first}: read as a table, its columns guessed")
     return "table", first
-
-
-def specification(
-    source: str,
-    path: str = "",
-    *,
-    options: dict[str, Any] | None = None,
-    minutes: float | None = None,
-    patients: int = 0,
-    method: str = METHOD,
-    seed: int = 1,
-    title: str = "",
-    settings: dict[str, Any] | None = None,
-    changes: dict[str, Any] | None = None,
-    **release: Any,
-) -> Spec:
-    """The specification of a release; `release` are the fields of its part of that name.
-
-    >>> specification("planted", minutes=5, min_patients=20).release.min_patients
-    20
-    """
-    name = re.sub(r"[^a-z0-9.]+", "-", Path(path).resolve().name.lower()).strip("-.") if path else source
-    given = {key: value for key, value in (options or {}).items() if value not in (None, "", ())}
-    _refuse_unknown(given, source)
-    data: dict[str, Any] = {"source": source}
-    if source == "planted":
-        data["planted"] = DEMONSTRATION
-    else:
-        data |= {"path": str(Path(path).expanduser().resolve()), "options": given}
-    content = {
-        "name": name or "release",
-        "title": title or ("A made-up world" if source == "planted" else Path(path).resolve().name),
-        "real": source != "planted",
-        "data": data,
-        "split": {"control": CONTROL},
-        "fit": {"methods": (method,), "seeds": (seed,), "settings": settings or {}},
-        "evaluate": {"suites": JUDGED, "leave_out": NOT_JUDGED},
-        "sample": {"patients": patients, "seeds": (seed,)},
-        "release": {key: value for key, value in {"minutes": minutes, **release}.items() if value is not None},
-    }
-    return spec_from(content, changes, "options")
-
-
-def _refuse_unknown(options: Mapping[str, Any], source: str) -> None:
-    """Raise where an option is none of `synthesize`, or one for reading a source where nothing is read."""
-    from adapcla.io.contract import Options, options_from
-
-    doors = [name for name, part in signature(synthesize).parameters.items() if part.kind is part.KEYWORD_ONLY]
-    reading = [field.name for field in fields(Options)]
-    for name in options:
-        near = get_close_matches(name, [*doors, *reading], n=1)
-        if name not in reading and near and near[0] in doors:
-            raise UsageError(f"synthesize has no option {name!r}\nto do: did you mean {near[0]!r}?")
-    # A name that is none for reading either is refused with the nearest one.
-    options_from(dict(options))
-    if source in ("planted", "cohort") and options:
-        raise UsageError(
-            f"{', '.join(options)}: for reading a table, and {'a cohort' if source == 'cohort' else source} is none\n"
-            "to do: leave it out, or give the table itself"
-        )
 
 
 def synthesize(
@@ -195,29 +128,29 @@ def synthesize(
             "expected: a data frame, a file, the name of a source with its path, or a cohort"
         )
     if isinstance(data, Cohort):
-        _refuse_unknown(options, "cohort")
+        refuse_unknown(options, "cohort")
         place = folder / "cohort"
         data.save(place, overwrite=True)
         source, where = "cohort", str(place)
     else:
         source, where = source_of(str(data), str(path))
-    spec = specification(
+    settings = release_settings(
         source,
         where,
         options=options,
         minutes=minutes,
         patients=patients,
-        method=method,
-        seed=seed,
         formats=tuple(formats),
+        method=method,
         min_patients=min_patients,
         repair=repair,
         anyway=anyway,
         accept=tuple(accept),
         reason=reason,
         allow_dropped=allow_dropped,
+        seed=seed,
     )
-    plan = ReleasePlan(spec, out, folder, overwrite)
+    plan = ReleasePlan(settings, out, folder, overwrite)
     plan.run()
     return result(plan)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from adapcla.errors import UsageError
 from adapcla.generation.generator import generator_for
-from adapcla.pipeline.spec import ReleaseSpec
+from adapcla.release.settings import ReleaseSettings
 from adapcla.training.settings import METHODS
 
 #: Repairs at most.
@@ -29,12 +29,12 @@ class Try:
     passes: float = 1.0
 
 
-def tries(release: ReleaseSpec, method: str, settings: dict[str, Any]) -> tuple[Try, ...]:
+def tries(release: ReleaseSettings, method: str, settings: dict[str, Any]) -> tuple[Try, ...]:
     """The first try, and the repairs where they are asked for.
 
-    >>> [each.min_patients for each in tries(ReleaseSpec(repair=True), "tailwise", {})]
+    >>> [each.min_patients for each in tries(ReleaseSettings(repair=True), "tailwise", {})]
     [11, 22, 22, 22]
-    >>> tries(ReleaseSpec(repair=True), "tailwise", {})[-1].settings["privacy"]
+    >>> tries(ReleaseSettings(repair=True), "tailwise", {})[-1].settings["privacy"]
     {'epsilon': 8.0}
     """
     first = Try(1, "as asked", release.min_patients, dict(settings))

@@ -15,13 +15,14 @@ from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.generation.generator import Generator, generator_for
 from adapcla.pipeline.folder import making
-from adapcla.pipeline.spec import ANALYSES, AnalyseSpec, key_of
+from adapcla.pipeline.settings import key_of
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.probed_fit import NEVER, probed_fit
 from adapcla.study.analysis.probes import probe_set
 from adapcla.study.analysis.saved_trajectory import SavedTrajectory, open_trajectory, save_trajectory
 from adapcla.study.analysis.schedules import FAMILY, schedule_tables
 from adapcla.study.analysis.trajectories import require_one_shot
+from adapcla.study.spec import ANALYSES, AnalysisSettings
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
 
@@ -43,7 +44,7 @@ class Watched(NamedTuple):
 class Subject:
     """What is analysed: a method with its settings, the cohort's parts, and the fits and samples of all rows."""
 
-    spec: AnalyseSpec
+    spec: AnalysisSettings
     method: str
     settings: dict[str, Any]
     seeds: tuple[int, ...]

@@ -11,12 +11,12 @@ from adapcla.generation.bundle import environment
 from adapcla.pipeline.folder import RunFolder
 from adapcla.pipeline.references import judged_references
 from adapcla.pipeline.rows import Row, modes_of
-from adapcla.pipeline.spec import Spec
+from adapcla.study.spec import StudySpec
 from adapcla.version import __version__
 
 
 def study_index(
-    spec: Spec, folder: RunFolder, rows: Mapping[str, Row], failed: Mapping[tuple[str, int], str]
+    spec: StudySpec, folder: RunFolder, rows: Mapping[str, Row], failed: Mapping[tuple[str, int], str]
 ) -> dict[str, Any]:
     """What the page needs to know, with folders as they lie below the experiment's own."""
 
@@ -35,7 +35,7 @@ def study_index(
                 {"target": name, "mode": mode, "cohort": below(steered / "sample"), "scores": below(steered / "scores")}
                 for name, target in spec.targets.items()
                 if row in target.methods
-                for mode in modes_of(method, target)
+                for mode in modes_of(method, target.modes)
                 for steered in [folder.steered(row, seed, name, mode)]
             ]
             fit = {"row": row, "method": method, "seed": seed, "place": below(folder.fit(row, seed))}
@@ -51,7 +51,7 @@ def study_index(
         "data": below(folder.data),
         "targets": {name: below(folder.target(name)) for name in spec.targets},
         "analysis": below(folder.analysis) if spec.analyse.parts else None,
-        "references": {one.value: below(folder.reference(one)) for one in judged_references(spec)},
+        "references": {one.value: below(folder.reference(one)) for one in judged_references(spec.evaluate, spec.data)},
         "fits": [fit for fit in fits if (fit["row"], fit["seed"]) not in failed],
         "failed": [{"row": row, "seed": seed, "why": why} for (row, seed), why in failed.items()],
         "environment": environment(),

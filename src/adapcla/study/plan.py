@@ -18,23 +18,24 @@ from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_second
 from adapcla.pipeline.folder import STUDY, RunFolder, is_done, making, stamp
 from adapcla.pipeline.references import judged_references, reference_cohort
 from adapcla.pipeline.rows import checked_row, checked_rows, modes_of
-from adapcla.pipeline.spec import EvaluateSpec, Spec, SplitSpec, TargetSpec, key_of
+from adapcla.pipeline.settings import EvaluateSettings, SplitSettings, key_of
 from adapcla.pipeline.step import Step
 from adapcla.pipeline.tuning import Tuning
 from adapcla.scaffold import Steering
 from adapcla.study.analyses import Subject, remove_unasked
 from adapcla.study.index import study_index
+from adapcla.study.spec import StudySpec, TargetSettings
 from adapcla.version import __version__
 
 
 class Plan(Driver):
     """All steps of a comparison in a folder."""
 
-    def __init__(self, spec: Spec, out: str | Path) -> None:
+    def __init__(self, spec: StudySpec, out: str | Path) -> None:
         self.spec = spec
         self.folder = RunFolder(Path(out) / spec.name)
         #: The rows as asked for, and the choice of their rate and passes where there is a grid.
-        asked = checked_rows(spec)
+        asked = checked_rows(spec.fit)
         grid = spec.fit.grid
         self.tuning = None if grid is None else Tuning(grid, asked, self.folder, self.data_key, lambda: self.parts)
         self.rows = asked if self.tuning is None else self.tuning.chosen()
@@ -66,11 +67,11 @@ class Plan(Driver):
         return {seed: stages.data_key(self.spec.data, split) for seed, split in splits.items()}
 
     @property
-    def _first_split(self) -> SplitSpec:
+    def _first_split(self) -> SplitSettings:
         """The split of the first fit seed, which references, targets and figures have too."""
         return self.spec.split
 
-    def split_of(self, seed: int) -> SplitSpec:
+    def split_of(self, seed: int) -> SplitSettings:
         """The split of a fit seed."""
         return self.spec.split.of_fit(seed, self.spec.fit.seeds[0])
 
@@ -130,7 +131,7 @@ class Plan(Driver):
 
     # ---- the steps ------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
-        sizes = sizes_of(self.spec, stamp(self.folder.data))
+        sizes = sizes_of(self.spec.data, stamp(self.folder.data))
         yield Step("prepare", self.spec.data.source, self.folder.data, self.data_key, 5.0, lambda: self.parts)
         for seed in self.spec.fit.seeds:
             key = self.data_key_of(seed)
@@ -140,7 +141,7 @@ class Plan(Driver):
         for name in self.spec.targets:
             results, key = self.folder.target(name), self.target_key(name)
             yield Step("prepare", name, results, key, 5.0, lambda name=name: self.target_parts(name))  # type: ignore[misc]
-        for reference, judged in judged_references(self.spec).items():
+        for reference, judged in judged_references(self.spec.evaluate, self.spec.data).items():
             seconds = evaluation_seconds(judged, sizes)
             key = stages.scores_key(self.data_key, judged, reference.value, self.spec.sample.patients)
             results = self.folder.reference(reference)
@@ -196,7 +197,7 @@ class Plan(Driver):
         results, key = self.folder.sample(row, seed, draw), self.sample_key(row, seed, draw)
         stages.sampled(results, key, self.generator(row, seed), self.n_patients, draw)
 
-    def _score_reference(self, reference: Beside, judged: EvaluateSpec, results: Path, key: str) -> None:
+    def _score_reference(self, reference: Beside, judged: EvaluateSettings, results: Path, key: str) -> None:
         """The scores of a reference in the place of a synthetic cohort."""
         cohort = reference_cohort(reference, self.parts, self.n_patients, judged.seed)
         stages.scored(results, key, reference.value, cohort, self.parts, judged, cache=self.folder.cache)
@@ -215,10 +216,10 @@ class Plan(Driver):
             cache=self.folder.cache,
         )
 
-    def _target_steps(self, row: str, seed: int, name: str, target: TargetSpec, sizes: Sizes) -> Iterator[Step]:
+    def _target_steps(self, row: str, seed: int, name: str, target: TargetSettings, sizes: Sizes) -> Iterator[Step]:
         """Sample towards a target by each mode, and judge against the target's own patients."""
         settings = generator_for(self.rows[row][0], **self.rows[row][1]).settings
-        for mode in modes_of(self.rows[row][0], target):
+        for mode in modes_of(self.rows[row][0], target.modes):
             results = self.folder.steered(row, seed, name, mode) / "scores"
             key = stages.scores_key(self.steered_key(row, seed, name, mode), self._evaluated_of_steered, "target")
             cost = sampling_seconds(settings, sizes, self.spec.sample.patients) * (12 if mode == "calibrated" else 1)
@@ -229,7 +230,7 @@ class Plan(Driver):
             yield Step("steer", what, results, key, cost, work, f"{row} {mode}", (row, seed))
 
     @property
-    def _evaluated_of_steered(self) -> EvaluateSpec:
+    def _evaluated_of_steered(self) -> EvaluateSettings:
         """What is judged of a steered sample: the suites that speak of populations."""
         judged = self.spec.evaluate
         suites = tuple(suite for suite in judged.suites if suite in ("tail", "fidelity", "utility"))
@@ -250,7 +251,7 @@ class Plan(Driver):
         stages.scored(results / "scores", of_scores, row, cohort, parts, judged, target=prevalence, cache=cache)
 
     def _steering(
-        self, generator: Generator, target: TargetSpec, prevalence: Prevalence, mode: str, seed: int
+        self, generator: Generator, target: TargetSettings, prevalence: Prevalence, mode: str, seed: int
     ) -> Steering | None:
         """The shift of a mode; None where nothing is steered."""
         from adapcla.generation.steering import closed_loop, steer

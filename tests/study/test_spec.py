@@ -4,7 +4,8 @@ import pytest
 
 from adapcla.errors import InputError, UsageError
 from adapcla.pipeline.rows import checked_rows
-from adapcla.pipeline.spec import DataSpec, Spec, data_path, key_of, read_spec, spec_from
+from adapcla.pipeline.settings import DataSettings, data_path, key_of
+from adapcla.study.spec import StudySpec, read_study, study_from
 
 
 def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
@@ -12,9 +13,9 @@ def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
     wanted = {"demo", "paper", "diabetes130", "synpuf", "chile", "simulated", "ablation", "zero-shot", "trade-off"}
     assert wanted == {path.stem for path in found}
     for path in found:
-        spec = read_spec(path)
+        spec = read_study(path)
         assert spec.name == path.stem
-        assert checked_rows(spec)
+        assert checked_rows(spec.fit)
 
 
 def test_the_demonstration_is_one_file_that_the_package_holds(repository):
@@ -38,28 +39,28 @@ def test_the_demonstration_is_one_file_that_the_package_holds(repository):
 )
 def test_a_wrong_setting_is_named(content, told):
     with pytest.raises(UsageError) as error:
-        spec_from(content)
+        study_from(content)
     assert told in str(error.value)
 
 
 def test_a_setting_of_the_command_line_wins():
-    spec = spec_from({"name": "a", "data": {"source": "mimic3", "path": "x"}}, {"data.path": "/y", "fit.seeds": [7]})
+    spec = study_from({"name": "a", "data": {"source": "mimic3", "path": "x"}}, {"data.path": "/y", "fit.seeds": [7]})
     assert (spec.data.path, spec.fit.seeds) == ("/y", (7,))
 
 
 def test_changes_leave_what_they_were_given_alone():
     content = {"name": "a", "evaluate": {"seed": 1}}
-    spec_from(content, {"evaluate.seed": 2})
+    study_from(content, {"evaluate.seed": 2})
     assert content == {"name": "a", "evaluate": {"seed": 1}}
 
 
 def test_a_setting_inside_a_number_is_refused():
     with pytest.raises(UsageError, match="not a group"):
-        spec_from({"name": "a"}, {"name.x": 1})
+        study_from({"name": "a"}, {"name.x": 1})
 
 
 def test_variants_are_rows_with_their_own_settings():
-    spec = spec_from(
+    spec = study_from(
         {
             "name": "a",
             "fit": {
@@ -69,30 +70,30 @@ def test_variants_are_rows_with_their_own_settings():
             },
         }
     )
-    assert spec.rows() == {"lstm": ("lstm", {"passes": 2}), "fast": ("adapcla", {"passes": 2, "schedule": "fast"})}
+    assert spec.fit.rows() == {"lstm": ("lstm", {"passes": 2}), "fast": ("adapcla", {"passes": 2, "schedule": "fast"})}
 
 
 def test_the_fingerprint_knows_every_setting():
-    one = Spec(name="a")
-    assert one.fingerprint() != spec_from({"name": "a", "sample": {"patients": 3}}).fingerprint()
+    one = StudySpec(name="a")
+    assert one.fingerprint() != study_from({"name": "a", "sample": {"patients": 3}}).fingerprint()
     assert key_of("a", 1) != key_of("a", 2)
 
 
 def test_data_are_looked_for_in_one_folder_and_absence_says_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAPCLA_DATA", str(tmp_path))
-    data = DataSpec(source="table", path="visits.csv")
+    data = DataSettings(source="table", path="visits.csv")
     with pytest.raises(InputError) as error:
         data_path(data)
     assert "--set data.path=" in str(error.value) and "ADAPCLA_DATA" in str(error.value)
     (tmp_path / "visits.csv").write_text("x")
     assert data_path(data) == tmp_path / "visits.csv"
     monkeypatch.delenv("ADAPCLA_DATA")
-    assert data_path(DataSpec(source="table", path=str(tmp_path / "visits.csv"))) == tmp_path / "visits.csv"
+    assert data_path(DataSettings(source="table", path=str(tmp_path / "visits.csv"))) == tmp_path / "visits.csv"
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(UsageError, match="beside it are: none"):
-        read_spec(tmp_path / "no.toml")
+        read_study(tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("name = [")
     with pytest.raises(InputError, match="not valid TOML"):
-        read_spec(tmp_path / "bad.toml")
+        read_study(tmp_path / "bad.toml")

@@ -1,0 +1,289 @@
+"""What studies and releases have in common: where patients come from, how they are divided, what is evaluated.
+
+Every setting is declared once, in a group below: its name, default, bounds and help. TOML files, the command line,
+Python and the studio all fill the same groups, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from adapcla.data.split import SPLIT_SEED
+from adapcla.errors import InputError, UsageError
+from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
+from adapcla.files import json_bytes
+from adapcla.io.readers.open_data import data_folder
+
+#: Names that folders of a study use themselves.
+RESERVED = (
+    "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
+    "verdicts",
+)  # fmt: skip
+_NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
+
+
+class SettingsGroup(BaseModel):
+    """Some settings that belong together: frozen, and a name that it does not have is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Group = TypeVar("Group", bound=SettingsGroup)
+
+
+class PlantedSettings(SettingsGroup):
+    """Simulated patients."""
+
+    patients: int = Field(12_000, ge=10)
+    codes: int = Field(3000, ge=40)
+    seed: int = 1
+    population: Literal["base", "shifted", "deep"] = "base"
+    law_seed: int = 7
+
+
+class DataSettings(SettingsGroup):
+    """Where patients come from."""
+
+    source: str = Field("planted", description="planted, cohort, or a name from `adapcla import`.")
+    path: str = Field("", description="File or folder, absolute or below the folder of data.")
+    planted: PlantedSettings = PlantedSettings()
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of `adapcla import`.")
+    where: dict[str, list[str]] = Field(default_factory=dict, description="Keep patients with these attributes.")
+    min_patients: int = Field(0, ge=0, description="Leave out codes of fewer patients than this.")
+    patients: int = Field(0, ge=0, description="Take this many patients at random; 0 takes all.")
+
+    @model_validator(mode="after")
+    def _has_path(self) -> DataSettings:
+        if self.source != "planted" and not self.path:
+            raise ValueError(f"source {self.source!r} needs a path: set data.path")
+        return self
+
+
+class SplitSettings(SettingsGroup):
+    """How patients are divided."""
+
+    seed: int = SPLIT_SEED
+    control: float = Field(0.0, ge=0, lt=0.7, description="Share of patients reserved for privacy tests.")
+    within: int | None = Field(
+        None,
+        description="Divide only the training part of the split of this seed, so that its test part is never seen.",
+    )
+
+    def of_fit(self, seed: int, first: int) -> SplitSettings:
+        """The split of a fit seed: the first has this one, each other divides the patients anew.
+
+        >>> SplitSettings(seed=4).of_fit(3, first=1).seed, SplitSettings(seed=4).of_fit(1, first=1).seed
+        (6, 4)
+        """
+        return self.model_copy(update={"seed": self.seed + seed - first})
+
+
+class FitSettings(SettingsGroup):
+    """What is trained."""
+
+    settings: dict[str, Any] = Field(default_factory=dict, description="Changed settings of the method.")
+
+
+class EvaluateSettings(SettingsGroup):
+    """What is evaluated."""
+
+    suites: tuple[str, ...] = PLAIN_SUITES
+    leave_out: tuple[str, ...] = Field((), description="Metrics of these suites that are not computed.")
+    quick: bool = False
+    seed: int = 1
+    population: int = Field(0, ge=0, description="People among whom an attacker looks for training patients.")
+
+    @field_validator("suites")
+    @classmethod
+    def _known(cls, suites: tuple[str, ...]) -> tuple[str, ...]:
+        for suite in suites:
+            if suite not in SUITES or SUITES[suite].needs_target:
+                raise ValueError(f"suite {suite!r}: expected some of {', '.join(PLAIN_SUITES)}")
+        return suites
+
+
+class GridSettings(SettingsGroup):
+    """The cells from which each row's own rate and passes are chosen by validation loss; the same for every row.
+
+    Each cell, and then each fit, goes through the whole cosine and keeps its last weights. With one number of passes
+    in the grid, all rows take the same number of steps.
+    """
+
+    learning_rates: tuple[float, ...] = Field((1e-3, 2e-3, 4e-3), min_length=1)
+    passes: tuple[float, ...] = Field(
+        (4.0, 8.0), min_length=1, description="Passes of a whole fit; a fit of two stages has half of them in each."
+    )
+    seed: int = Field(1, description="Fit seed of the cells.")
+    patients: int = Field(0, ge=0, description="Training patients that cells are trained on; 0: all.")
+
+    @field_validator("learning_rates", "passes")
+    @classmethod
+    def _positive(cls, numbers: tuple[float, ...]) -> tuple[float, ...]:
+        if any(number <= 0 for number in numbers) or len(set(numbers)) < len(numbers):
+            raise ValueError("expected numbers above 0, none of them twice")
+        return numbers
+
+
+def check_row_names(names: Iterable[str]) -> None:
+    """Raise unless every name of a row can be the name of its folder."""
+    for name in names:
+        if not _NAME.fullmatch(name) or name in RESERVED:
+            raise ValueError(f"row {name!r}: expected small letters, digits, - and ., none of {', '.join(RESERVED)}")
+
+
+class VariantSettings(SettingsGroup):
+    """A row that is another one under changed settings."""
+
+    method: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class RowSettings(FitSettings):
+    """What is trained: methods, seeds, and variants of methods."""
+
+    methods: tuple[str, ...] = ("adapcla",)
+    seeds: tuple[int, ...] = (1,)
+    variants: dict[str, VariantSettings] = Field(default_factory=dict, description="Further rows, by name.")
+    grid: GridSettings | None = Field(
+        None, description="Where each row's rate and passes are chosen from, if they are."
+    )
+
+    @model_validator(mode="after")
+    def _chosen_once(self) -> RowSettings:
+        places = {"fit.settings": self.settings}
+        places |= {f"fit.variants.{name}.settings": variant.settings for name, variant in self.variants.items()}
+        for place, settings in places.items() if self.grid is not None else ():
+            for name in ("learning_rate", "passes", "last_weights"):
+                if name in settings:
+                    raise ValueError(f"{place}.{name}: fit.grid chooses it for every row; leave one of the two out")
+        return self
+
+    @field_validator("variants")
+    @classmethod
+    def _good_names(cls, variants: dict[str, VariantSettings]) -> dict[str, VariantSettings]:
+        check_row_names(variants)
+        return variants
+
+    def rows(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Row name → (row of the method table, changed settings).
+
+        >>> RowSettings(methods=("lstm",), settings={"passes": 2}).rows()
+        {'lstm': ('lstm', {'passes': 2})}
+        """
+        out: dict[str, tuple[str, dict[str, Any]]] = {name: (name, dict(self.settings)) for name in self.methods}
+        for name, variant in self.variants.items():
+            out[name] = (variant.method, {**self.settings, **variant.settings})
+        return out
+
+
+def check_name(name: str) -> str:
+    """The name of a study or release, which is a name of a folder; any other is refused."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("expected small letters, digits, - and .")
+    return name
+
+
+def key_of(*parts: Any) -> str:
+    """A short hash of JSON-like parts.
+
+    >>> key_of({"a": 1}) == key_of({"a": 1}), key_of(1) == key_of(2)
+    (True, False)
+    """
+    return hashlib.sha256(json_bytes(list(parts))).hexdigest()[:16]
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The content of a TOML file; a file that is not there is named with those beside it."""
+    file = Path(path)
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        shipped = ", ".join(sorted(toml.stem for toml in file.parent.glob("*.toml"))) or "none"
+        raise UsageError(
+            f"{file}: {error.strerror or 'not readable'}\nto do: name a TOML; beside it are: {shipped}"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not valid TOML ({error})", path=file, remedy="correct that line") from None
+
+
+def settings_from(
+    group: type[Group], content: Mapping[str, Any], changes: Mapping[str, Any] | None = None, source: str = "settings"
+) -> Group:
+    """The settings that a nested mapping stands for, with some dotted names changed.
+
+    A name that is not known is refused with the nearest one that is.
+
+    >>> settings_from(SplitSettings, {"control": 0.1}, {"seed": 5})
+    SplitSettings(seed=5, control=0.1, within=None)
+    >>> settings_from(SplitSettings, {"sede": 4})
+    Traceback (most recent call last):
+    ...
+    adapcla.errors.UsageError: settings: no setting is called 'sede'; did you mean 'seed'?
+    """
+    whole = deepcopy(dict(content))
+    for dotted, value in (changes or {}).items():
+        _put(whole, dotted.split("."), value)
+    try:
+        return group.model_validate(whole)
+    except ValidationError as error:
+        raise UsageError(f"{source}: {_first_fault(group, error)}") from None
+
+
+def _put(content: dict[str, Any], names: list[str], value: Any) -> None:
+    """Set a nested key."""
+    for name in names[:-1]:
+        content = content.setdefault(name, {})
+        if not isinstance(content, dict):
+            raise UsageError(f"--set {'.'.join(names)}: {name!r} is not a group of settings")
+    content[names[-1]] = value
+
+
+def _first_fault(group: type[SettingsGroup], error: ValidationError) -> str:
+    """The first thing that is wrong, by the key that a person wrote."""
+    first = error.errors()[0]
+    keys = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(keys[-1], _fields_at(group, keys[:-1]), n=1, cutoff=0.4)
+        hint = f"; did you mean {'.'.join([*keys[:-1], near[0]])!r}?" if near else ""
+        return f"no setting is called {'.'.join(keys)!r}{hint}"
+    return f"{'.'.join(keys) or 'settings'}: {first['msg'].removeprefix('Value error, ')}"
+
+
+def _fields_at(group: Any, names: list[str]) -> list[str]:
+    """The names that are allowed at a place of nested settings."""
+    names = list(names)
+    while names:
+        field = group.model_fields.get(names.pop(0))
+        if field is None:
+            return []
+        group = field.annotation
+        if get_origin(group) is dict:
+            # A dictionary of groups by name: the next name is the user's own.
+            group = get_args(group)[1]
+            names = names[1:]
+        if get_origin(group) in (Union, UnionType):
+            group = get_args(group)[0]
+    return list(getattr(group, "model_fields", {}))
+
+
+def data_path(data: DataSettings) -> Path:
+    """The file or folder that patients come from; an error that says what to set where it is absent."""
+    path = data_folder() / Path(data.path).expanduser()
+    if not path.exists():
+        raise InputError(
+            "no data there",
+            path=path,
+            expected=f"what `adapcla import {data.source}` reads",
+            remedy="add --set data.path=/where/it/is, or set ADAPCLA_DATA to the folder of data (docs/data.md)",
+        )
+    return path
