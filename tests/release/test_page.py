@@ -41,13 +41,13 @@ def test_the_title_cannot_run(finished_release):
 
 def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_release):
     told = finished_release.told()
-    failed = GateLine("unique_pair_gap [beyond_prevalence]", 0.2, 0.3, 0.01, False)
+    failed = GateLine("singleton_visit_gap", "exceeded", 0.2, 0.1, 0.3, 0.05)
     tried = replace(told.chosen, lines=(failed,))
     refused = replace(told, attempts=(tried,))
     found = status(refused)
     assert (
         found.word == "Not released"
-        and "single training patient" in found.sentence
+        and "one training patient alone" in found.sentence
         and "--min-patients" in found.sentence
     )
     assert status(replace(refused, unsafe=True)).word == "UNSAFE"
@@ -56,7 +56,7 @@ def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_releas
 
 def test_all_tries_are_shown(finished_release):
     told = finished_release.told()
-    failed = replace(told.chosen, lines=(GateLine("copy_excess", 0.2, 0.3, 0.01, False),))
+    failed = replace(told.chosen, lines=(GateLine("copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.01),))
     assert '<figure class="table tries">' in rendered(replace(told, attempts=(failed, told.chosen)))
 
 

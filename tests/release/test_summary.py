@@ -18,7 +18,8 @@ ROLLED = {
     "tail": {"codes": 2, "kept in full": 0, "entries": 30, "entries kept in full": 0},
     "steps": [2],
 }
-KEPT = GateLine("copy_excess", 0.0, 0.0, 1e-4, True)
+KEPT = GateLine("copy_excess", "met", 0.0, -0.001, 0.001, 0.01)
+UNCLEAR = GateLine("pair_holder_gap", "not shown", 0.03, -0.01, 0.07, 0.05)
 
 
 def attempt(*rows: Row, lines: tuple[GateLine, ...] = (KEPT,), real: Scores | None = None) -> Attempt:
@@ -90,13 +91,10 @@ def test_models_of_real_patients_may_be_judged_apart():
     ("lines", "light", "word"),
     [
         ((KEPT,), "green", "Every privacy limit"),
-        ((KEPT, GateLine("near_copy_excess", None, None, 0.01, False, "few")), "red", "could not be assessed"),
-        (
-            (KEPT, GateLine("unique_pair_gap [beyond_prevalence]", 0.09, 0.17, 0.01, True)),
-            "amber",
-            "1 is above the limit",
-        ),
-        ((KEPT, GateLine("near_copy_excess", 0.2, 0.3, 0.01, False)), "red", "is exceeded"),
+        ((KEPT, GateLine("near_copy_excess", "not shown", None, None, None, 0.03, "few")), "red", "is not shown"),
+        ((KEPT, UNCLEAR), "red", "1 of 2 privacy limits is not shown"),
+        ((KEPT, replace(UNCLEAR, accepted="for partners")), "amber", "somebody accepted"),
+        ((KEPT, GateLine("near_copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.03)), "red", "is exceeded"),
     ],
 )
 def test_safe_is_the_gate(lines, light, word):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from adapcla.data import Cohort, Kind, Origin
 from adapcla.data.code_systems import add_descriptions
-from adapcla.files import fresh_folder, full_disk_explained, write_bytes
+from adapcla.evaluation.privacy.gate import as_json
+from adapcla.files import fresh_folder, full_disk_explained, write_bytes, write_json
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
 from adapcla.io.writers import WriteOptions, not_held, write
@@ -39,6 +40,8 @@ def write_release(
         if model is not None:
             bundle.save(model, folder / "model", shareable=True)
         (folder / "report.html").write_bytes(html)
+        gate = {"passed": release.passed, "lines": as_json(release.chosen.lines)}
+        write_json(folder / "gate.json", {**gate, "model": as_json(release.chosen.model_lines)})
         lost = {name: not_held(cohort, name, options) for name in settings.formats}
         card = dataset_card.card(release, lost, model is not None)
         (folder / dataset_card.CARD).write_text(card, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from adapcla.disclosure import format_count
 from adapcla.evaluation.comparison import ALL, Score
 from adapcla.evaluation.privacy import Detectable, GateLine, Outcome
 from adapcla.evaluation.privacy.gate import GOOD
@@ -68,7 +69,7 @@ WORDS = {
     ),
     "membership_lira_auc": Words("Model: likelihood ratio", "Does it, by the strongest attack known?", _MEMBERS),
 }
-_WHO = {"rare]": ", people with rare codes", "unique_pair]": ", people with a pair of their own"}
+_WHO = {"exposed]": ", people who stand out"}
 #: What helps, in the order in which `--repair` does it.
 TO_DO = (
     "larger --min-patients, so that rarer codes are rolled up",
@@ -84,8 +85,8 @@ SINGLING_OUT_MARKS = (0.05, 0.09)
 def words_of(line: GateLine) -> Words:
     """The words of a line; those of its metric where its stratum has none of its own.
 
-    >>> words_of(GateLine("membership_lira_auc [rare]", "not shown", None, None, None, 0.58)).title
-    'Model: likelihood ratio, people with rare codes'
+    >>> words_of(GateLine("membership_lira_auc [exposed]", "not shown", None, None, None, 0.58)).title
+    'Model: likelihood ratio, people who stand out'
     """
     metric, _, stratum = line.name.partition(" [")
     known = WORDS.get(metric, Words(metric, "", "The limit is exceeded."))
@@ -133,7 +134,7 @@ def gate_table(lines: Sequence[GateLine], key: str = "gate", title: str = "Priva
         if line.accepted:
             note = f"accepted: {line.accepted}"
         elif line.outcome == Outcome.MET and line.value is None:
-            note = f"{line.n:,} people" if line.n else "nobody"
+            note = f"{format_count(line.n)} people" if line.n else "nobody"
         cells = (
             Cell(words.title, None, words.asks),
             Cell(format_number(line.value), line.value),

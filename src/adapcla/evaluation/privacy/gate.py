@@ -20,7 +20,7 @@ from adapcla.errors import GateError, UsageError, nearest
 from adapcla.evaluation.bootstrap import normal_half
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import METRICS
-from adapcla.evaluation.privacy.groups import NOBODY, RARE, UNIQUE_PAIR
+from adapcla.evaluation.privacy.groups import EXPOSED, NOBODY, RARE, UNIQUE_PAIR
 from adapcla.evaluation.privacy.membership import DATA_ATTACKS
 from adapcla.evaluation.privacy.singletons import FEW
 
@@ -47,9 +47,9 @@ class Limit(NamedTuple):
     limit: float
     #: Scores that `key` is the highest of: all of them must keep the limit.
     highest_of: tuple[str, ...] = ()
-    #: Strata that `stratum` is the mean of: none of them may be shown above a limit of its own.
-    mean_of: tuple[str, ...] = ()
-    limit_of_each: float = 0.0
+    #: Strata that are part of `stratum`: none of them may be shown above a limit of its own.
+    parts: tuple[str, ...] = ()
+    limit_of_parts: float = 0.0
 
     @property
     def name(self) -> str:
@@ -65,12 +65,11 @@ LIMITS = (
     Limit("rare_copy_excess", ALL, 0.0, 0.01),
     Limit("near_copy_excess", ALL, 0.0, 0.03),
     Limit("singleton_visit_gap", ALL, 0.0, 0.05),
-    Limit("pair_holder_gap", ALL, 0.0, 0.05, mean_of=_HOLDERS, limit_of_each=0.10),
-    Limit("triple_holder_gap", ALL, 0.0, 0.05, mean_of=_HOLDERS, limit_of_each=0.10),
+    Limit("pair_holder_gap", ALL, 0.0, 0.05, parts=_HOLDERS, limit_of_parts=0.10),
+    Limit("triple_holder_gap", ALL, 0.0, 0.05, parts=_HOLDERS, limit_of_parts=0.10),
     Limit("singleton_transition_gap", ALL, 0.0, 0.10),
     Limit("membership_auc", ALL, 0.5, 0.58, _ATTACKS),
-    Limit("membership_auc", RARE, 0.5, 0.58, _ATTACKS),
-    Limit("membership_auc", UNIQUE_PAIR, 0.5, 0.58, _ATTACKS),
+    Limit("membership_auc", EXPOSED, 0.5, 0.58, _ATTACKS, (RARE, UNIQUE_PAIR), 0.58),
     Limit("attribute_residual", ALL, 0.0, 0.09),
     Limit("value_attack", ALL, 0.0, 0.09),
 )
@@ -78,7 +77,7 @@ LIMITS = (
 MODEL_LIMITS = tuple(
     Limit(f"membership_{attack}_auc", stratum, 0.5, 0.58)
     for attack in ("likelihood", "lira")
-    for stratum in (ALL, RARE, UNIQUE_PAIR)
+    for stratum in (ALL, EXPOSED)
 )
 
 
@@ -150,7 +149,7 @@ def decide(scores: Scores, limit: Limit, chances: int = 1) -> GateLine:
     if headline is None or headline.value is None:
         return _unassessed(scores, limit, headline)
     others = [(key, limit.stratum, limit.limit) for key in limit.highest_of]
-    others += [(limit.key, stratum, limit.limit_of_each) for stratum in limit.mean_of]
+    others += [(limit.key, stratum, limit.limit_of_parts) for stratum in limit.parts]
     known = {(key, stratum): scores.get(key, {}).get(stratum) for key, stratum, _ in others}
     seen = [(known[key, stratum], most, key, stratum) for key, stratum, most in others]
     beyond = [(headline, limit.limit, limit.key, limit.stratum), *seen]
@@ -162,7 +161,7 @@ def decide(scores: Scores, limit: Limit, chances: int = 1) -> GateLine:
     # The highest of several may be the most certain of them.
     low, high = _bounds(headline, chances)[0], max(float("inf") if each is None else each for each in highs)
     outcome = Outcome.EXCEEDED if exceeded else Outcome.MET if high <= limit.limit else Outcome.NOT_SHOWN
-    shown = [f"shown by {key if key != limit.key else f'{stratum} holders'}" for key, stratum in exceeded]
+    shown = [f"shown by {key if key != limit.key else stratum}" for key, stratum in exceeded]
     elsewhere = "" if not exceeded or [limit.key, limit.stratum] in exceeded else shown[0]
     return GateLine(
         limit.name,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, random_order, record_fingerprints
 from adapcla.data.ragged import starts_from_sizes
-from adapcla.disclosure import MIN_COUNT
+from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric
 
@@ -30,8 +30,9 @@ FEWEST = 50
 #: Patients of each group in work that grows with the square of their number: an area under the curve is then known to
 #: ±0.008. Four times as many synthetic patients are searched. What is counted by sorting uses everybody.
 MOST = 10_000
-RARE, UNIQUE_PAIR = "rare", "unique_pair"
-STRATA = (ALL, RARE, UNIQUE_PAIR)
+#: The half of the people who stand out most; people with a code of few; people with a pair of their own.
+EXPOSED, RARE, UNIQUE_PAIR = "exposed", "rare", "unique_pair"
+STRATA = (ALL, EXPOSED, RARE, UNIQUE_PAIR)
 #: How the reason begins why a score of nobody has no value: there is nobody whom it could be about.
 NOBODY = "concerns nobody"
 TEST_AS_CONTROL = "no control patients were given: the test patients serve as controls"
@@ -163,14 +164,14 @@ def too_few(n_members: int, n_controls: int, what: str = "") -> Missing | None:
     >>> too_few(200, 30).reason
     'insufficient data: 200 members and 30 controls, 50 of each needed'
     >>> too_few(0, 0).reason
-    'concerns nobody: no member and no control is of this kind'
+    'concerns nobody: no member and no control of this kind'
     """
     n = n_members + n_controls
     if min(n_members, n_controls) >= FEWEST:
         return None
     if n == 0:
-        return Missing(f"{NOBODY}: no member and no control {what or 'is of this kind'}")
-    found = f"{n_members:,} members and {n_controls:,} controls{' ' if what else ''}{what}"
+        return Missing(f"{NOBODY}: no member and no control {what or 'of this kind'}")
+    found = f"{format_count(n_members)} members and {format_count(n_controls)} controls{' ' if what else ''}{what}"
     return Missing(f"insufficient data: {found}, {FEWEST} of each needed", n)
 
 

@@ -219,7 +219,7 @@ class AttributeResidual(PrivacyMetric):
         hidden = rarest_code(x, real.holders, real.keys[:, 0])
         rates = read_off(without(x, hidden), hidden, code_sets(first_patients(groups.synthetic, 4 * MOST)))
         several, members = np.diff(x.indptr) >= 2, real.is_member[rows]
-        missing = too_few(int((several & members).sum()), int((several & ~members).sum()), "have two codes")
+        missing = too_few(int((several & members).sum()), int((several & ~members).sum()), "with two codes")
         return {ALL: missing.score if missing else residual(rates[several & members], rates[several & ~members])}
 
 
@@ -250,7 +250,7 @@ class ValueAttack(PrivacyMetric):
         scales = _scales(sides)
         guessed = [guessed_values(side, synthetic, scales) for side in sides]
         known = [rate[np.isfinite(rate)] for rate in guessed]
-        missing = too_few(len(known[0]), len(known[1]), "hold a number")
+        missing = too_few(len(known[0]), len(known[1]), "with a number")
         return {ALL: missing.score if missing else residual(known[0], known[1])}
 
 

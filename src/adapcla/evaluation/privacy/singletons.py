@@ -31,6 +31,7 @@ from adapcla.evaluation.bootstrap import normal_score
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import SIGNED
 from adapcla.evaluation.privacy.groups import (
+    EXPOSED,
     FEWEST,
     RARE,
     UNIQUE_PAIR,
@@ -317,9 +318,12 @@ class Rows:
         sets_of = np.bincount(held.patient, minlength=n_patients).astype(np.float64)
         load = np.add.reduceat(sets_of[held.patient], held.starts[:-1]) / holders
         weight = 1 / (1 + ALIKE * (load - 1))
-        place = np.empty(len(holders), dtype=np.int64)
         by_rarity = np.lexsort((held.rarity, holders))
-        place[by_rarity] = np.arange(len(holders))
+        new = (np.diff(holders[by_rarity]) > 0) | (np.diff(held.rarity[by_rarity]) > 0)
+        # Equally rare sets share a place, so that no other order decides who is compared with whom.
+        begins = np.concatenate([[0], 1 + np.flatnonzero(new)])
+        place = np.empty(len(holders), dtype=np.int64)
+        place[by_rarity] = np.repeat(begins, np.diff(np.append(begins, len(holders))))
         first = np.searchsorted(holders[by_rarity], holders)
         among = np.searchsorted(holders[by_rarity], holders, side="right") - first
         cell = holders * STRATA_OF_SETS + (place - first) * STRATA_OF_SETS // among
@@ -369,9 +373,11 @@ def holder_gaps(
     written by chance and most never are.
     """
     n = real.pool.n_patients
-    missing = too_few(*_sides(held, real, 1))
-    if missing:
-        return {ALL: missing}
+    numbers = np.arange(1, int(held.holders.max(initial=0)) + 1)
+    sides = [_sides(held, real, int(c)) for c in numbers]
+    if not any(too_few(*each) is None for each in sides):
+        most = max(sides, key=min, default=(0, 0))
+        return {ALL: too_few(*most, "of what few patients hold") or Missing("nothing to compare")}
     rows = Rows.of(held, written, n, seed)
     certain = None
     if by_certainty:
@@ -379,8 +385,6 @@ def holder_gaps(
         certain = 1 / (share * (1 - share) + LEAST_VARIANCE)
     is_member = real.is_member.astype(np.int8)
     values = rows.rates(is_member, certain)
-    numbers = np.arange(1, len(values) + 1)
-    sides = [_sides(held, real, int(c)) for c in numbers]
     known = np.array([too_few(*each) is None for each in sides]) & np.isfinite(values)
     # The share of the sets of c holders that are compared: those of c or of c − 1 members.
     p = real.n_members / n
@@ -396,7 +400,9 @@ def holder_gaps(
         what = "hold such a set"
         out[str(c)] = gap if ok else too_few(*side, what) or Missing("nothing to compare", round(n_sets[c - 1]))
     mean = float(np.nan_to_num(values) @ share_of)
-    return {ALL: Gap(mean, float(np.hypot(error_of_mean, _least_error(sides[0]))), round(n_sets[known].sum())), **out}
+    people = max((side for side, ok in zip(sides, known, strict=True) if ok), key=min)
+    error = float(np.hypot(error_of_mean, _least_error(people)))
+    return {ALL: Gap(mean, error, round(n_sets[known].sum())), **out}
 
 
 def _sides(held: Held, real: RealPatients, c: int) -> tuple[int, int]:
@@ -441,13 +447,23 @@ def gaps_of(items_of: ItemsOf, groups: Groups, few: int = 1) -> dict[str, Score]
 
 
 def people_of(real: RealPatients) -> dict[str, Mask]:
-    """Which real patients are in each stratum: everybody, holders of a rare code, and of a pair of their own."""
+    """Which real patients are in each stratum: everybody, the half that stands out most, and those with a rare code or
+    with a pair of their own.
+
+    How much somebody stands out is the sum of 1 / holders over pairs of few holders, and then the rarest code.
+    """
 
     def find() -> dict[str, Mask]:
-        held = held_by_few(pairs, real)
-        own = np.zeros(real.pool.n_patients, dtype=bool)
+        held, n = held_by_few(pairs, real), real.pool.n_patients
+        own = np.zeros(n, dtype=bool)
         own[held.only(held.holders == 1).patient] = True
-        return {ALL: np.ones(len(own), dtype=bool), RARE: holds_any(real.pool, real.rare_codes), UNIQUE_PAIR: own}
+        outstanding = np.bincount(held.patient, weights=1 / np.repeat(held.holders, held.holders), minlength=n)
+        rarest = np.minimum.reduceat(real.holders[np.asarray(real.pool.codes)], real.pool.entry_starts[:-1])
+        number = random_stream(0, "privacy/who stands out").permutation(n)
+        exposed = np.zeros(n, dtype=bool)
+        exposed[np.lexsort((number, rarest, -outstanding))[: (n + 1) // 2]] = True
+        rare = holds_any(real.pool, real.rare_codes)
+        return {ALL: np.ones(n, dtype=bool), EXPOSED: exposed, RARE: rare, UNIQUE_PAIR: own}
 
     return real.once("people", find)
 
@@ -473,13 +489,12 @@ class CopyExcess(PrivacyMetric):
 
 
 class RareCopyExcess(PrivacyMetric):
-    """The same of records of three codes or more of people with a rare code or with a pair that nobody else holds."""
+    """The same of records of three codes or more of the half of the people who stand out most by rare codes."""
 
     key, bounds, version = "rare_copy_excess", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
-        people = people_of(groups.real)
-        return _record_gap(groups, FEWEST_IF_RARE, people[RARE] | people[UNIQUE_PAIR])
+        return _record_gap(groups, FEWEST_IF_RARE, people_of(groups.real)[EXPOSED])
 
 
 class NearCopyExcess(PrivacyMetric):
