@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from adapcla.data import Cohort
 from adapcla.io import read
 from adapcla.io.readers.open_data import data_folder
-from adapcla.pipeline.folder import stamp
+from adapcla.pipeline.steps import record
 from adapcla.tables import Table
 
 FORMATS = ("csv", "meds", "fhir", "omop", "halo")
@@ -142,7 +142,7 @@ def run_release(name: str, out: Path, minutes: float, formats: str, more: list[s
         work = Path(summary["work"])
         found |= {"passed": summary["passed"], "lamps": summary["lamps"], "reasons": summary["reasons"]}
         found["reads back"] = _reads_back(Path(summary["out"]), work) if summary["out"] else {}
-        found["learned from"] = stamp(work / "tries" / str(summary["tries"]) / "patients")["sizes"][0]
+        found["learned from"] = record(work / "tries" / str(summary["tries"]) / "patients")["sizes"][0]
         found["stages"] = _stages(work)
     if found["right"]:
         kept.write_text(json.dumps(found))
@@ -165,7 +165,9 @@ def _stages(work: Path) -> dict[str, float]:
     for stage, name in (("codes", "patients"), ("train", "fit"), ("sample", "sample"), ("real", "real")):
         places[stage] = sorted((work / "tries").glob(f"*/{name}"))
     places["judge"] = sorted((work / "tries").glob("*/scores"))
-    seconds = {stage: sum(stamp(place).get("processor seconds", 0) for place in all_) for stage, all_ in places.items()}
+    seconds = {
+        stage: sum(record(place).get("processor seconds", 0) for place in all_) for stage, all_ in places.items()
+    }
     return {stage: round(total / 60, 2) for stage, total in seconds.items()}
 
 

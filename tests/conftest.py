@@ -69,7 +69,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished experiment, tiny and quick; made once for all workers."""
     import fcntl
 
-    from adapcla.study.plan import Plan
+    from adapcla.study.runner import StudyPlan
     from adapcla.study.spec import study_from
 
     base = tmp_path_factory.getbasetemp()
@@ -93,7 +93,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with (base / "finished-run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return Plan(spec, base / "finished").run().parent
+        return StudyPlan(spec, base / "finished").run().parent
 
 
 def write_hospital_table(path: Path, patients: int = 560, tripwires: int = 12) -> Path:
@@ -134,7 +134,7 @@ def finished_release(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The plan of a finished release of a hospital's table, tiny and quick; made once for all workers."""
     import fcntl
 
-    from adapcla.release.release import ReleasePlan
+    from adapcla.release.plan import ReleasePlan
     from adapcla.release.settings import release_settings
 
     base = tmp_path_factory.getbasetemp()

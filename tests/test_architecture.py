@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "adapcla"
 
 #: The layers, lowest first. A package imports packages of lower layers and itself, never its neighbours.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure"),
+    ("errors", "seeds", "console", "version", "files", "machine", "tables", "disclosure", "engine"),
     ("data",),
     ("io", "scaffold"),
     ("models",),
@@ -53,6 +53,7 @@ HEAVY = (
     "pydantic",
     "accelerate",
     "streamlit",
+    "ray",
 )
 #: Packages without torch.
 WITHOUT_TORCH = ROOT | {"data", "io", "scaffold", "evaluation"}

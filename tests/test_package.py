@@ -52,10 +52,8 @@ def test_dependencies_are_floors_and_each_is_used(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["requires-python"] == ">=3.11"
     extras = project["optional-dependencies"]
-    # What is written is checked by the models of fhir.resources in tests, and by users who want to.
-    files = [*(repository / "src").rglob("*.py"), repository / "tests" / "io" / "writers" / "test_fhir.py"]
-    code = "".join(path.read_text(encoding="utf-8") for path in files)
-    for line in [*project["dependencies"], *extras["codes"], *extras["fhir"], *extras["dp"], *extras["ui"]]:
+    code = "".join(path.read_text(encoding="utf-8") for path in (repository / "src").rglob("*.py"))
+    for line in [*project["dependencies"], *extras["codes"], *extras["dp"], *extras["ui"], *extras["cluster"]]:
         module = MODULES.get(package := line.split(">=")[0], package)
         assert re.search(rf'(import |from |"){re.escape(module)}\b', code), f"{line}: nothing imports it"
     for line in project["dependencies"]:
@@ -68,7 +66,7 @@ def test_the_oldest_versions_are_those_that_are_tried(repository):
     """`make floors` installs exactly what pyproject allows at least."""
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *extras["codes"], *extras["fhir"], *extras["dp"], *extras["ui"]]
+    lines = [*project["dependencies"], *extras["codes"], *extras["dp"], *extras["ui"], *extras["cluster"]]
     allowed = {package: floor.split(",")[0] for package, floor in (line.split(">=") for line in lines)}
     tried = (repository / "constraints-floors.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", tried, re.MULTILINE))

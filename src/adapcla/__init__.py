@@ -17,12 +17,13 @@ from adapcla.version import __version__
 if TYPE_CHECKING:
     # For type checkers alone, which do not see what `__getattr__` returns.
     from adapcla.data import Cohort, Prevalence, Vocabulary
+    from adapcla.engine import cluster
     from adapcla.evaluation import Scores, evaluate
     from adapcla.generation import AdaPCLA, load
     from adapcla.generation.generator import methods, train
     from adapcla.io import read
     from adapcla.io.simulator import simulate
-    from adapcla.release.synthesis import synthesize
+    from adapcla.release.synthesize import synthesize
 
 _HOME = {
     "AdaPCLA": "adapcla.generation",
@@ -30,12 +31,13 @@ _HOME = {
     "Prevalence": "adapcla.data",
     "Scores": "adapcla.evaluation",
     "Vocabulary": "adapcla.data",
+    "cluster": "adapcla.engine",
     "evaluate": "adapcla.evaluation",
     "load": "adapcla.generation",
     "methods": "adapcla.generation.generator",
     "read": "adapcla.io",
     "simulate": "adapcla.io.simulator",
-    "synthesize": "adapcla.release.synthesis",
+    "synthesize": "adapcla.release.synthesize",
     "train": "adapcla.generation.generator",
 }
 
@@ -46,6 +48,7 @@ __all__ = [
     "Scores",
     "Vocabulary",
     "__version__",
+    "cluster",
     "evaluate",
     "load",
     "methods",

@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from adapcla.data import Cohort
 from adapcla.errors import InterruptedRun
 from adapcla.generation import generator_for
-from adapcla.generation import sample_folder as shards
 from adapcla.generation.run_folder import train_run
-from adapcla.generation.sampler import BLOCK
 from adapcla.io import simulator as planted
 from adapcla.training.loop import Loop
 
@@ -27,7 +24,6 @@ SETTINGS = {
     "width": 16, "layers": 1, "heads": 2, "passes": 3, "batch_size": 93, "validations": 3, "dropout": 0.0,
     "rows_at_once": 64, "threads": 1,
 }  # fmt: skip
-PATIENTS = 3 * BLOCK + 17
 
 TRAIN = f"""
 import sys
@@ -37,12 +33,6 @@ from adapcla.io import simulator as planted
 train, valid, _ = planted.simulate(patients=260, codes=60, seed=1).split(seed=4)
 for folder in sys.argv[1:]:
     train_run(generator_for("adapcla", **{SETTINGS!r}), train, valid, folder, resume=True)
-"""
-SAMPLE = f"""
-import sys
-from adapcla.generation import load, sample_folder as shards
-shards.SHARD = {BLOCK}
-shards.stream_sample(load(sys.argv[1]).model, {PATIENTS}, 5, sys.argv[2])
 """
 
 
@@ -93,16 +83,3 @@ def test_two_processes_train_as_one_does_and_take_over_its_checkpoint(runs: Path
         assert [line[:2] for line in together] == [line[:2] for line in alone]
         assert [line[2] for line in together] == pytest.approx([line[2] for line in alone], rel=1e-4)
         assert {path.name for path in (runs / name).iterdir()} == {path.name for path in (runs / "one").iterdir()}
-
-
-def test_three_processes_write_the_bytes_that_one_writes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "SHARD", BLOCK)
-    from adapcla.generation import load
-
-    shards.stream_sample(load(runs / "one").model, PATIENTS, 5, runs / "sample-1")
-    ended = launched(SAMPLE, runs, 3, runs / "one", runs / "sample-3")
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    one, three = ({p.name: p.read_bytes() for p in (runs / name).iterdir()} for name in ("sample-1", "sample-3"))
-    assert one == three
-    assert Cohort.open(runs / "sample-3").n_patients <= PATIENTS
-    assert not list(runs.glob(".sample*"))

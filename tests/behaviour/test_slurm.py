@@ -7,7 +7,6 @@ variables SLURM_*, one task for each node, dependencies on jobs that must have e
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from adapcla.generation import load
-from adapcla.generation.sample_folder import SHARD
 from adapcla.io import simulator as planted
 
 pytestmark = pytest.mark.behaviour
@@ -82,39 +80,25 @@ def submitted(*words: str) -> str:
     return ran.stdout.strip()
 
 
-def test_training_on_two_nodes_and_an_array_of_samples(stand_ins: Path, repository: Path) -> None:
+def test_training_on_two_nodes(stand_ins: Path, repository: Path) -> None:
     scripts = repository / "examples" / "slurm"
     planted.simulate(patients=200, codes=40, seed=1).save(stand_ins / "cohort")
     training = submitted("--parsable", str(scripts / "train.sh"), "cohort", "run", *TINY.split())
     assert (stand_ins / "ended" / training).read_text() == "0"
-
-    # Three shards, the last of one patient; one job fails to run, as jobs do, and is run again alone.
-    words = ["run", str(2 * SHARD + 1), "large", "--max-visits", "1"]
-    after = f"--dependency=afterok:{training}"
-    submitted(after, "--array=1-2", str(scripts / "sample.sh"), *words)
-    drawing = submitted("--parsable", "--array=3-3", str(scripts / "sample.sh"), *words)
-    last = submitted(f"--dependency=afterok:{drawing}", str(scripts / "assemble.sh"), *words)
-    assert last.startswith("Submitted batch job")
-
-    from adapcla.data import Cohort
-
-    made = Cohort.open(stand_ins / "large")
-    assert made.fingerprint == load(stand_ins / "run").sample(2 * SHARD + 1, seed=1, max_visits=1).fingerprint
+    assert load(stand_ins / "run").sample(5, seed=1).n_patients == 5
 
 
-def test_the_array_has_as_many_numbers_as_there_are_shares(repository: Path) -> None:
-    text = (repository / "examples" / "slurm" / "sample.sh").read_text(encoding="utf-8")
-    assert re.search(r"^#SBATCH --array=1-(\d+)$", text, re.M)[1] == re.search(r"JOBS:-(\d+)", text)[1]  # type: ignore[index]
-
-
-def test_the_whole_chain_is_submitted_in_order(stand_ins: Path, repository: Path) -> None:
-    """A recording stand-in: three jobs, each after the one before."""
-    asked = stand_ins / "asked"
-    (stand_ins / "programs" / "sbatch").write_text(f'#!/bin/sh\necho "$@" >> {asked}\nwc -l < {asked}\n')
-    subprocess.run(["bash", str(repository / "examples" / "slurm" / "submit.sh"), "c", "r", "o"], check=True)
-    lines = [re.sub(r"\S*/", "", line) for line in asked.read_text().splitlines()]
-    assert lines == [
-        "--parsable train.sh c r",
-        "--parsable --dependency=afterok:1 sample.sh r 1000000 o",
-        "--dependency=afterok:2 assemble.sh r 1000000 o",
-    ]
+def test_a_ray_cluster_is_begun_on_all_nodes_before_the_command(stand_ins: Path, repository: Path) -> None:
+    """Stand-ins write down what was started: the head first, then the others, then the command with the address."""
+    log = stand_ins / "log"
+    for name in ("srun", "ray", "adapcla"):
+        text = f'#!/bin/sh\necho "{name} $@ at $RAY_ADDRESS" >> {log}\n'
+        (stand_ins / "programs" / name).write_text(text)
+        (stand_ins / "programs" / name).chmod(0o755)
+    script = str(repository / "examples" / "slurm" / "ray.sh")
+    job = submitted("--parsable", script, "adapcla", "sample", "run", "--cluster", "auto")
+    assert (stand_ins / "ended" / job).read_text() == "0"
+    lines = log.read_text().splitlines()
+    assert sum("--head" in line and "--nodes=1 " in line for line in lines) == 1
+    assert sum("--nodes=3 " in line and "--address=127.0.0.1:6379" in line for line in lines) == 1
+    assert "adapcla sample run --cluster auto at 127.0.0.1:6379" in lines

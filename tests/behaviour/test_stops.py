@@ -16,9 +16,10 @@ from adapcla.evaluation.comparison import Missing, Score
 from adapcla.evaluation.privacy import LIMITS, gate, require
 from adapcla.evaluation.privacy.groups import too_few
 from adapcla.io.simulator import simulate
-from adapcla.release.release import ReleasePlan
+from adapcla.pipeline.steps import run_steps
+from adapcla.release.plan import ReleasePlan
 from adapcla.release.settings import release_settings
-from adapcla.release.synthesis import synthesize
+from adapcla.release.synthesize import synthesize
 
 
 def run(*words: object) -> tuple[int, str]:
@@ -110,7 +111,8 @@ def test_what_may_be_dropped_is_read_and_a_later_call_without_the_word_is_refuse
 
     def read(allowed: float) -> None:
         spec = release_settings("table", str(table), method="marginal", changes=small, allow_dropped=allowed)
-        ReleasePlan(spec, tmp_path / "out").carry_out(stages=("read",))
+        plan = ReleasePlan(spec, tmp_path / "out")
+        run_steps(plan.steps[:1], plan.root)
 
     read(0.05)
     with pytest.raises(InputError, match="too much of the source"):
@@ -118,7 +120,8 @@ def test_what_may_be_dropped_is_read_and_a_later_call_without_the_word_is_refuse
     assert run("import", "table", table, f"--out={tmp_path / 'c'}", "--allow-dropped", "0.05")[0] == 0
     # Whoever imported with the word is not asked again.
     spec = release_settings("cohort", str(tmp_path / "c"), method="marginal", changes=small)
-    ReleasePlan(spec, tmp_path / "other").carry_out(stages=("read",))
+    plan = ReleasePlan(spec, tmp_path / "other")
+    run_steps(plan.steps[:1], plan.root)
 
 
 def test_a_loss_below_one_per_cent_is_read(table, tmp_path):
@@ -159,12 +162,17 @@ def test_both_doors_read_the_same_table_under_the_same_key(table, tmp_path, monk
     from adapcla.cli import synthesize as door
 
     keys = []
-    monkeypatch.setattr(door, "_show", lambda plan, _: keys.append(plan.data_key))
+    monkeypatch.setattr(door, "_show", lambda plan, _: keys.append([step.key for step in plan.steps]))
     assert run("synthesize", table, f"--out={tmp_path / 'out'}", "--dry-run")[0] == 0
-    assert keys == [ReleasePlan(release_settings("table", str(table)), tmp_path / "out").data_key]
+    plan = ReleasePlan(release_settings("table", str(table)), tmp_path / "out")
+    assert keys == [[step.key for step in plan.steps]]
 
 
 # ---- keys -------------------------------------------------------------------------------------------------
+def fit_key(plan: ReleasePlan) -> str:
+    return next(step.key for step in plan.steps if step.stage == "train")
+
+
 def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
     """What is evaluated takes from the time for training, so that it changes the width of the network."""
     changes = {"data.planted.patients": 4000, "data.planted.codes": 400}
@@ -173,7 +181,7 @@ def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
         return ReleasePlan(release_settings("planted", minutes=2, changes={**changes, **more}), tmp_path / "out")
 
     first = plan()
-    (attempt,) = first.tries
+    (attempt,) = first.attempts
     for more in (
         {"evaluate.suites": ("privacy",)},
         {"evaluate.quick": True},
@@ -184,10 +192,10 @@ def test_the_key_of_a_fit_holds_all_that_chooses_its_sizes(tmp_path):
     ):
         other = plan(**more)
         differ = other.effort(attempt).settings != first.effort(attempt).settings
-        assert not differ or other.fit_key(attempt) != first.fit_key(attempt), more
+        assert not differ or fit_key(other) != fit_key(first), more
     fewer = plan(**{"evaluate.suites": ("privacy",)})
     assert fewer.effort(attempt).settings != first.effort(attempt).settings
-    assert fewer.fit_key(attempt) != first.fit_key(attempt)
+    assert fit_key(fewer) != fit_key(first)
 
 
 # ---- cells ------------------------------------------------------------------------------------------------

@@ -25,15 +25,16 @@ class Fitted(NamedTuple):
     n_learned: int
 
 
-def fitted(patients: int = PATIENTS, **settings: Any) -> Fitted:
+def fitted(method: str = "adapcla-no-scaffold", patients: int = PATIENTS, **settings: Any) -> Fitted:
     train, valid, _ = planted.simulate(patients, CODES, seed=1, whole=True).split(seed=4)
-    generator = generator_for("adapcla-no-scaffold", **SMALL, **settings).fit(train, valid)
+    generator = generator_for(method, **SMALL, **settings).fit(train, valid)
     return Fitted(generator, generator.sample(DRAWN, seed=3), train.n_patients)
 
 
 @pytest.fixture(scope="module")
-def blockwise() -> Fitted:
-    return fitted(head="blockwise", blocks=12, hidden=32, passes=8)
+def tailwise() -> Fitted:
+    """So small a network knows only part of what the many numbers say."""
+    return fitted("tailwise", passes=16)
 
 
 @pytest.fixture(scope="module")
@@ -90,16 +91,16 @@ def test_bands_alone_take_little_of_a_correlation() -> None:
     assert np.abs(correlations(real, law())[:, 0] - correlations(back, law())[:, 0]).max() < 0.02
 
 
-@pytest.mark.parametrize("head", ["independent", "blockwise"])
+@pytest.mark.parametrize("head", ["independent", "tailwise"])
 def test_kinds_come_at_their_chances(head: str, request: pytest.FixtureRequest) -> None:
     fit: Fitted = request.getfixturevalue(head)
     assert kinds_off(fit, law()) < 4
     assert kinds_off(fit, law(WRONG)) > 4
 
 
-def test_values_go_with_disorders(blockwise: Fitted) -> None:
-    assert correlations_off(blockwise.drawn, law()) < 0.05
-    assert correlations_off(blockwise.drawn, law(WRONG)) > 0.2
+def test_values_go_with_disorders(tailwise: Fitted) -> None:
+    assert correlations_off(tailwise.drawn, law()) < 0.08
+    assert correlations_off(tailwise.drawn, law(WRONG)) > 0.2
 
 
 def test_independent_draws_do_not_go_together(independent: Fitted) -> None:
@@ -107,8 +108,8 @@ def test_independent_draws_do_not_go_together(independent: Fitted) -> None:
     assert correlations_off(independent.drawn, law()) > 0.3
 
 
-def test_endings_follow_kind_and_disorder(blockwise: Fitted) -> None:
-    drawn, world = blockwise.drawn, law()
+def test_endings_follow_kind_and_disorder(tailwise: Fitted) -> None:
+    drawn, world = tailwise.drawn, law()
     severe = holds(drawn, world.law.vocabulary.tokens[world.marked[3]])
     inpatient, dead = holds(drawn, "KIND/inpatient"), holds(drawn, "END/died")
     assert dead[~inpatient].mean() < 0.005
@@ -125,20 +126,20 @@ def test_endings_follow_kind_and_disorder(blockwise: Fitted) -> None:
     assert dead[inpatient & severe].mean() > 3 * dead[inpatient & ~severe].mean()
 
 
-def test_stays_and_drugs_follow_their_disorders(blockwise: Fitted) -> None:
-    drawn, world = blockwise.drawn, law()
+def test_stays_and_drugs_follow_their_disorders(tailwise: Fitted) -> None:
+    drawn, world = tailwise.drawn, law()
     assert drawn.values is not None
     entries = np.asarray(drawn.codes) == drawn.vocabulary.index["STAY/days"]
     longer = holds(drawn, world.law.vocabulary.tokens[world.marked[0]])[drawn.visit_of_entry[entries]]
     for with_disorder in (False, True):
         found = drawn.values[entries][longer == with_disorder].mean()
-        assert found == pytest.approx(world.mean_days(with_disorder), rel=0.15)
+        assert found == pytest.approx(world.mean_days(with_disorder), rel=0.3)
     treated = holds(drawn, world.law.vocabulary.tokens[world.marked[1]])
     assert holds(drawn, "RX/belovin")[treated].mean() == pytest.approx(0.7, abs=0.05)
     assert holds(drawn, "RX/belovin")[~treated].mean() == pytest.approx(0.03, abs=0.02)
 
 
-def test_nothing_is_written_after_death(blockwise: Fitted) -> None:
-    dead = np.flatnonzero(holds(blockwise.drawn, "END/died"))
+def test_nothing_is_written_after_death(tailwise: Fitted) -> None:
+    dead = np.flatnonzero(holds(tailwise.drawn, "END/died"))
     assert len(dead) > 50
-    assert np.isin(dead, blockwise.drawn.last_visits).all()
+    assert np.isin(dead, tailwise.drawn.last_visits).all()

@@ -40,7 +40,7 @@ def run(folders, *more: str):
 def test_verdicts_are_printed_and_written(folders):
     ran = run(folders)
     assert ran.exit_code == 0, ran.output
-    assert "| stand-in | 1 | score | 0.5 | 0.5 |" in ran.output
+    assert "| stand-in | 1 | score | 0.500 | 0.500 |" in ran.output
     assert (folders / "out" / "verdicts.json").is_file()
 
 

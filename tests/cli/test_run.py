@@ -12,7 +12,7 @@ from adapcla.cli.main import app
 from adapcla.errors import InputError, UsageError
 from adapcla.files import read_json
 from adapcla.io.simulator import simulate
-from adapcla.study import plan
+from adapcla.study.runner import StudyPlan
 
 TOML = """
 name = "small"
@@ -136,7 +136,7 @@ def test_the_demonstration_is_run_by_name_by_file_and_without_either(tmp_path, m
     """Training it takes minutes, so that only what would be run is looked at."""
     asked = []
     monkeypatch.chdir(repository)
-    monkeypatch.setattr(plan.Plan, "run", lambda self: asked.append(self.spec) or self.folder.report)
+    monkeypatch.setattr(StudyPlan, "run", lambda self: asked.append(self.spec) or self.report)
     ran = CliRunner().invoke(app, ["run", *words, "--out", str(tmp_path)])
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == str(tmp_path / "demo" / "report.html")

@@ -78,24 +78,9 @@ def test_a_steered_sample_says_what_was_achieved(model: Path, tmp_path: Path) ->
     assert json.loads(_run(*words, "--out", str(tmp_path / "rare")).stdout)["achieved"] is None
 
 
-def test_shares_and_their_assembly_are_the_sample_of_one_process(model: Path, tmp_path: Path) -> None:
-    asked = [str(model), "--patients", "60", "--seed", "3", "--max-visits", "2"]
-    parts = [_run(*asked, "--out", str(tmp_path / "s"), "--shard", f"{number}/2", "--json") for number in (1, 2)]
-    assert [json.loads(part.stdout)["patients"] for part in parts] == [60, 0]
-    assert _run(*asked, "--out", str(tmp_path / "s"), "--assemble").exit_code == 0
-    assert _run(*asked, "--out", str(tmp_path / "one")).exit_code == 0
-    one, together = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "s"))
-    assert one == together
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["--shard", "0/2"], ["--shard", "3/2"], ["--shard", "2"], ["--shard", "1/2", "--resume"],
-     ["--shard", "1/2", "--assemble"], ["--shard", "1/2", "--overwrite"], ["--assemble", "--resume"]],
-)  # fmt: skip
-def test_shares_that_make_no_sense_are_refused(model: Path, tmp_path: Path, words: list[str]) -> None:
-    result = _run(str(model), "--patients", "5", "--out", str(tmp_path / "s"), *words)
-    assert isinstance(result.exception, UsageError) and "--shard" in str(result.exception)
+def test_an_unknown_cluster_is_refused_before_anything_is_written(model: Path, tmp_path: Path) -> None:
+    result = _run(str(model), "--patients", "5", "--out", str(tmp_path / "s"), "--cluster", "lokal")
+    assert isinstance(result.exception, UsageError) and "expected: local, auto" in str(result.exception)
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from adapcla.cli.main import app
 from adapcla.errors import GateError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
-from adapcla.release import release as module
+from adapcla.release import plan as module
 
 QUICK = (
     "--method", "marginal", "--set", "data.planted.patients=520", "--set", "data.planted.codes=60",
@@ -26,10 +26,10 @@ def run(*words):
 def test_a_dry_run_shows_the_stages_and_writes_nothing(tmp_path):
     ran = run("planted", "--out", tmp_path / "out", "--dry-run", "--json")
     stages = [step["stage"] for step in json.loads(ran.stdout)["steps"]]
-    assert stages == ["read", "vocabulary", "train", "sample", "judge real", "judge", "gate", "write"]
+    assert stages == ["read", "vocabulary", "choose", "train", "sample", "evaluate real", "evaluate", "gate", "write"]
     assert list(tmp_path.iterdir()) == []
     repaired = run("planted", "--out", tmp_path / "out", "--dry-run", "--repair")
-    assert repaired.stdout.count("differential privacy") == 6
+    assert repaired.stdout.count("differential privacy") == 7
 
 
 def test_a_release_from_the_command_line(tmp_path):
@@ -52,7 +52,7 @@ def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path
     ("words", "error", "why"),
     [
         (["nowhere.csv"], InputError, "no such file"),
-        (["planted", "--format", "xml"], UsageError, "expected: meds"),
+        (["planted", "--format", "xml"], UsageError, "expected: csv, parquet, xlsx, meds"),
         (["planted", "--method", "tailwis"], UsageError, "did you mean 'tailwise'"),
         (["planted", "--set", "minute=3"], UsageError, "did you mean"),
         (["nonesuch", "."], UsageError, "no source"),

@@ -88,6 +88,6 @@ def test_a_damaged_folder_is_a_named_error(scores: Scores, tmp_path: Path):
 
 
 def test_text_tables_hold_headlines_and_escape(scores: Scores):
-    assert "| tail_ctx_jsd ↓ | matched | 0.4 |" in scores.markdown()
+    assert "| tail_ctx_jsd ↓ | matched | 0.400 |" in scores.markdown()
     assert "– (nothing varies)" in scores.markdown()
     assert r"tail\_ctx\_jsd $\downarrow$ & matched" in scores.latex()

@@ -14,9 +14,8 @@ from adapcla.errors import ExistsError, InputError
 from adapcla.generation import Generator
 from adapcla.generation import sample_folder as shards
 from adapcla.generation.model import Model
-from adapcla.generation.sample_folder import assemble, shards_beside, stream_sample, write_share
+from adapcla.generation.sample_folder import stream_sample
 from adapcla.generation.sampler import BLOCK, SampleRule
-from adapcla.training.distributed import Processes
 
 
 def write_sample(model: Model, n: int, seed: int, folder: Path, *, resume: bool = False) -> Cohort:
@@ -130,65 +129,36 @@ def test_patients_drawn_again_are_the_same_on_disk_and_counted(plain: Generator,
     assert card["rules"]["drawn again"] > 0
 
 
-# ---- independent jobs -------------------------------------------------------------------------------------
-N = 4 * BLOCK + 30
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_shares_in_any_order_make_the_bytes_of_one_process(fitted: Generator, tmp_path: Path) -> None:
-    """Five shards for three jobs: 1 and 4, 2 and 5, 3; a job that is started again draws nothing."""
-    stream_sample(fitted.model, N, 5, tmp_path / "one")
-    sizes = [write_share(fitted.model, N, 5, tmp_path / "s", Processes(index, 3)) for index in (2, 0, 1, 0)]
-    assert sizes == [BLOCK, 2 * BLOCK, BLOCK + 30, 2 * BLOCK]
-    assert not (tmp_path / "s").exists()
-    card = assemble(fitted.model, N, 5, tmp_path / "s")
-    assert card["asked for"] == N
-    assert bytes_of(tmp_path / "s") == bytes_of(tmp_path / "one")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "s"]
-
-
-def test_a_job_that_is_started_again_keeps_what_is_there(
+def test_what_is_there_already_is_not_drawn_again(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 2))
+    n = 2 * BLOCK
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shards, "_assemble", stop)
+        write_sample(plain.model, n, 5, tmp_path / "s")
     monkeypatch.setattr(shards, "_packed", lambda _: pytest.fail("drawn again"))
-    assert write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 2)) == 2 * BLOCK + 30
+    assert write_sample(plain.model, n, 5, tmp_path / "s", resume=True).n_patients <= n
 
 
-def test_a_job_more_than_there_are_shards_writes_nothing(plain: Generator, tmp_path: Path) -> None:
-    assert write_share(plain.model, 5, 5, tmp_path / "s", Processes(1, 2)) == 0
-
-
-def test_missing_shares_are_named_and_nothing_is_written(plain: Generator, tmp_path: Path) -> None:
-    write_share(plain.model, N, 5, tmp_path / "s", Processes(1, 2))
-    with pytest.raises(InputError, match=r"3 of 5 shards .*numbers 1, 3, 5\)"):
-        assemble(plain.model, N, 5, tmp_path / "s")
-    with pytest.raises(InputError, match="shards of another sample are"):
-        assemble(plain.model, N, 6, tmp_path / "s")
-    with pytest.raises(InputError, match="5 of 5 shards"):
-        assemble(plain.model, N, 5, tmp_path / "elsewhere")
-    assert [path.name for path in tmp_path.iterdir()] == ["s.shards"]
-    assert len(list(shards_beside(tmp_path / "s").iterdir())) == 1
-
-
-def test_a_damaged_share_is_named(plain: Generator, tmp_path: Path) -> None:
-    write_share(plain.model, N, 5, tmp_path / "s", Processes(0, 1))
-    path = sorted(shards_beside(tmp_path / "s").rglob("*.npz"))[1]
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(InputError, match=path.name):
-        assemble(plain.model, N, 5, tmp_path / "s")
+def test_a_damaged_shard_is_named_and_nothing_is_written(
+    plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shards._packed
+    monkeypatch.setattr(shards, "_packed", lambda rolled: whole(rolled)[:-40])
+    with pytest.raises(InputError, match=r"000000000000\.npz"):
+        write_sample(plain.model, 2 * BLOCK, 5, tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
-def test_a_process_whose_shards_did_not_arrive_makes_no_smaller_sample(
+def test_shards_that_workers_wrote_elsewhere_make_no_smaller_sample(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of two processes on machines that do not see the same folder."""
-    monkeypatch.setattr(shards, "processes", lambda: Processes(0, 2))
-    monkeypatch.setattr(Processes, "wait", lambda _: None)
-    with pytest.raises(InputError, match="2 of 5 shards"):
-        stream_sample(plain.model, N, 5, tmp_path / "s")
+    """A worker on a machine that does not see the folder."""
+    monkeypatch.setattr(shards, "_write_shard", lambda *given: given[-1])
+    with pytest.raises(InputError, match=r"3 of 3 shards .*are not there"):
+        write_sample(plain.model, 3 * BLOCK, 5, tmp_path / "s")
     assert not (tmp_path / "s").exists()

@@ -3,8 +3,6 @@ from __future__ import annotations
 from adapcla.generation.generator import generator_for
 from adapcla.pipeline.estimate import (
     Sizes,
-    Timed,
-    as_seen,
     clock,
     evaluation_seconds,
     sampling_seconds,
@@ -35,13 +33,6 @@ def test_more_work_takes_longer():
 def test_a_stream_of_codes_takes_longer_than_a_stream_of_visits():
     visits, codes = (generator_for(method, width=128, layers=2).settings for method in ("adapcla", "gpt"))
     assert training_seconds(codes, SIZES) > 3 * training_seconds(visits, SIZES)
-
-
-def test_what_was_seen_goes_before_what_was_guessed():
-    """Row a took 30 s and 50 s; b was guessed at half of a, so that it gets half of a's times: 4 × 5 s."""
-    steps = [Timed("train", "a", 10, 30), Timed("train", "a", 10, 50), Timed("train", "a", 10, None)]
-    steps += [Timed("train", "b", 5, None), Timed("sample", "b", 7, None)]
-    assert as_seen(steps) == [30, 50, 40, 20, 7]
 
 
 def test_times_read_well():

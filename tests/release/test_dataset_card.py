@@ -20,7 +20,7 @@ def test_the_card_says_what_people_must_know(finished_release):
 
 
 def test_small_counts_of_real_patients_are_not_told(finished_release):
-    told = finished_release.told()
+    told = finished_release.summary()
     few = {"all": 100, "kept in full": 90, "rolled up": 7, "not placed": 3}
     told.chosen.rollup["entries"] = few
     text = card(told, {"csv": ""}, model=False)

@@ -35,12 +35,12 @@ def test_records_of_one_domain_have_no_table_of_domains(page):
 
 
 def test_the_title_cannot_run(finished_release):
-    told = replace(finished_release.told(), title="<script>alert(1)</script>")
+    told = replace(finished_release.summary(), title="<script>alert(1)</script>")
     assert "<script>alert" not in rendered(told)
 
 
 def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_release):
-    told = finished_release.told()
+    told = finished_release.summary()
     failed = GateLine("singleton_visit_gap", "exceeded", 0.2, 0.1, 0.3, 0.05)
     tried = replace(told.chosen, lines=(failed,))
     refused = replace(told, attempts=(tried,))
@@ -55,7 +55,7 @@ def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_releas
 
 
 def test_all_tries_are_shown(finished_release):
-    told = finished_release.told()
+    told = finished_release.summary()
     failed = replace(told.chosen, lines=(GateLine("copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.01),))
     assert '<figure class="table tries">' in rendered(replace(told, attempts=(failed, told.chosen)))
 

@@ -10,19 +10,19 @@ from adapcla.files import read_json
 from adapcla.io import simulator as planted
 from adapcla.report.figures.cohorts import rarest
 from adapcla.study.analyses import PARTS
-from adapcla.study.plan import Plan
+from adapcla.study.runner import StudyPlan
 from adapcla.study.spec import ANALYSES, AnalysisSettings, study_from
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 WORLD = {"planted": {"patients": 900, "codes": 150}}
 
 
-def plan_of(out: Path, methods=(), data=WORLD, **asked) -> Plan:
+def plan_of(out: Path, methods=(), data=WORLD, **asked) -> StudyPlan:
     """A plan of analyses alone: nothing is judged, and only what is named is trained."""
     fit = {"methods": list(methods), "settings": SMALL}
     analyse = {"contexts": [4, 8], **asked}
     content = {"name": "a", "data": data, "fit": fit, "evaluate": {"suites": []}, "sample": {"patients": 60}}
-    return Plan(study_from({**content, "analyse": analyse}), out)
+    return StudyPlan(study_from({**content, "analyse": analyse}), out)
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import InputError, UsageError
-from adapcla.pipeline.rows import checked_rows
-from adapcla.pipeline.settings import DataSettings, data_path, key_of
+from adapcla.pipeline.settings import DataSettings, data_path
+from adapcla.pipeline.steps import key_of
+from adapcla.study.runner import checked_rows
 from adapcla.study.spec import StudySpec, read_study, study_from
 
 

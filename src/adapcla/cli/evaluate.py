@@ -11,6 +11,7 @@ from adapcla.cli.options import (
     Accept,
     AsJson,
     At,
+    Cluster,
     Having,
     Out,
     Overwrite,
@@ -25,6 +26,7 @@ from adapcla.cli.options import (
     emit,
 )
 from adapcla.console import say
+from adapcla.engine import cluster
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def evaluate(
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder of cached scores; the user's cache if not given.")
     ] = None,
+    where_run: Cluster = "local",
     having: Having = None,
     without: Without = None,
     where: Where = None,
@@ -107,21 +110,22 @@ def evaluate(
     if generator is not None:
         evidence = _asked_of_model(generator, learned_from, unseen, reserved, generated, chosen, references, seed)
     told: list[dict[str, Any]] = []
-    scores = evaluate(
-        learned_from,
-        unseen,
-        generated,
-        suites=chosen,
-        control=reserved,
-        target=None if target is None else read_prevalence(target),
-        method=method or synthetic.resolve().name,
-        seed=seed,
-        quick=quick,
-        cache=cache or cache_folder(),
-        evidence=evidence,
-        population=population,
-        observe=_giveaways_to(told) if "discriminator" in chosen else None,
-    )
+    with cluster(where_run):
+        scores = evaluate(
+            learned_from,
+            unseen,
+            generated,
+            suites=chosen,
+            control=reserved,
+            target=None if target is None else read_prevalence(target),
+            method=method or synthetic.resolve().name,
+            seed=seed,
+            quick=quick,
+            cache=cache or cache_folder(),
+            evidence=evidence,
+            population=population,
+            observe=_giveaways_to(told) if "discriminator" in chosen else None,
+        )
     scores.save(out, overwrite=overwrite)
     if told:
         _write_giveaways(out, told)

@@ -27,6 +27,9 @@ AllowDropped = Annotated[
     typer.Option("--allow-dropped", min=0, max=1, help="Share of visits, codes or patients that may be dropped."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="Where tasks run: local, auto (RAY_ADDRESS, else all cores), ray://host:port.")
+]
 Seed = Annotated[int, typer.Option("--seed", envvar="ADAPCLA_SEED", help="Seed.")]
 CohortFolder = Annotated[Path, typer.Argument(metavar="COHORT", help="Cohort folder.")]
 Control = Annotated[float, typer.Option("--control", help="Share of patients reserved for privacy tests.")]
@@ -115,15 +118,3 @@ def pairs(items: list[str], option: str, expected: str) -> tuple[tuple[str, str]
     if any(not (name and equals and value) for name, equals, value in parted):
         raise UsageError(f"{option}: expected {expected}")
     return tuple((name, value) for name, _, value in parted)
-
-
-def part_of(text: str, option: str) -> tuple[int, int]:
-    """Which part of how many, counted from 0; people count from 1.
-
-    >>> part_of("3/64", "--shard")
-    (2, 64)
-    """
-    number, slash, whole = text.partition("/")
-    if not (slash and number.isdecimal() and whole.isdecimal() and 1 <= int(number) <= int(whole)):
-        raise UsageError(f"{option} {text}: expected a number and how many there are, from 1/64 to 64/64")
-    return int(number) - 1, int(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,9 @@ from adapcla.cli.options import AsJson, Quick, assignments, emit, listed, pairs,
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
-    from adapcla.pipeline.driver import Driver
     from adapcla.pipeline.settings import DataSettings
-    from adapcla.study.plan import Plan
+    from adapcla.pipeline.steps import Step
+    from adapcla.study.runner import StudyPlan
     from adapcla.study.spec import StudySpec
 
 DEMONSTRATION = "demo"
@@ -61,8 +62,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Prepare, train, sample, evaluate, analyse and report what is missing; the last line is the path of the page."""
-    from adapcla.pipeline.rows import chosen_methods
-    from adapcla.study.plan import Plan
+    from adapcla.study.runner import StudyPlan, chosen_methods
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
@@ -80,7 +80,7 @@ def run(
     }
     given = {name: value for name, value in changes.items() if value is not None}
     asked = specification(experiment, cohort, {**given, **assignments(setting or [])})
-    plan = Plan(asked, out)
+    plan = StudyPlan(asked, out)
     if dry_run:
         _show(plan, as_json)
         return
@@ -110,23 +110,24 @@ def specification(experiment: str, cohort: Path | None, changes: dict[str, Any])
         return read_study(path, changes)
 
 
-def _show(plan: Plan, as_json: bool) -> None:
+def _show(plan: StudyPlan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
-    show_steps(plan, plan.spec.data, as_json, f"then the page: {plan.folder.report}")
+    show_steps(plan.steps, plan.root, plan.spec.data, as_json, f"then the page: {plan.report}")
 
 
-def show_steps(plan: Driver, data: DataSettings, as_json: bool, end: str) -> None:
+def show_steps(steps: Sequence[Step], root: Path, data: DataSettings, as_json: bool, end: str) -> None:
     """Print the steps of any plan with their state and rough time, and what comes in the end."""
     from adapcla.pipeline.estimate import clock
+    from adapcla.pipeline.steps import expected_seconds
 
-    timed = list(zip(plan.steps, plan.expected(), strict=True))
+    timed = list(zip(steps, expected_seconds(steps), strict=True))
     left = sum(seconds for step, seconds in timed if not step.done)
     if as_json:
-        steps = [{"stage": s.stage, "what": s.what, "done": s.done, "seconds": round(t)} for s, t in timed]
-        emit({"steps": steps, "seconds": round(left), "out": str(plan.folder.root)})
+        told = [{"stage": s.stage, "what": s.what, "done": s.done, "seconds": round(t)} for s, t in timed]
+        emit({"steps": told, "seconds": round(left), "out": str(root)})
         return
     for step, seconds in timed:
         typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
-    if data.source != "planted" and not plan.steps[0].done:
+    if data.source != "planted" and not steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
     typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; {end}")

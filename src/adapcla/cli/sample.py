@@ -11,6 +11,7 @@ import typer
 from adapcla.cli.options import (
     AsJson,
     At,
+    Cluster,
     Having,
     Out,
     Overwrite,
@@ -21,15 +22,14 @@ from adapcla.cli.options import (
     Without,
     attributes_of,
     emit,
-    part_of,
 )
 from adapcla.console import say
+from adapcla.engine import cluster
 from adapcla.errors import UsageError
 
 if TYPE_CHECKING:
     from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import Generator
-    from adapcla.generation.model import Model
     from adapcla.generation.sampler import SampleRule
     from adapcla.scaffold import Steering
 
@@ -71,10 +71,7 @@ def sample(
     likeliest: Annotated[
         int, typer.Option("--likeliest", min=0, help="With --continue: tell the N likeliest codes of the next visit.")
     ] = 0,
-    shard: Annotated[
-        str | None, typer.Option("--shard", help="I/N: write the I-th of N shares beside OUT, for --assemble.")
-    ] = None,
-    assembled: Annotated[bool, typer.Option("--assemble", help="Make OUT of the shares of all --shard jobs.")] = False,
+    where_run: Cluster = "local",
     rules: Annotated[
         Path | None,
         typer.Option("--rules", help="Training cohort; who breaks a rule that nobody there breaks is drawn again."),
@@ -87,10 +84,9 @@ def sample(
     from adapcla.data import Cohort
     from adapcla.data.criteria import Criteria
     from adapcla.generation.generator import load
-    from adapcla.generation.sample_folder import assemble, stream_sample
+    from adapcla.generation.sample_folder import stream_sample
     from adapcla.generation.sampler import SampleRule, rules_for
 
-    part = _part(shard, assembled, resume, overwrite)
     generator = load(run)
     attributes = attributes_of(where)
     steering = generator.steering(toward, strength, missing, calibrate, seed, pilot)
@@ -105,22 +101,23 @@ def sample(
     rule = SampleRule(temperature, codes_per_visit, max_visits, min_codes, () if condition else attributes, kept)
     if patients is None and histories is None:
         raise UsageError("expected --patients N, or --continue HISTORIES")
-    if (part is not None or assembled) and (condition is not None or histories is not None):
-        raise UsageError("--shard and --assemble: only plain samples are made by several jobs\nto do: leave them out")
-    if part is not None:
-        _write_share(generator.model, patients or 0, seed, out, part, steering, rule, as_json)
-        return
     if histories is not None:
         asked = (condition, within or 1, draws, seed, likeliest)
         card = _continued(generator, histories, asked, out, overwrite, steering)
     elif condition is not None:
         card = _on_demand(generator, patients or 0, seed, condition, steering, rule, train, out, resume, overwrite)
-    elif assembled:
-        card = assemble(generator.model, patients or 0, seed, out, steering=steering, rule=rule, overwrite=overwrite)
     else:
-        card = stream_sample(
-            generator.model, patients or 0, seed, out, steering=steering, rule=rule, resume=resume, overwrite=overwrite
-        )
+        with cluster(where_run):
+            card = stream_sample(
+                generator.model,
+                patients or 0,
+                seed,
+                out,
+                steering=steering,
+                rule=rule,
+                resume=resume,
+                overwrite=overwrite,
+            )
     result: dict[str, Any] = {"out": str(out), **{name: card[name] for name in ("patients", "visits", "codes")}}
     if "rules" in card:
         result["rules"] = card["rules"]
@@ -132,38 +129,6 @@ def sample(
         emit(result)
     else:
         say(f"{out}: {card['patients']:,} synthetic patients, {card['visits']:,} visits")
-
-
-def _part(shard: str | None, assembled: bool, resume: bool, overwrite: bool) -> tuple[int, int] | None:
-    """Which share of how many this job writes; None where it writes a cohort."""
-    if (assembled and resume) or (shard is not None and (assembled or resume or overwrite)):
-        raise UsageError(
-            "--shard and --assemble: shares that are there are always kept, and only --assemble writes OUT\n"
-            "to do: --shard I/N alone in each job, then --assemble, with --overwrite if OUT may be replaced"
-        )
-    return None if shard is None else part_of(shard, "--shard")
-
-
-def _write_share(
-    model: Model,
-    patients: int,
-    seed: int,
-    out: Path,
-    part: tuple[int, int],
-    steering: Steering | None,
-    rule: SampleRule,
-    as_json: bool,
-) -> None:
-    """Write the share of one job and say how large it is."""
-    from adapcla.generation.sample_folder import shards_beside, write_share
-    from adapcla.training.distributed import Processes
-
-    n = write_share(model, patients, seed, out, Processes(*part), steering=steering, rule=rule)
-    if as_json:
-        emit({"shards": str(shards_beside(out)), "share": part[0] + 1, "of": part[1], "patients": n})
-    else:
-        few = "" if n else "; so few patients have fewer shards than jobs"
-        say(f"{shards_beside(out)}: share {part[0] + 1} of {part[1]}, {n:,} of {patients:,} patients{few}")
 
 
 def _on_demand(

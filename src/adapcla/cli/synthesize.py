@@ -26,8 +26,8 @@ from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import GateError
 
 if TYPE_CHECKING:
-    from adapcla.release.release import ReleasePlan
-    from adapcla.release.synthesis import Synthesised
+    from adapcla.release.plan import ReleasePlan
+    from adapcla.release.synthesize import Release
 
 
 def register(app: typer.Typer) -> None:
@@ -102,14 +102,12 @@ def synthesize(
 ) -> None:
     """Make a data set you may share: read, train, judge, decide and write; a second call takes up where one stopped."""
     options = reading.asked(locals())
-    from adapcla.release.release import ReleasePlan
-    from adapcla.release.settings import release_settings
-    from adapcla.release.synthesis import result, source_of
+    from adapcla.release.plan import ReleasePlan
+    from adapcla.release.synthesize import released, settings_of
 
-    name, place = source_of(source, path)
-    settings = release_settings(
-        name,
-        place,
+    settings = settings_of(
+        source,
+        path,
         options=options,
         changes={**assignments(setting or []), **({"evaluate.population": population} if population else {})},
         minutes=minutes,
@@ -133,30 +131,30 @@ def synthesize(
         _show(plan, as_json)
         return
     plan.run()
-    _tell(plan, result(plan), as_json)
+    _tell(plan, released(plan), as_json)
 
 
 def _show(plan: ReleasePlan, as_json: bool) -> None:
     """Print the steps with their state and rough time."""
     from adapcla.cli.run import show_steps
 
-    show_steps(plan, plan.settings.data, as_json, f"then the release: {plan.out}")
+    show_steps(plan.steps, plan.root, plan.settings.data, as_json, f"then the release: {plan.out}")
 
 
-def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
+def _tell(plan: ReleasePlan, made: Release, as_json: bool) -> None:
     """Say what came of it; a gate that was not met is an error with its reasons and what to do."""
     from adapcla.pipeline.estimate import clock
     from adapcla.release.summary import lamps
     from adapcla.report.gate_words import TO_DO, words_of
 
-    told = plan.told()
+    told = plan.summary()
     shown = lamps(told)
     if as_json:
         emit(
             {
                 "out": None if made.folder is None else str(made.folder),
                 "page": str(made.page),
-                "work": str(plan.folder.root),
+                "work": str(plan.root),
                 "passed": made.passed,
                 "model": told.model_passed,
                 "tries": len(told.attempts),
@@ -169,7 +167,7 @@ def _tell(plan: ReleasePlan, made: Synthesised, as_json: bool) -> None:
             typer.echo(f"{lamp.light:>5}  {lamp.title}: {lamp.value} {lamp.unit}. {lamp.sentence}")
         if made.folder is not None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
-    say(f"{plan.folder.root} holds real patients: a second call goes on from it; delete it when you need that no more")
+    say(f"{plan.root} holds real patients: a second call goes on from it; delete it when you need that no more")
     took = sum(sum(each.seconds.values()) for each in told.attempts)
     say(f"took {clock(took)} by the clock beside reading and writing; --minutes {plan.settings.minutes:g}")
     if plan.settings.model and made.passed and not told.model_passed:

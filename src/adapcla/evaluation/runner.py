@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,10 +27,12 @@ from adapcla import files
 from adapcla.console import Meter, meter
 from adapcla.data import Cohort, Prevalence
 from adapcla.data.provenance import SEPARATED, require_apart, training_sources
+from adapcla.engine import n_workers, run_tasks
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.bootstrap import mean_of_halves
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import (
+    METRICS,
     SUITES,
     Metric,
     ceiling_of,
@@ -48,6 +51,8 @@ View = Literal["all", "matched", "matched_codes", "halves"]
 VIEWS: tuple[View, ...] = ("all", "matched", "halves", "matched_codes")
 #: The scores of some metrics, by key (in a cache by name) and stratum.
 Found = dict[str, dict[str, Score]]
+#: For each view and subject the metrics that are computed.
+_Jobs = list[tuple[View, Subject, list[Metric]]]
 #: Numbers of patients that differ by less than this are the same size.
 _SAME_SIZE = 0.01
 #: Halves of the test patients that a score is the mean of, and test patients below which halves say nothing.
@@ -201,24 +206,35 @@ class _Runner:
     subjects: _Subjects
     cache: ScoreCache
     bar: Meter
+    #: What workers of a cluster computed, by view and subject, and by name of the metric.
+    computed: Mapping[tuple[View, Subject], Found] = field(default_factory=dict)
+
+    def kept(self, subject: Subject) -> bool:
+        """Whether scores are kept: evidence comes from outside the cohorts, whose content does not identify it."""
+        return not (subject == SYNTHETIC and self.subjects.base.evidence)
+
+    def missing(self, subject: Subject, view: View, metrics: Sequence[Metric]) -> list[Metric]:
+        """The metrics that are not in the cache."""
+        known = self.cache.read(self.subjects.key(subject, view)) if metrics and self.kept(subject) else {}
+        return [metric for metric in metrics if metric.name not in known]
 
     def scores(self, subject: Subject, view: View, metrics: Sequence[Metric]) -> Found:
         """The scores of some metrics on one comparison, by key and stratum."""
         if not metrics:
             return {}
-        # Evidence comes from outside the cohorts, so their content does not identify such scores.
-        kept = not (subject == SYNTHETIC and self.subjects.base.evidence)
-        key = self.subjects.key(subject, view)
+        kept, key = self.kept(subject), self.subjects.key(subject, view)
         known = self.cache.read(key) if kept else {}
         fresh = [metric for metric in metrics if metric.name not in known]
         if fresh:
-            known |= self._compute(subject, view, fresh)
+            computed = self.computed.get((view, subject), {})
+            here = [metric for metric in fresh if metric.name not in computed]
+            known |= computed | (self.compute(subject, view, here) if here else {})
             if kept:
                 self.cache.write(key, known)
         self.bar.advance(len(metrics) - len(fresh))
         return {metric.key: known[metric.name] for metric in metrics}
 
-    def _compute(self, subject: Subject, view: View, metrics: Sequence[Metric]) -> Found:
+    def compute(self, subject: Subject, view: View, metrics: Sequence[Metric]) -> Found:
         """The scores of some metrics on one comparison, by name and stratum."""
         comparison = self.subjects.comparison(subject, view)
         label, known = subject.label if isinstance(subject, Reference) else subject, {}
@@ -282,11 +298,64 @@ def domain_scores(
             yield metric, {f"only:{domain}": score}
 
 
+# ---- on the workers of a cluster ----------------------------------------------------------------------------
+def _on_workers(runner: _Runner, jobs: _Jobs, cache: str | Path | None) -> dict[tuple[View, Subject], Found]:
+    """What workers compute of the jobs, by view and subject; what needs evidence is left to this process.
+
+    The cohorts travel as a folder beside the cache (else a temporary one), which all workers must see. Slow metrics are
+    tasks of their own.
+    """
+    base = runner.subjects.base
+    tasks: list[tuple[View, Subject, tuple[str, ...]]] = []
+    for view, subject, chosen in jobs:
+        fresh = [metric for metric in runner.missing(subject, view, chosen) if not base.evidence or _is_apart(metric)]
+        cheap = tuple(metric.key for metric in fresh if metric.cost == "cheap")
+        slow = [(view, subject, (metric.key,)) for metric in fresh if metric.cost != "cheap"]
+        tasks += [*slow, *([(view, subject, cheap)] if cheap else [])]
+    tasks.sort(key=lambda task: METRICS[task[2][0]].cost != "slow")
+    found: dict[tuple[View, Subject], Found] = {}
+    if cache is not None:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="adapcla-evaluate-", dir=cache) as folder:
+        for name, cohort in {**base.whole._asdict(), "control": base.control}.items():
+            if cohort is not None:
+                cohort.save(Path(folder, name))
+        given = (folder, base.seed, base.quick, base.target)
+        results = run_tasks(_score_on_worker, ((*given, *task) for task in tasks))
+        for (view, subject, _), scores in zip(tasks, results, strict=True):
+            found.setdefault((view, subject), {}).update(scores)
+    return found
+
+
+def _is_apart(metric: Metric) -> bool:
+    """Whether a metric reads no evidence."""
+    return metric.suite != "privacy"
+
+
+@lru_cache(maxsize=1)
+def _subjects_in(folder: str, seed: int, quick: bool, target: Prevalence | None) -> _Subjects:
+    """The cohorts of a folder; a worker opens them once."""
+    parts = {path.name: Cohort.open(path) for path in Path(folder).iterdir()}
+    base = Comparison.of(
+        parts["train"], parts["test"], parts["synthetic"], parts.get("control"), seed, quick, target=target
+    )
+    return _Subjects(base)
+
+
+def _score_on_worker(
+    folder: str, seed: int, quick: bool, target: Prevalence | None, view: View, subject: Subject, keys: tuple[str, ...]
+) -> Found:
+    """The scores of some metrics on one comparison, by name and stratum."""
+    with meter("evaluate", len(keys)) as bar:
+        runner = _Runner(_subjects_in(folder, seed, quick, target), ScoreCache(None), bar)
+        return runner.compute(subject, view, [METRICS[key] for key in keys])
+
+
 # ---- what is computed ---------------------------------------------------------------------------------------
-def _jobs(subjects: _Subjects, metrics: Sequence[Metric]) -> list[tuple[View, Subject, list[Metric]]]:
+def _jobs(subjects: _Subjects, metrics: Sequence[Metric]) -> _Jobs:
     """What must be computed: for each view and subject, the metrics."""
     base = subjects.base
-    jobs: list[tuple[View, Subject, list[Metric]]] = [("all", SYNTHETIC, list(metrics))]
+    jobs: _Jobs = [("all", SYNTHETIC, list(metrics))]
     # A quick look does without references where they are slow.
     referenced = [metric for metric in metrics if not (base.quick and metric.cost == "slow")]
     for reference in Reference:
@@ -420,6 +489,8 @@ def evaluate(
     scores: dict[tuple[View, str], dict[Subject, dict[str, Score]]] = {}
     with meter("evaluate", sum(len(chosen) for _, _, chosen in jobs)) as bar:
         runner = _Runner(subjects, ScoreCache(None if cache is None else Path(cache)), bar)
+        if n_workers() > 1:
+            runner = replace(runner, computed=_on_workers(runner, jobs, cache))
         for view, subject, chosen in jobs:
             for key, strata in runner.scores(subject, view, chosen).items():
                 scores.setdefault((view, key), {})[subject] = strata

@@ -1,7 +1,7 @@
 """Large samples written straight to disk in constant memory: shards that survive a kill, then one cohort folder.
 
-One process writes all shards (`stream_sample`), or several that a launcher started, or independent jobs that know
-nothing of each other (`write_share` in each, then `assemble` once). The bytes are the same.
+Shards are tasks (`adapcla.engine`): this process writes them one after another, the workers of a cluster side by side.
+The bytes are the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import meter
 from adapcla.data import storage
+from adapcla.engine import n_workers, run_tasks
 from adapcla.errors import InputError
+from adapcla.generation.bundle import read, save
 from adapcla.generation.model import Model, as_natural
 from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, joined, redrawn_card, sample_card, stream
 from adapcla.scaffold import Steering
-from adapcla.training.distributed import Processes, processes
 
 #: Patients per shard: a whole number of blocks.
 SHARD = 16 * BLOCK
@@ -46,103 +48,21 @@ def stream_sample(
 
     The bytes are those of `sample(model, n, seed).save(folder)`.
     """
-    target, rule, group = Path(folder), rule or SampleRule(), processes()
-    card = sample_card(model, n, seed, rule, steering)
-    key = _key(model, card, steering, rule)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    done = resume and _is_sample(target, key)
-    if group.main and not done:
-        files.refuse_populated(target, overwrite)
-    with files.folder_lock(unfinished):
-        if group.main and not done:
-            _prepare(target, unfinished, key if resume else "")
-        # The others begin when the folder is as the first has left it, and wait again until it is complete.
-        group.wait()
-        if not done:
-            _shards(model, n, seed, steering, rule, unfinished / key, group)
-            group.wait()
-            if group.main:
-                _assemble(model, _complete(unfinished / key, n), target, {**card, "key": key}, overwrite, rule)
-        if group.main:
-            shutil.rmtree(unfinished)
-        group.wait()
-    return files.read_json(target / storage.CARD)
-
-
-def write_share(
-    model: Model,
-    n: int,
-    seed: int,
-    folder: str | Path,
-    share: Processes,
-    *,
-    steering: Steering | None = None,
-    rule: SampleRule | None = None,
-) -> int:
-    """Write the shards of one of `share.count` independent jobs beside `folder`; the patients in them.
-
-    Shards that are there already are left as they are, so that a job that was stopped may be started again.
-    """
-    rule = rule or SampleRule()
-    key = _key(model, sample_card(model, n, seed, rule, steering), steering, rule)
-    _shards(model, n, seed, steering, rule, shards_beside(folder) / key, share)
-    return _patients_of(share, n)
-
-
-def assemble(
-    model: Model,
-    n: int,
-    seed: int,
-    folder: str | Path,
-    *,
-    steering: Steering | None = None,
-    rule: SampleRule | None = None,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """The cohort folder from what all jobs of `write_share` wrote, to the bytes of `stream_sample`; its card."""
     target, rule = Path(folder), rule or SampleRule()
     card = sample_card(model, n, seed, rule, steering)
     key = _key(model, card, steering, rule)
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    if resume and _is_sample(target, key):
+        return files.read_json(target / storage.CARD)
     files.refuse_populated(target, overwrite)
-    beside = shards_beside(target)
-    shards = _complete(beside / key, n)
-    with files.folder_lock(beside / key):
+    with files.folder_lock(unfinished):
+        _prepare(target, unfinished, key if resume else "")
+        shards = [_shard(unfinished / key, low) for low in range(0, n, SHARD)]
+        _write_shards(model, n, seed, steering, rule, unfinished / key)
+        _require_all(shards)
         _assemble(model, shards, target, {**card, "key": key}, overwrite, rule)
-        shutil.rmtree(beside / key)
-    if not any(beside.iterdir()):
-        beside.rmdir()
+        shutil.rmtree(unfinished)
     return files.read_json(target / storage.CARD)
-
-
-def shards_beside(folder: str | Path) -> Path:
-    """Where independent jobs leave the shards of a sample.
-
-    >>> shards_beside("runs/large").as_posix()
-    'runs/large.shards'
-    """
-    return Path(folder).with_name(f"{Path(folder).name}.shards")
-
-
-def _complete(folder: Path, n: int) -> list[Path]:
-    """The shards of n patients in order; an error if one is not there, because a sample must not end up smaller."""
-    needed = [_shard(folder, low) for low in range(0, n, SHARD)]
-    missing = [number for number, path in enumerate(needed, 1) if not path.exists()]
-    if missing:
-        others = [path for path in folder.parent.glob("*/*.npz") if path.parent != folder]
-        named = ", ".join(map(str, missing[:8])) + (" …" if len(missing) > 8 else "")
-        raise InputError(
-            f"{len(missing)} of {len(needed)} shards of this sample are not there (numbers {named})"
-            + ("; shards of another sample are" if others else ""),
-            path=folder.parent,
-            expected="the shards of all jobs, of the same model, seed, patients and options",
-            remedy="run the jobs that are missing with the same options; job I of N writes shards I, I + N, I + 2N, …",
-        )
-    return needed
-
-
-def _patients_of(share: Processes, n: int) -> int:
-    """How many of n patients are in a share of the shards."""
-    return sum(min(SHARD, n - low) for low in share.share(range(0, n, SHARD)))
 
 
 def _shard(folder: Path, low: int) -> Path:
@@ -166,19 +86,56 @@ def _prepare(target: Path, unfinished: Path, key: str) -> None:
         path.unlink()
 
 
-def _shards(
-    model: Model, n: int, seed: int, steering: Steering | None, rule: SampleRule, folder: Path, share: Processes
-) -> None:
-    """Write a share of the shards, except those that are there."""
+def _write_shards(model: Model, n: int, seed: int, steering: Steering | None, rule: SampleRule, folder: Path) -> None:
+    """Write the shards that are not there yet, each as a task."""
     folder.mkdir(parents=True, exist_ok=True)
-    with meter("sample", _patients_of(share, n)) as bar:
-        for low in share.share(range(0, n, SHARD)):
-            path = _shard(folder, low)
-            count = min(SHARD, n - low)
-            if not path.exists():
-                whole = joined(list(stream(model, low + count, seed, steering, rule, first=low)))
-                files.write_bytes(path, _packed(whole))
+    starts = range(0, n, SHARD)
+    missing = [low for low in starts if not _shard(folder, low).exists()]
+    with meter("sample", n) as bar:
+        bar.advance(n - sum(min(SHARD, n - low) for low in missing))
+        if n_workers() > 1:
+            # Workers read the model from the folder that they write to.
+            saved = save(model, folder / "model", overwrite=True)
+            written = run_tasks(_write_shard_on_worker, ((saved, n, seed, steering, rule, low) for low in missing))
+        else:
+            written = run_tasks(_write_shard, ((model, n, seed, steering, rule, folder, low) for low in missing))
+        for low, count in zip(missing, written, strict=True):
             bar.advance(count, f"shard {low // SHARD + 1}")
+
+
+def _write_shard(
+    model: Model, n: int, seed: int, steering: Steering | None, rule: SampleRule, folder: Path, low: int
+) -> int:
+    """Write the shard that begins with patient `low` of n; the patients in it."""
+    count = min(SHARD, n - low)
+    whole = joined(list(stream(model, low + count, seed, steering, rule, first=low)))
+    files.write_bytes(_shard(folder, low), _packed(whole))
+    return count
+
+
+def _write_shard_on_worker(
+    saved: Path, n: int, seed: int, steering: Steering | None, rule: SampleRule, low: int
+) -> int:
+    """The same with the model of a folder, beside which the shard is written."""
+    return _write_shard(_model_in(saved), n, seed, steering, rule, saved.parent, low)
+
+
+@lru_cache(maxsize=1)
+def _model_in(saved: Path) -> Model:
+    """The model of a folder; a worker reads it once."""
+    return read(saved)
+
+
+def _require_all(shards: list[Path]) -> None:
+    """Raise if a shard is not there, because a sample must not end up smaller."""
+    missing = [path.name for path in shards if not path.exists()]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(shards)} shards of this sample are not there, {missing[0]} for one",
+            path=shards[0].parent,
+            expected="a folder that all workers of the cluster see",
+            remedy="write to such a folder, or use --cluster local",
+        )
 
 
 def _key(model: Model, card: dict[str, Any], steering: Steering | None, rule: SampleRule) -> str:
@@ -206,7 +163,7 @@ def _unpacked(path: Path) -> Rolled:
             return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__})
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(
-            f"not a readable shard ({type(error).__name__})", path=path, remedy="remove it and run its job again"
+            f"not a readable shard ({type(error).__name__})", path=path, remedy="remove it and give the command again"
         ) from None
 
 

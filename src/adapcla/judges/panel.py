@@ -192,7 +192,7 @@ def table_of(verdicts: Iterable[Verdict]) -> Table:
 
     >>> print(table_of([Verdict("mirror", "1.0", "auc", 0.6, 0.5)]).csv())
     judge,version,verdict,synthetic,held-out real,reason
-    mirror,1.0,auc,0.6,0.5,
+    mirror,1.0,auc,0.600,0.500,
     <BLANKLINE>
     """
     columns = ("judge", "version", "verdict", "synthetic", "held-out real", "reason")

@@ -174,6 +174,6 @@ def _seconds(settings: Settings, sizes: Sizes, patients: int) -> tuple[float, fl
 
 def settings_of(method: str, changes: dict[str, Any]) -> Settings:
     """The settings of a method with those changes that its networks know."""
-    from adapcla.pipeline.rows import known_settings
+    from adapcla.pipeline.tasks import known_settings
 
     return generator_for(method, **known_settings(method, changes)).settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import Any, NamedTuple
 
 from adapcla.evaluation.metric import SUITES
@@ -81,35 +80,6 @@ def evaluation_seconds(asked: EvaluateSettings, sizes: Sizes) -> float:
     always, growing = _QUICK if asked.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
     return sum(SUITES[suite].seconds for suite in asked.suites) * scale
-
-
-class Timed(NamedTuple):
-    """A step of a plan: its kind, its row, the estimated seconds, and the seconds it took where it is done."""
-
-    stage: str
-    row: str
-    guess: float
-    took: float | None
-
-
-def as_seen(steps: list[Timed]) -> list[float]:
-    """Seconds of each step: the time of like steps of its row, else the estimate, corrected by earlier errors.
-
-    >>> as_seen([Timed("train", "a", 10, 30), Timed("train", "a", 10, None), Timed("train", "b", 5, None)])
-    [30, 30, 15.0]
-    """
-    out = []
-    for step in steps:
-        done = [other for other in steps if other.took is not None and other.stage == step.stage]
-        same = [other.took for other in done if other.row == step.row and other.took is not None]
-        if step.took is not None:
-            out.append(step.took)
-        elif same:
-            out.append(statistics.median(same))
-        else:
-            wrong = [(other.took or 0.0) / max(other.guess, 1e-9) for other in done]
-            out.append(step.guess * (statistics.median(wrong) if wrong else 1.0))
-    return out
 
 
 def clock(seconds: float) -> str:

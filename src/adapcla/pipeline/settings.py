@@ -7,7 +7,6 @@ Python and the studio all fill the same groups, so that they cannot differ.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from adapcla.data.split import SPLIT_SEED
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
-from adapcla.files import json_bytes
 from adapcla.io.readers.open_data import data_folder
 
 #: Names that folders of a study use themselves.
@@ -191,15 +189,6 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("expected small letters, digits, - and .")
     return name
-
-
-def key_of(*parts: Any) -> str:
-    """A short hash of JSON-like parts.
-
-    >>> key_of({"a": 1}) == key_of({"a": 1}), key_of(1) == key_of(2)
-    (True, False)
-    """
-    return hashlib.sha256(json_bytes(list(parts))).hexdigest()[:16]
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -13,9 +13,8 @@ import numpy as np
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort
-from adapcla.generation.generator import Generator, generator_for
-from adapcla.pipeline.folder import making
-from adapcla.pipeline.settings import key_of
+from adapcla.data.split_folder import open_splits
+from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.probed_fit import NEVER, probed_fit
 from adapcla.study.analysis.probes import probe_set
@@ -24,13 +23,12 @@ from adapcla.study.analysis.schedules import FAMILY, schedule_tables
 from adapcla.study.analysis.trajectories import require_one_shot
 from adapcla.study.spec import ANALYSES, AnalysisSettings
 from adapcla.training.settings import METHODS
-from adapcla.version import __version__
 
 #: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
 _QUICK_CONTEXTS, _EXAMPLES = (30,), 2
 _TRAJECTORIES = "trajectories"
 #: Parts that need a watched fit, and parts that look at the fits of all rows.
-_WATCHED, _OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
+_WATCHED, OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
 
 
 class Watched(NamedTuple):
@@ -42,18 +40,19 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is analysed: a method with its settings, the cohort's parts, and the fits and samples of all rows."""
+    """What is analysed: a method with its settings, and the folders of patients, fits and samples."""
 
     spec: AnalysisSettings
     method: str
     settings: dict[str, Any]
     seeds: tuple[int, ...]
+    #: Of all analyses.
     folder: Path
-    data_key: str
-    sample_keys: Sequence[str]
-    parts: Callable[[], dict[str, Cohort]]
-    runs: Callable[[], dict[str, Generator]]
-    samples: Callable[[], dict[str, Cohort]]
+    #: Of the prepared patients.
+    data: Path
+    #: Row → its first fit, and the first sample of it.
+    fits: dict[str, Path]
+    drawn: dict[str, Path]
 
     def __post_init__(self) -> None:
         """Check everything that can fail before the expensive part."""
@@ -68,6 +67,18 @@ class Subject:
     def contexts(self) -> tuple[int, ...]:
         """Numbers of probed contexts."""
         return _QUICK_CONTEXTS if self.spec.quick else self.spec.contexts
+
+    def parts(self) -> dict[str, Cohort]:
+        """Train, validation, test and control patients."""
+        return open_splits(self.data)
+
+    def runs(self) -> dict[str, Generator]:
+        """The first fit of every row."""
+        return {row: load(folder) for row, folder in self.fits.items()}
+
+    def samples(self) -> dict[str, Cohort]:
+        """The first sample of every row."""
+        return {row: Cohort.open(folder) for row, folder in self.drawn.items()}
 
     # ---- fits that are watched ------------------------------------------------------------------------------
     @property
@@ -90,10 +101,11 @@ class Subject:
         """Where a trajectory lies."""
         return self.folder / _TRAJECTORIES / fit.schedule.replace(":", "-").replace(",", "-") / f"seed{fit.seed}"
 
-    def watched_key(self, fit: Watched) -> str:
-        """What a trajectory depends on."""
+    def watched_inputs(self, fit: Watched) -> dict[str, Any]:
+        """What a trajectory depends on beside the patients."""
         settings = generator_for(self.method, **{"patience": NEVER, **self._changes(fit)}).settings
-        return key_of(self.data_key, settings.fingerprint(), max(self.contexts), self._has_kernels(fit), __version__)
+        kernels = self._has_kernels(fit)
+        return {"settings": settings.fingerprint(), "contexts": max(self.contexts), "kernels": kernels}
 
     def _changes(self, fit: Watched) -> dict[str, Any]:
         return {**self.settings, "schedule": fit.schedule, "seed": fit.seed}
@@ -101,16 +113,16 @@ class Subject:
     def _has_kernels(self, fit: Watched) -> bool:
         return "kernel" in self.spec.parts and fit == self.main
 
-    def watch(self, fit: Watched) -> None:
+    def watch(self, folder: Path, fit: Watched) -> dict[str, Any]:
         """Train with probes, and kernels where the spec asks for them, and save the trajectory."""
-        parts, folder = self.parts(), self.watched_folder(fit)
-        with making(folder, self.watched_key(fit)):
-            probes = probe_set(parts["train"], parts["test"], max(self.contexts))
-            if probes.n_contexts < max(self.contexts):
-                say(f"only {probes.n_contexts} held-out histories have a related and an unrelated tail code")
-            kernels = self._has_kernels(fit)
-            seen = probed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(fit), kernels)
-            save_trajectory(folder, probes, seen.trajectory, seen.kernels, overwrite=True)
+        parts = self.parts()
+        probes = probe_set(parts["train"], parts["test"], max(self.contexts))
+        if probes.n_contexts < max(self.contexts):
+            say(f"only {probes.n_contexts} held-out histories have a related and an unrelated tail code")
+        kernels = self._has_kernels(fit)
+        seen = probed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(fit), kernels)
+        save_trajectory(folder, probes, seen.trajectory, seen.kernels, overwrite=True)
+        return {}
 
     def trajectory(self) -> SavedTrajectory:
         """The trajectory that probes and pages of codes look at: the one that was named, else the method's own."""
@@ -118,26 +130,28 @@ class Subject:
         return open_trajectory(Path(given).expanduser() if given else self.watched_folder(self.main))
 
     # ---- the parts ------------------------------------------------------------------------------------------
-    def key(self, part: str) -> str:
-        """What an analysis depends on."""
+    def inputs(self, part: str) -> dict[str, Any]:
+        """What an analysis depends on beside the patients, fits and trajectories."""
         chosen = self.spec.model_dump(mode="json", exclude={"parts", "trajectory"})
         given = Path(self.spec.trajectory).expanduser() / files.MANIFEST
-        inputs = [self.watched_key(fit) for fit in self.watched()] if part in _WATCHED or self.spec.codes else []
-        inputs += [files.sha256_of(given)] if self.spec.trajectory else []
-        inputs += [self.data_key, *self.sample_keys] if part in _OF_ROWS else []
-        return key_of(part, chosen, inputs, __version__)
+        return {"part": part, **chosen} | ({"trajectory": files.sha256_of(given)} if self.spec.trajectory else {})
 
-    def analyse(self, part: str) -> None:
+    def analyse(self, folder: Path, part: str) -> dict[str, Any]:
         """Do one analysis in its folder, and print its main results."""
         from adapcla.study.analysis_folder import ResultFolder
 
-        with making(self.folder / part, self.key(part)):
-            shutil.rmtree(self.folder / part, ignore_errors=True)
-            results = ResultFolder(self.folder / part)
-            PARTS[part](self, results)
-            results.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        results = ResultFolder(folder)
+        PARTS[part](self, results)
+        results.close()
         for name, value in results.facts.items():
             say(f"{name}: {value}")
+        return {}
+
+
+def reads_trajectories(part: str, asked: AnalysisSettings) -> bool:
+    """Whether an analysis looks at fits that are watched along training."""
+    return part in _WATCHED or bool(asked.codes)
 
 
 def remove_unasked(folder: Path, parts: Sequence[str]) -> None:

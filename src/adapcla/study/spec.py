@@ -15,10 +15,10 @@ from adapcla.pipeline.settings import (
     SplitSettings,
     check_name,
     check_row_names,
-    key_of,
     read_toml,
     settings_from,
 )
+from adapcla.pipeline.steps import key_of
 
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
 

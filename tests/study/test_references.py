@@ -7,8 +7,8 @@ import pytest
 from adapcla.data import Cohort
 from adapcla.evaluation.references import LawReference, Reference
 from adapcla.io import simulator as planted
-from adapcla.pipeline.references import judged_references, reference_cohort
 from adapcla.study.results import Study
+from adapcla.study.runner import reference_cohort, scored_references
 from adapcla.study.spec import study_from
 from adapcla.study.tables import SCORE_TABLES, score_table
 
@@ -17,7 +17,7 @@ LAW = tuple(LawReference)
 
 def judged(**content):
     spec = study_from({"name": "a", **content})
-    return tuple(judged_references(spec.evaluate, spec.data))
+    return tuple(scored_references(spec.evaluate, spec.data))
 
 
 def test_a_planted_law_gives_references_of_its_own():

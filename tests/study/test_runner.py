@@ -5,13 +5,14 @@ import fcntl
 import polars as pl
 import pytest
 
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import AdapclaError, ExistsError, InputError, InterruptedRun, UsageError
 from adapcla.evaluation.references import LawReference
 from adapcla.files import read_json
 from adapcla.io.simulator import simulate
-from adapcla.pipeline import stages
-from adapcla.pipeline.folder import stamp
-from adapcla.study.plan import Plan
+from adapcla.pipeline import tasks
+from adapcla.pipeline.steps import record, run_steps
+from adapcla.study.runner import StudyPlan
 from adapcla.study.spec import study_from
 
 SMALL = {
@@ -30,32 +31,32 @@ def stamps(root):
 
 
 def test_running_twice_does_nothing_and_one_changed_setting_redoes_what_depends_on_it(tmp_path):
-    page = Plan(study_from(SMALL), tmp_path).run()
+    page = StudyPlan(study_from(SMALL), tmp_path).run()
     root = page.parent
     assert page == tmp_path / "small" / "report.html" and page.is_file()
     before = stamps(root)
-    assert Plan(study_from(SMALL), tmp_path).run() == page
+    assert StudyPlan(study_from(SMALL), tmp_path).run() == page
     assert stamps(root) == before
 
-    Plan(study_from(SMALL, {"evaluate.seed": 2}), tmp_path).run()
+    StudyPlan(study_from(SMALL, {"evaluate.seed": 2}), tmp_path).run()
     after = stamps(root)
     changed = {name for name in before if after[name] != before[name]}
     rows = {f"{row}/seed1/scores/seed1/stage.json" for row in ("adapcla", "marginal")}
     law = {f"references/{reference.value}/stage.json" for reference in LawReference}
-    assert changed == {"stage.json", *rows, *law}
+    assert changed == {"page/stage.json", *rows, *law}
 
 
 def test_a_title_changes_the_page_and_nothing_else(tmp_path):
     content = {**SMALL, "fit": {"methods": ["marginal"]}}
-    root = Plan(study_from(content), tmp_path).run().parent
+    root = StudyPlan(study_from(content), tmp_path).run().parent
     before = stamps(root)
-    page = Plan(study_from(content, {"title": "Another title"}), tmp_path).run()
-    assert {name for name, at in stamps(root).items() if before.get(name) != at} == {"stage.json"}
+    page = StudyPlan(study_from(content, {"title": "Another title"}), tmp_path).run()
+    assert {name for name, at in stamps(root).items() if before.get(name) != at} == {"page/stage.json"}
     assert "Another title" in page.read_text(encoding="utf-8")
 
 
 def test_the_steps_come_in_order_with_what_they_need():
-    steps = Plan(study_from(SMALL), "nowhere").steps
+    steps = StudyPlan(study_from(SMALL), "nowhere").steps
     of_law = ["evaluate"] * len(LawReference)
     assert [step.stage for step in steps] == ["prepare", *of_law, *["train", "sample", "evaluate"] * 2]
     assert not any(step.done for step in steps) and all(step.seconds > 0 for step in steps)
@@ -71,7 +72,7 @@ def test_the_steps_come_in_order_with_what_they_need():
 )
 def test_what_cannot_work_is_said_before_anything_is_done(tmp_path, changes, told):
     with pytest.raises(UsageError, match=told):
-        Plan(study_from({**SMALL, "fit": dict(SMALL["fit"])}, changes), tmp_path)
+        StudyPlan(study_from({**SMALL, "fit": dict(SMALL["fit"])}, changes), tmp_path)
     assert not any(tmp_path.iterdir())
 
 
@@ -79,12 +80,12 @@ def test_a_variant_with_a_setting_that_its_method_does_not_have_is_refused(tmp_p
     variants = {"odd": {"method": "adapcla", "settings": {"copy_head": True}}}
     content = {**SMALL, "fit": {**SMALL["fit"], "variants": variants}}
     with pytest.raises(UsageError, match=r"fit.variants.odd.settings: adapcla has no setting 'copy_head'"):
-        Plan(study_from(content), tmp_path)
+        StudyPlan(study_from(content), tmp_path)
 
 
 def test_forgetting_does_everything_again(tmp_path):
     content = {**SMALL, "fit": {"methods": ["marginal"]}}
-    plan = Plan(study_from(content), tmp_path)
+    plan = StudyPlan(study_from(content), tmp_path)
     plan.run()
     assert all(step.done for step in plan.steps)
     plan.forget()
@@ -92,9 +93,9 @@ def test_forgetting_does_everything_again(tmp_path):
 
 
 def test_a_second_process_is_refused_while_the_first_works(tmp_path):
-    plan = Plan(study_from({**SMALL, "fit": {"methods": ["marginal"]}}), tmp_path)
-    plan.folder.root.mkdir(parents=True)
-    with (plan.folder.root / ".lock").open("w") as held:
+    plan = StudyPlan(study_from({**SMALL, "fit": {"methods": ["marginal"]}}), tmp_path)
+    plan.root.mkdir(parents=True)
+    with (plan.root / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ExistsError, match="in use by another process"):
             plan.run()
@@ -102,38 +103,38 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
 
 def test_the_cohort_is_described_before_it_is_divided(finished_run):
     about = read_json(finished_run / "study.json")
-    assert stamp(finished_run / about["data"])["description"]["patients"] == 260
+    assert record(finished_run / about["data"])["description"]["patients"] == 260
 
 
 def test_a_method_that_fails_is_a_line_that_says_why_and_is_tried_again(tmp_path, monkeypatch):
-    plain = stages.trained
+    plain = tasks.train
     content = {**SMALL, "fit": {**SMALL["fit"], "methods": ["lstm", "marginal"]}}
 
-    def breaks(place, key, method, *rest):
-        if method == "lstm":
+    def breaks(folder, parts, row, *rest, **options):
+        if row[0] == "lstm":
             raise AdapclaError("step 3: loss is nan\nto do: something")
-        return plain(place, key, method, *rest)
+        return plain(folder, parts, row, *rest, **options)
 
-    monkeypatch.setattr(stages, "trained", breaks)
-    plan = Plan(study_from(content), tmp_path)
+    monkeypatch.setattr(tasks, "train", breaks)
+    plan = StudyPlan(study_from(content), tmp_path)
     page = plan.run()
     assert plan.failed == {("lstm", 1): "step 3: loss is nan"}
     assert "seed 1 failed: step 3: loss is nan" in page.read_text(encoding="utf-8")
     assert "seed 1 failed" in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
-    monkeypatch.setattr(stages, "trained", plain)
-    again = Plan(study_from(content), tmp_path)
+    monkeypatch.setattr(tasks, "train", plain)
+    again = StudyPlan(study_from(content), tmp_path)
     again.run()
     assert again.failed == {} and "failed" not in (page.parent / "tables" / "cost.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("fault", [InterruptedRun("stopped"), InputError("damaged"), ExistsError("there")])
 def test_a_fault_that_is_not_the_methods_ends_the_run(tmp_path, monkeypatch, fault):
-    def breaks(*_):
+    def breaks(*_, **__):
         raise fault
 
-    monkeypatch.setattr(stages, "trained", breaks)
+    monkeypatch.setattr(tasks, "train", breaks)
     with pytest.raises(type(fault)):
-        Plan(study_from(SMALL), tmp_path).run()
+        StudyPlan(study_from(SMALL), tmp_path).run()
 
 
 def test_patients_made_elsewhere_stand_beside_the_rows(tmp_path):
@@ -144,24 +145,26 @@ def test_patients_made_elsewhere_stand_beside_the_rows(tmp_path):
     strange = Cohort.of([*cohort.patients(), [["UNHEARD-OF"]]])
     strange.save(tmp_path / "theirs")
     content = {**SMALL, "fit": {"methods": ["marginal"]}, "external": {"theirs": str(tmp_path / "theirs")}}
-    root = Plan(study_from(content), tmp_path / "out").run().parent
+    root = StudyPlan(study_from(content), tmp_path / "out").run().parent
     scores = pl.read_csv(root / "tables" / "scores.csv")
     assert set(scores["row"]) == {"marginal", "theirs"}
     assert "| theirs |" in (root / "tables" / "tail-plausibility.md").read_text(encoding="utf-8")
     before = stamps(root)
-    Plan(study_from(content), tmp_path / "out").run()
+    StudyPlan(study_from(content), tmp_path / "out").run()
     assert stamps(root) == before
 
 
 def test_an_absent_cohort_from_elsewhere_is_named_before_anything_is_done(tmp_path):
     with pytest.raises(InputError, match=r"external\.theirs"):
-        Plan(study_from({**SMALL, "external": {"theirs": str(tmp_path / "nowhere")}}), tmp_path / "out")
+        StudyPlan(study_from({**SMALL, "external": {"theirs": str(tmp_path / "nowhere")}}), tmp_path / "out")
 
 
 def test_a_split_within_the_training_part_never_sees_the_test_part(tmp_path):
     """12,000 are not needed to see it: of 200 patients the inner parts together are the outer training part."""
     data = {"planted": {"patients": 200, "codes": 60}}
-    inner = Plan(study_from({**SMALL, "data": data, "split": {"within": 4, "seed": 5}}), tmp_path).parts
+    plan = StudyPlan(study_from({**SMALL, "data": data, "split": {"within": 4, "seed": 5}}), tmp_path)
+    run_steps(plan.steps[:1], plan.root)
+    inner = open_splits(plan.data)
     outer = simulate(patients=200, codes=60, seed=1).split(seed=4)
     assert sum(part.n_patients for part in inner.values()) == outer.train.n_patients
     key = [repr(patient) for part in inner.values() for patient in part.patients()]
@@ -172,9 +175,9 @@ def test_another_judge_scores_steered_samples_again_without_drawing_them_again(t
     shifted = {"planted": {"patients": 60, "codes": 60, "seed": 2, "population": "shifted"}}
     content = {**SMALL, "fit": {"methods": ["marginal"]}}
     content["targets"] = {"shifted": {"data": shifted, "methods": ["marginal"], "modes": ["paper"]}}
-    root = Plan(study_from(content), tmp_path).run().parent
+    root = StudyPlan(study_from(content), tmp_path).run().parent
     before = stamps(root)
-    Plan(study_from(content, {"evaluate.seed": 2}), tmp_path).run()
+    StudyPlan(study_from(content, {"evaluate.seed": 2}), tmp_path).run()
     changed = {name for name, at in stamps(root).items() if before[name] != at}
     toward = "marginal/seed1/toward/shifted/paper"
     assert f"{toward}/scores/stage.json" in changed and f"{toward}/sample/stage.json" not in changed

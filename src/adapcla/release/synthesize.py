@@ -1,4 +1,4 @@
-"""From a source to a release in one call: what was asked becomes settings, and the one engine carries them out."""
+"""From a source to a release in one call: what was asked becomes settings, and the plan carries them out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from adapcla.data.frames import is_frame
 from adapcla.errors import InputError, UsageError, nearest
 from adapcla.evaluation import Scores
 from adapcla.files import MANIFEST
-from adapcla.io.losses import MOST_DROPPED, require_kept
-from adapcla.release.settings import METHOD, refuse_unknown, release_settings
+from adapcla.io.readers.open_data import data_folder
+from adapcla.pipeline.settings import read_toml, settings_from
+from adapcla.release.settings import ReleaseSettings, release_settings
 
 #: The built-in simulated patients by name.
 BUILT_IN = ("planted", "demo")
@@ -24,7 +25,7 @@ _LONGEST_NAME = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Synthesised:
+class Release:
     """What came of it; where the gate was not met, `folder` is None unless it was to be written anyway."""
 
     folder: Path | None
@@ -35,6 +36,11 @@ class Synthesised:
     passed: bool
     #: Why the gate was not met, in plain words; empty where it was.
     reasons: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: whether it was released, and where it lies."""
+        outcome = f"released to {self.folder}" if self.passed else "not released: the privacy gate is not met"
+        return f"Release({outcome}; {self.cohort.n_patients:,} synthetic patients; page {self.page})"
 
 
 def source_of(first: str, second: str = "") -> tuple[str, str]:
@@ -70,39 +76,77 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
     return "table", first
 
 
+def settings_of(
+    data: str,
+    path: str = "",
+    *,
+    options: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> ReleaseSettings:
+    """The settings of a release, the same for Python, the command line and a TOML file with the same content.
+
+    Args:
+        data: A source (with its path), a file, a cohort folder, `planted`, or a TOML file of settings.
+        path: File or folder of the source.
+        options: Options for reading the source.
+        changes: Changed settings by their dotted names, as `--set` has them.
+        given: Changed settings by their names; what is None was not said.
+    """
+    if path or not data.lower().endswith(".toml"):
+        source, place = source_of(data, path)
+        return release_settings(source, place, options=options, changes=changes, **given)
+    content = read_toml(data)
+    part = dict(content.get("data", {}))
+    file = str(data_folder() / Path(str(part["path"])).expanduser()) if part.get("path") else ""
+    read = {**part.pop("options", {}), **{name: value for name, value in (options or {}).items() if value}}
+    # What the file leaves out is what it is everywhere else.
+    base = release_settings(str(part.get("source", "planted")), file, options=read).model_dump(exclude_unset=True)
+    for name, value in {**content, "data": {**part, "path": base["data"].get("path", "")}}.items():
+        base[name] = {**base.get(name, {}), **value} if isinstance(value, Mapping) else value
+    defaults = {name: field.default for name, field in ReleaseSettings.model_fields.items()}
+    said = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
+    return settings_from(ReleaseSettings, {**base, **said}, changes, data)
+
+
 def synthesize(
     data: Any,
     path: str | Path = "",
     *,
     out: str | Path = "release",
-    minutes: float = 10.0,
-    patients: int = 0,
-    formats: tuple[str, ...] = ("csv",),
+    minutes: float | None = None,
+    patients: int | None = None,
+    formats: tuple[str, ...] | None = None,
     min_patients: int | None = None,
-    repair: bool = False,
-    anyway: bool = False,
-    accept: tuple[str, ...] = (),
-    reason: str = "",
-    allow_dropped: float = MOST_DROPPED,
+    repair: bool | None = None,
+    anyway: bool | None = None,
+    accept: tuple[str, ...] | None = None,
+    reason: str | None = None,
+    allow_dropped: float | None = None,
     overwrite: bool = False,
     work: str | Path | None = None,
-    method: str = METHOD,
-    seed: int = 1,
+    method: str | None = None,
+    seed: int | None = None,
+    title: str | None = None,
+    model: bool | None = None,
+    rollup: str | None = None,
+    birth_year: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Synthesised:
+) -> Release:
     """A data set that may be shared, from a data frame, a table, a source with its path, or a cohort.
 
-    A second call with the same arguments takes up what the first has finished. Where the privacy gate is not met,
+    A second call with the same arguments resumes what the first has finished. Where the privacy gate is not met,
     nothing is released and `passed` is false; the working folder, which holds real patients, has the page.
 
     Args:
         data: A data frame (pandas, polars, pyarrow), a file, the name of a source (with `path`), a cohort folder, a
-            cohort, or `planted`.
+            cohort, `planted`, or a TOML file of settings.
         path: File or folder of the source.
         out: Folder of the release.
-        minutes: Time on two cores that the size of the network and its passes are chosen for.
-        patients: Synthetic patients; 0 writes as many as were learned from.
-        formats: Some of csv, parquet, xlsx, meds, omop, fhir.
+        minutes: Time on two cores that the size of the network and its epochs are chosen for; 10 if not given.
+        patients: Synthetic patients; as many as were learned from if not given.
+        formats: Some of csv, parquet, xlsx, meds, omop, fhir; csv if not given.
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
@@ -113,14 +157,34 @@ def synthesize(
         work: Folder for what real patients are in; beside `out` if not given.
         method: A row of `adapcla methods`.
         seed: Seed of the fit and of the sample.
+        title: Heading of page and card; the file's name if not given.
+        model: Write the model too, where attacks on it fail.
+        rollup: The way up for rarer codes: icd, ccs, or a CSV file code, parent.
+        birth_year: OMOP: year of birth of patients of unknown age.
+        settings: Any other setting by its dotted name, such as `{"evaluate.quick": True}`.
         options: Columns of a data frame, as for `Cohort.from_frame`, or options of the source, as for `read`.
     """
-    from adapcla.release.release import ReleasePlan
+    from adapcla.release.plan import ReleasePlan
 
-    folder = Path(work) if work is not None else Path(out).with_name(f"{Path(out).name}-work")
+    given = {
+        "minutes": minutes,
+        "patients": patients,
+        "formats": None if formats is None else tuple(formats),
+        "min_patients": min_patients,
+        "repair": repair,
+        "anyway": anyway,
+        "accept": None if accept is None else tuple(accept),
+        "reason": reason,
+        "allow_dropped": allow_dropped,
+        "method": method,
+        "seed": seed,
+        "title": title,
+        "model": model,
+        "rollup": rollup,
+        "birth_year": birth_year,
+    }
     if is_frame(data):
         data, options = _cohort_of_frame(data, options), {}
-        require_kept(data, allow_dropped)
     if not isinstance(data, (str, Path, Cohort)):
         # Never the thing itself, of which a part may be rows of patients.
         raise UsageError(
@@ -128,31 +192,14 @@ def synthesize(
             "expected: a data frame, a file, the name of a source with its path, or a cohort"
         )
     if isinstance(data, Cohort):
-        refuse_unknown(options, "cohort")
-        place = folder / "cohort"
-        data.save(place, overwrite=True)
-        source, where = "cohort", str(place)
+        # Nothing is read from a folder: the plan gets the patients themselves.
+        asked = release_settings("cohort", "cohort", options=options, changes=settings, **given)
+        plan = ReleasePlan(asked, out, work, overwrite, cohort=data)
     else:
-        source, where = source_of(str(data), str(path))
-    settings = release_settings(
-        source,
-        where,
-        options=options,
-        minutes=minutes,
-        patients=patients,
-        formats=tuple(formats),
-        method=method,
-        min_patients=min_patients,
-        repair=repair,
-        anyway=anyway,
-        accept=tuple(accept),
-        reason=reason,
-        allow_dropped=allow_dropped,
-        seed=seed,
-    )
-    plan = ReleasePlan(settings, out, folder, overwrite)
+        asked = settings_of(str(data), str(path), options=options, changes=settings, **given)
+        plan = ReleasePlan(asked, out, work, overwrite)
     plan.run()
-    return result(plan)
+    return released(plan)
 
 
 def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
@@ -171,12 +218,12 @@ def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
     return Cohort.from_frame(frame, **given, card=Origin(Kind.REAL).as_card())
 
 
-def result(plan: Any) -> Synthesised:
+def released(plan: Any) -> Release:
     """What a finished plan made."""
     from adapcla.report.gate_words import in_words
 
-    told = plan.told()
-    folder = plan.out if told.passed else plan.unsafe_out if told.unsafe else None
+    about = plan.summary()
+    folder = plan.out if about.passed else plan.unsafe_out if about.unsafe else None
     page = plan.page if folder is None else folder / "report.html"
-    reasons = tuple(in_words(line) for line in told.chosen.lines if not line.passed)
-    return Synthesised(folder, page, told.synthetic, told.chosen.scores, told.passed, reasons)
+    reasons = tuple(in_words(line) for line in about.chosen.lines if not line.passed)
+    return Release(folder, page, about.synthetic, about.chosen.scores, about.passed, reasons)

@@ -17,13 +17,15 @@ from tests.conftest import ACCEPTED, ACCEPTING
 from adapcla import files
 from adapcla.data import Attribute
 from adapcla.data.quantization import Quantizer
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
+from adapcla.generation import load
 from adapcla.io import read
 from adapcla.io.simulator import simulate
-from adapcla.release import release as module
-from adapcla.release import tries
-from adapcla.release.release import ReleasePlan
+from adapcla.pipeline.steps import expected_seconds, run_steps
+from adapcla.release import plan as module
+from adapcla.release.plan import ReleasePlan
 from adapcla.release.settings import ReleaseSettings, release_settings
 from adapcla.release.summary import usefulness
 
@@ -64,7 +66,7 @@ def test_the_folder_holds_data_page_cards_and_checksums(finished_release):
 
 @pytest.mark.parametrize(("name", "source"), [("csv", "table"), ("fhir", "fhir")])
 def test_every_format_reads_back_to_the_same_patients(finished_release, name, source):
-    synthetic = finished_release.told().synthetic
+    synthetic = finished_release.summary().synthetic
     back = read(source, finished_release.out / name)
     assert name != "csv" or back.fingerprint == synthetic.fingerprint
     assert (back.n_patients, back.n_visits) == (synthetic.n_patients, synthetic.n_visits)
@@ -86,7 +88,7 @@ def test_nothing_of_a_real_patient_is_in_any_file(finished_release):
             text = str(pl.read_parquet(finished_release.out / name).to_dicts())
         assert "MRN7" not in text, name
         assert not [date for date in dates if date in text], name
-        assert str(finished_release.folder.root) not in text and Path(data.path).name not in text.replace(
+        assert str(finished_release.root) not in text and Path(data.path).name not in text.replace(
             finished_release.settings.title, ""
         ), name
 
@@ -98,13 +100,13 @@ def test_no_marked_patient_comes_back(finished_release):
 
     codes = layout(80)
     marks = [{codes.vocabulary.tokens[code] for code in visit} for two in marked_codes(codes, 12) for visit in two]
-    synthetic = finished_release.told().synthetic
+    synthetic = finished_release.summary().synthetic
     held = [set(visit) for patient in synthetic.patients() for visit in patient]
     assert not [visit for visit in held for mark in marks if mark <= visit]
 
 
 def test_no_code_of_few_patients_is_in_the_vocabulary(finished_release):
-    told = finished_release.told()
+    told = finished_release.summary()
     assert (told.train.patient_counts >= 11).all()
     written = read("table", finished_release.out / "csv").vocabulary
     assert set(written.tokens) <= set(told.train.vocabulary.tokens)
@@ -112,10 +114,8 @@ def test_no_code_of_few_patients_is_in_the_vocabulary(finished_release):
 
 def test_control_patients_stay_out_of_the_vocabulary(finished_release, tmp_path):
     """A code that all control patients hold and no training patient does is not in the vocabulary."""
-    from adapcla.data.split_folder import open_splits
-
-    parts = open_splits(finished_release.folder.data)
-    rolled = open_splits(finished_release.place(finished_release.tries[0], "patients"))
+    parts = open_splits(finished_release.data)
+    rolled = open_splits(finished_release.place(finished_release.attempts[0], "patients"))
     seen = set(np.array(parts["train"].vocabulary.tokens)[parts["train"].patient_counts >= 11])
     kept = {token for token in rolled["control"].vocabulary.tokens if token in set(parts["train"].vocabulary.tokens)}
     assert kept <= seen | {code.token for code in rolled["train"].vocabulary.codes}
@@ -123,11 +123,11 @@ def test_control_patients_stay_out_of_the_vocabulary(finished_release, tmp_path)
 
 
 def test_a_second_call_does_nothing_again(finished_release):
-    before = content(finished_release.folder.root)
+    before = content(finished_release.root)
     again = ReleasePlan(finished_release.settings, finished_release.out)
     assert all(step.done or not step.wanted() for step in again.steps)
     assert again.run().passed
-    assert content(finished_release.folder.root) == before
+    assert content(finished_release.root) == before
 
 
 # ---- the gate ---------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_repair_tries_again_until_the_gate_is_met_and_keeps_every_try(monkeypatc
     plan = ReleasePlan(planted(repair=True), tmp_path / "out")
     told = plan.run()
     assert told.passed and [attempt.min_patients for attempt in told.attempts] == [11, 22]
-    assert not (plan.folder.root / "tries" / "3").exists()
+    assert not (plan.root / "tries" / "3").exists()
     assert (read("table", tmp_path / "out" / "csv").n_patients) > 0
     assert "a code needs 22 patients" in (tmp_path / "out" / "report.html").read_text()
 
@@ -184,7 +184,7 @@ def memorising(passes: float, **changes) -> ReleaseSettings:
 
 def test_the_gate_refuses_a_network_that_knows_its_patients_by_heart(monkeypatch, tmp_path):
     """The attack reads 0.73 (limit 0.58) with 78 controls; rolling up codes of 22 patients does not help."""
-    monkeypatch.setattr(tries, "MOST_REPAIRS", 1)
+    monkeypatch.setattr(module, "MOST_REPAIRS", 1)
     plan = ReleasePlan(memorising(80, repair=True), tmp_path / "out")
     told = plan.run()
     assert not told.passed and not (tmp_path / "out").exists()
@@ -267,7 +267,10 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     spec = release_settings("cohort", str(whole_cohort), method="marginal", changes=COUNTED, min_patients=60)
     plan = ReleasePlan(spec, tmp_path / "out")
     plan.run()
-    bands, train = plan.generator(plan.tries[0]).model.bands, plan.parts(plan.tries[0])["train"]
+    bands, train = (
+        load(plan.place(plan.attempts[0], "fit")).model.bands,
+        open_splits(plan.place(plan.attempts[0], "patients"))["train"],
+    )
     banded = bands.quantize(train)
     held = [banded.patient_counts[banded.vocabulary.index[code.token]] for n in bands.numbers for code in n.codes()]
     assert len(held) >= 4 and min(held) >= 60
@@ -281,24 +284,22 @@ def test_repairs_of_whole_records_end_before_differential_privacy(monkeypatch, w
     changes = {**COUNTED, **{f"fit.settings.{name}": value for name, value in small.items()}}
     spec = release_settings("cohort", str(whole_cohort), method="adapcla", changes=changes, repair=True)
     plan = ReleasePlan(spec, tmp_path / "out")
-    assert "privacy" in plan.tries[-1].settings
+    assert "privacy" in plan.attempts[-1].settings
     told = plan.run()
     assert not told.passed and [attempt.number for attempt in told.attempts] == [1, 2, 3]
-    assert not plan.place(plan.tries[-1], "fit").exists() and plan.page.is_file()
+    assert not plan.place(plan.attempts[-1], "fit").exists() and plan.page.is_file()
 
 
 # ---- faults -----------------------------------------------------------------------------------------------
-def test_an_interruption_at_any_stage_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    whole = ReleasePlan(planted(), tmp_path / "whole")
-    whole.run()
-    work = {"train": "trained", "sample": "sampled", "judge": "scored"}
-    for name in work.values():
+def test_an_interruption_at_any_step_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    ReleasePlan(planted(), tmp_path / "whole").run()
+    for name in ("prepare", "train", "sample", "evaluate"):
         with monkeypatch.context() as patched:
 
             def stop(*_, **__):
                 raise KeyboardInterrupt
 
-            patched.setattr(module.stages, name, stop)
+            patched.setattr(module.tasks, name, stop)
             with pytest.raises(KeyboardInterrupt):
                 ReleasePlan(planted(), tmp_path / "cut").run()
         assert not (tmp_path / "cut").exists()
@@ -347,9 +348,10 @@ def test_the_time_left_follows_the_patients_once_they_are_known(tmp_path):
     plan = ReleasePlan(
         release_settings("cohort", str(tmp_path / "cohort"), method="marginal", changes=COUNTED), tmp_path / "out"
     )
-    before = sum(plan.expected())
-    plan.carry_out(stages=("read", "vocabulary"))
-    after = sum(seconds for step, seconds in zip(plan.steps, plan.expected(), strict=True) if not step.done)
+    before = sum(expected_seconds(plan.steps))
+    run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary")], plan.root)
+    seconds = expected_seconds(plan.steps)
+    after = sum(each for step, each in zip(plan.steps, seconds, strict=True) if not step.done)
     assert after < before / 2
 
 
@@ -388,4 +390,4 @@ def test_an_unknown_format_and_unknown_ages_are_refused_before_training(tmp_path
     plan = ReleasePlan(spec, tmp_path / "out")
     with pytest.raises(InputError, match="no patient whose age is known"):
         plan.run()
-    assert not (plan.folder.root / "tries" / "1" / "fit").exists()
+    assert not (plan.root / "tries" / "1" / "fit").exists()

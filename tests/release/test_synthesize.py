@@ -9,7 +9,7 @@ import adapcla
 from adapcla.errors import InputError, UsageError
 from adapcla.io.simulator import simulate
 from adapcla.release.settings import release_settings
-from adapcla.release.synthesis import source_of
+from adapcla.release.synthesize import source_of
 
 
 def test_a_path_alone_is_a_table_a_cohort_or_refused(tmp_path, capsys):
@@ -42,14 +42,13 @@ def test_an_unknown_setting_is_named_with_the_nearest():
         release_settings("planted", changes={"min_patient": 3})
 
 
-def test_synthesize_gives_cohort_scores_verdict_and_page(tmp_path, monkeypatch):
-    from adapcla.release import synthesis
+QUICK = {"evaluate.quick": True, "evaluate.suites": ("tail", "privacy")}
+SMALL = {"method": "marginal", "settings": QUICK, **ACCEPTED}
 
-    quick = {"evaluate.quick": True, "evaluate.suites": ("tail", "privacy")}
-    whole = synthesis.release_settings
-    monkeypatch.setattr(synthesis, "release_settings", lambda *a, **k: whole(*a, **{**k, "changes": quick}))
+
+def test_synthesize_gives_cohort_scores_verdict_and_page(tmp_path):
     world = simulate(520, 60, seed=1)
-    made = adapcla.synthesize(world, out=tmp_path / "release", method="marginal", patients=200, **ACCEPTED)
+    made = adapcla.synthesize(world, out=tmp_path / "release", patients=200, **SMALL)
     assert made.cohort.n_patients == 200 and made.passed and not made.reasons
     assert made.folder == tmp_path / "release" and made.page.is_file()
     assert made.scores.values()["tail_pair_seen"] is not None

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.pipeline.rows import checked_row, checked_rows, chosen_methods, known_settings
+from adapcla.pipeline.tasks import checked_row, known_settings
+from adapcla.study.runner import checked_rows, chosen_methods
 from adapcla.study.spec import study_from
 from adapcla.training.settings import METHODS
 
