@@ -140,7 +140,7 @@ def run_release(name: str, out: Path, minutes: float, formats: str, more: list[s
     if stdout.strip():
         summary = json.loads(stdout.splitlines()[-1])
         work = Path(summary["work"])
-        found |= {"passed": summary["passed"], "lamps": summary["lamps"], "reasons": summary["reasons"]}
+        found |= {"passed": summary["passed"], "status": summary["status"], "reasons": summary["reasons"]}
         found["reads back"] = _reads_back(Path(summary["out"]), work) if summary["out"] else {}
         found["learned from"] = record(work / "tries" / str(summary["tries"]) / "patients")["sizes"][0]
         found["stages"] = _stages(work)
@@ -220,7 +220,10 @@ def table(rows: list[dict[str, Any]], command: str) -> str:
         if "skipped" in row:
             lines.append((row["set"], row["skipped"], *[""] * (len(titles) + 5)))
             continue
-        lamps = {key: f"{lamp['value']} {lamp['unit']} ({lamp['light']})" for key, lamp in row.get("lamps", {}).items()}
+        statuses = {
+            key: f"{status['value']} {status['unit']} ({status['outcome']})"
+            for key, status in row.get("status", {}).items()
+        }
         gate = "–" if "passed" not in row else "met" if row["passed"] else "not met"
         back = row.get("reads back", {})
         said = "–" if not back else "same: " + ", ".join(name for name, same in back.items() if same)
@@ -234,7 +237,7 @@ def table(rows: list[dict[str, Any]], command: str) -> str:
                 f"{row['processor minutes']}",
                 f"{row['minutes']}",
                 gate,
-                *(lamps.get(key, "–") for key in ("like", "useful", "safe")),
+                *(statuses.get(key, "–") for key in ("similar", "useful", "private")),
                 f"{row['peak MB']:,}",
                 said,
                 took,

@@ -1,4 +1,4 @@
-"""The page of a release in a real browser: lamps at first sight, no request, light and dark, narrow, and on paper."""
+"""The page of a release in a real browser: statuses first, no request, light and dark, narrow, on paper."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ def test_it_opens_without_an_error_and_asks_for_nothing(page):
     assert not [message for message in asked if '"url":"http' in message]
 
 
-def test_the_three_lamps_are_seen_without_scrolling(page):
+def test_the_three_statuses_are_seen_without_scrolling(page):
     lowest = page.execute_script(
-        "return Math.max(...[...document.querySelectorAll('.lamp')].map(lamp => lamp.getBoundingClientRect().bottom))"
+        "return Math.max(...[...document.querySelectorAll('.indicator .number')]"
+        ".map(number => number.getBoundingClientRect().bottom))"
     )
     assert lowest <= page.execute_script("return window.innerHeight")
-    numbers = page.execute_script("return [...document.querySelectorAll('.lamp .number b')].map(b => b.textContent)")
+    numbers = page.execute_script(
+        "return [...document.querySelectorAll('.indicator .number b')].map(b => b.textContent)"
+    )
     assert len(numbers) == 3 and all(numbers)
 
 
@@ -49,7 +52,8 @@ def test_dark_and_light_are_both_readable(page):
         .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
       const behind = e => { while (e) { const c = getComputedStyle(e).backgroundColor;
         if (!/, 0\\)$/.test(c)) return c; e = e.parentElement; } return 'rgb(255,255,255)'; };
-      return ['h1', '.lamp p', '.lamp .number', '.good', '.good b', '.status', 'td', 'th', '.chip', '.day', 'footer']
+      return ['h1', '.indicator p', '.indicator .number', '.good', '.good b', '.status', 'td', 'th', '.chip', '.day',
+        '.pill', 'footer']
         .map(q => { const e = document.querySelector(q), a = lum(getComputedStyle(e).color), b = lum(behind(e));
           return [q, (Math.max(a, b) + .05) / (Math.min(a, b) + .05)]; });
     """

@@ -35,7 +35,7 @@ def test_a_dry_run_shows_the_stages_and_writes_nothing(tmp_path):
 def test_a_release_from_the_command_line(tmp_path):
     ran = run("planted", "--out", tmp_path / "out", "--format", "csv,parquet", *QUICK)
     assert ran.exit_code == 0, ran.output
-    assert (tmp_path / "out" / "parquet").is_dir() and "Safe:" in ran.stdout and "report.html" in ran.stdout
+    assert (tmp_path / "out" / "parquet").is_dir() and "Private:" in ran.stdout and "report.html" in ran.stdout
 
 
 def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path, monkeypatch):

@@ -43,6 +43,23 @@ def test_codes_within_a_factor_of_two_by_hand(train: Cohort):
     assert scores_of("prevalence_within_2x", train, more)["tail"].value == 0.0
 
 
+def test_codes_off_by_more_than_twice_need_patients_and_more_than_chance():
+    """Of A to D, held by 40, 40, 40 and 5 of 100 patients: B comes 4 times too often, C never; D is of too few."""
+    train = Cohort.of([[["A"]]] * 40 + [[["B"]]] * 20 + [[["C"]]] * 40 + [[["D"]]] * 5)
+    made = Cohort.of([[["A"]]] * 21 + [[["B"]]] * 79 + [[["D"]]] * 20, train.vocabulary)
+    score = score_of("prevalence_off_2x", train, made)
+    assert (score.value, score.n) == (pytest.approx(2 / 3), 3)
+    few = Cohort.of([[["A"]], [["B"]]], train.vocabulary)
+    assert score_of("prevalence_off_2x", train, few).value == 0.0
+
+
+def test_distributions_of_lengths_by_hand(train: Cohort):
+    """Visits 2, 1, 1 of patients against 1, 1; codes 2, 1, 2, 1 of visits against 2, 1."""
+    made = Cohort.of([[["A", "B"]], [["C"]]])
+    assert value_of("visits_per_patient_tv", train, made) == pytest.approx(1 / 3)
+    assert value_of("codes_per_visit_tv", train, made) == 0.0
+
+
 def test_prevalence_by_stratum_needs_something_that_varies(train: Cohort):
     """Of three codes one is tail, one head: R² of one number says nothing."""
     assert scores_of("unigram_r2", train, train)["tail"].reason == "fewer than two such codes"
@@ -64,7 +81,7 @@ def test_mass_and_coverage_by_hand(train: Cohort):
 
 @pytest.mark.parametrize("key", [one.key for one in metrics_of(["fidelity"]) if not one.heldout])
 def test_an_exact_copy_is_perfect(key: str):
-    train = Cohort.of([[["A", "B"], ["A", "C"]], [["A", "B", "D"]], [["A"], ["B"], ["A", "B"]], [["E", "A"]]])
+    train = Cohort.of([[["A", "B"], ["A", "C"]], [["A", "B", "D"]], [["A"], ["B"], ["A", "B"]], [["E", "A"]]] * 11)
     one = METRICS[key]
     score = one.compute(Comparison.of(train, train, train))["all"]
     if one.goal == "up":

@@ -13,7 +13,7 @@ from adapcla.release.dataset_card import card, checksums
 
 def test_the_card_says_what_people_must_know(finished_release):
     text = (finished_release.out / "README.md").read_text()
-    for heading in ("From what", "How it was made", "How it was judged", "What it must not be used for", "Files"):
+    for heading in ("Source", "How it was made", "Evaluation", "What it must not be used for", "Files"):
         assert f"## {heading}" in text
     assert "at least 11 training patients" in text and "rarest third" in text
     assert "UNSAFE" not in text and "anonymous" in text and '"anonymous"' in text

@@ -8,7 +8,12 @@ from dataclasses import replace
 import pytest
 
 from adapcla.evaluation.privacy import GateLine
-from adapcla.release.page import rendered, status
+from adapcla.release.page import release_page
+from adapcla.release.summary import ReleaseSummary
+
+
+def rendered(release: ReleaseSummary) -> str:
+    return release_page(release).html()
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +26,25 @@ def test_everything_is_in_one_file(page):
     assert "http" not in re.sub(r"http-equiv", "", page)
 
 
-def test_the_three_lamps_come_before_everything_else(page):
-    places = [page.index(f'id="lamp-{key}"') for key in ("like", "useful", "safe")]
+def test_the_three_statuses_come_before_everything_else(page):
+    places = [page.index(f'id="status-{key}"') for key in ("similar", "useful", "private")]
     assert places == sorted(places) and places[-1] < page.index('id="prevalence"')
 
 
-def test_every_picture_and_table_says_what_good_looks_like(page):
-    assert page.count("What good looks like") == page.count("<section") - 3 + page.count('<figure class="table')
+def test_every_chart_and_table_says_what_good_looks_like(page):
+    """All sections but the tables, which say it one by one, and the limits."""
+    sections, tables = page.count("<section"), page.count('<figure class="table') - 1
+    assert page.count("What good looks like") == sections - 2 + tables
+
+
+def test_every_comparison_is_on_the_page_with_its_status(page):
+    from adapcla.release.comparisons import COMPARISONS
+
+    table = page[page.index('<figure class="table comparisons">') :]
+    table = table[: table.index("</figure>")]
+    for _, title, _ in COMPARISONS:
+        assert title in table
+    assert table.count('class="pill') == len(COMPARISONS) and "these records have no values" in table.lower()
 
 
 def test_records_of_one_domain_have_no_table_of_domains(page):
@@ -44,21 +61,18 @@ def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_releas
     failed = GateLine("singleton_visit_gap", "exceeded", 0.2, 0.1, 0.3, 0.05)
     tried = replace(told.chosen, lines=(failed,))
     refused = replace(told, attempts=(tried,))
-    found = status(refused)
-    assert (
-        found.word == "Not released"
-        and "one training patient alone" in found.sentence
-        and "--min-patients" in found.sentence
-    )
-    assert status(replace(refused, unsafe=True)).word == "UNSAFE"
-    assert "✗" in rendered(refused) or "did-not-hold" in rendered(refused)
+    page = release_page(refused)
+    assert page.badge == ("Not released", "exceeded") and page.lead.startswith("Recommended use: Not at all")
+    assert "one training patient alone" in page.warning and "--min-patients" in page.warning
+    assert release_page(replace(refused, unsafe=True)).badge == ("UNSAFE", "exceeded")
+    assert 'class="pill red"' in page.html()
 
 
-def test_all_tries_are_shown(finished_release):
+def test_all_attempts_are_shown(finished_release):
     told = finished_release.summary()
     failed = replace(told.chosen, lines=(GateLine("copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.01),))
-    assert '<figure class="table tries">' in rendered(replace(told, attempts=(failed, told.chosen)))
+    assert '<figure class="table attempts">' in rendered(replace(told, attempts=(failed, told.chosen)))
 
 
 def test_nothing_is_bold_because_it_is_largest(page):
-    assert "nearest to real" in page and 'class="best"' not in page
+    assert "closest to real" in page and 'class="best"' not in page

@@ -27,11 +27,11 @@ def test_a_person_has_visits_in_time_codes_with_names_colours_and_marks():
 def test_names_and_messages_cannot_become_markup():
     code = {"code": EVIL, "name": EVIL, "probability": 0.5, "rare": False, "chapter": EVIL}
     line = {"code": EVIL, "name": EVIL, "before": 0.1, "requested": 0.2, "paper": None, "loop": 0.2}
-    lamp = {"title": EVIL, "light": EVIL, "value": EVIL, "unit": EVIL, "sentence": EVIL}
+    status = {"title": EVIL, "tone": EVIL, "value": EVIL, "unit": EVIL, "sentence": EVIL}
     drawn = [
         drawings.chances([code]),
         drawings.steered([line]),
-        drawings.lamps([lamp]),
+        drawings.statuses([status]),
         drawings.error(EVIL),
         drawings.table([EVIL], [[EVIL]], EVIL),
         drawings.legend([EVIL], [EVIL]),
@@ -42,8 +42,8 @@ def test_names_and_messages_cannot_become_markup():
 
 def test_a_lamp_says_its_colour_in_words_and_shape():
     marks = {
-        light: drawings.lamps([{"title": "a", "light": light, "value": "1", "unit": "", "sentence": ""}])
-        for light in ("green", "amber", "red", "off")
+        light: drawings.statuses([{"title": "a", "tone": light, "value": "1", "unit": "", "sentence": ""}])
+        for light in ("green", "amber", "red", "grey")
     }
     assert all(f"({light})" in html for light, html in marks.items())
     assert len({re.findall("[●▲■○]", html)[0] for html in marks.values()}) == 4

@@ -6,10 +6,10 @@ import re
 
 from adapcla.data import Cohort
 from adapcla.report.html import Page, Section, Text
-from adapcla.report.tables import Estimate
 from adapcla.study import page as pages
 from adapcla.study.page import write_study_page
 from adapcla.study.results import Study
+from adapcla.tables import Estimate
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(finished_run):

@@ -13,7 +13,6 @@ import polars as pl
 from adapcla.evaluation import Reference
 from adapcla.evaluation.metric import METRICS
 from adapcla.files import write_json
-from adapcla.report.tables import Estimate, estimate_cell
 from adapcla.study import tables
 from adapcla.study.results import Study
 from adapcla.study.tables import (
@@ -28,7 +27,7 @@ from adapcla.study.tables import (
     grid_table,
     score_table,
 )
-from adapcla.tables import LONG, Cell, Line, Table, format_number
+from adapcla.tables import LONG, Cell, Estimate, Line, Table, estimate_cell, format_number
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():

@@ -144,11 +144,11 @@ def _show(plan: ReleasePlan, as_json: bool) -> None:
 def _tell(plan: ReleasePlan, made: Release, as_json: bool) -> None:
     """Say what came of it; a gate that was not met is an error with its reasons and what to do."""
     from adapcla.pipeline.estimate import clock
-    from adapcla.release.summary import lamps
+    from adapcla.release.summary import advice, indicators
     from adapcla.report.gate_words import TO_DO, words_of
 
     told = plan.summary()
-    shown = lamps(told)
+    shown = indicators(told)
     if as_json:
         emit(
             {
@@ -158,28 +158,31 @@ def _tell(plan: ReleasePlan, made: Release, as_json: bool) -> None:
                 "passed": made.passed,
                 "model": told.model_passed,
                 "tries": len(told.attempts),
-                "lamps": {lamp.key: lamp._asdict() for lamp in shown},
+                "status": {one.key: {**one._asdict(), "tone": one.tone} for one in shown},
+                "advice": advice(told).sentence,
                 "reasons": list(made.reasons),
             }
         )
     else:
-        for lamp in shown:
-            typer.echo(f"{lamp.light:>5}  {lamp.title}: {lamp.value} {lamp.unit}. {lamp.sentence}")
+        for one in shown:
+            typer.echo(f"{one.outcome:>8}  {one.title}: {one.value} {one.unit}. {one.sentence}")
+        typer.echo(f"Recommended use: {advice(told).sentence}")
         if made.folder is not None:
             typer.echo(f"{made.folder}: {made.cohort.n_patients:,} synthetic patients; open {made.page}")
-    say(f"{plan.root} holds real patients: a second call goes on from it; delete it when you need that no more")
+    later = "a second call resumes from it; delete it when you no longer need to resume"
+    say(f"{plan.root} holds real patients: {later}")
     took = sum(sum(each.seconds.values()) for each in told.attempts)
-    say(f"took {clock(took)} by the clock beside reading and writing; --minutes {plan.settings.minutes:g}")
+    say(f"took {clock(took)}, excluding reading and writing; --minutes {plan.settings.minutes:g}")
     if plan.settings.model and made.passed and not told.model_passed:
         broken = ", ".join(words_of(line).title for line in told.chosen.model_lines if not line.passed)
         say(f"the model was not written: attacks on it succeed ({broken or 'none could be assessed'})")
     if not made.passed:
-        where = "nothing was released" if made.folder is None else f"{made.folder} was written all the same"
+        where = "nothing was released" if made.folder is None else f"{made.folder} was written anyway"
         todo = [] if plan.settings.repair else ["--repair, which does the following by itself"]
         raise GateError(
             "\n".join(
                 [
-                    f"the privacy gate is not met: {where}",
+                    f"refused: {where}",
                     *(f"- {reason}" for reason in made.reasons),
                     "to do: " + "; ".join([*todo, *TO_DO]) + f"; all scores are on {made.page}",
                 ]

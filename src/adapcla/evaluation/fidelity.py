@@ -6,13 +6,15 @@ from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 from scipy.stats import spearmanr
 
 from adapcla.data import Cohort, Prevalence
+from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, RARE, Comparison, Mask, Missing, Score
 from adapcla.evaluation.metric import INFINITE, R2, SIGNED, CountMetric, Metric, RatioMetric, Value
-from adapcla.evaluation.statistics import CodeCounts, Floats
+from adapcla.evaluation.statistics import CodeCounts, Floats, Sizes
 from adapcla.seeds import random_stream
 
 
@@ -81,6 +83,51 @@ class PrevalenceWithin2x(PrevalenceMetric):
         # A hair for shares that are equal but for rounding.
         within = (ratio >= 0.5 - 1e-12) & (ratio <= 2.0 + 1e-12)
         return Value(float(within.mean()), int(known.sum()))
+
+
+class PrevalenceOff2x(CountMetric[CodeCounts]):
+    """Share of the codes of 11 training patients or more that are off by more than a factor of two, beyond chance.
+
+    A code counts where its prevalence is above twice or below half that of training, and sampling error does not
+    explain it: a binomial test of the two counts, in patients and not in visits, since visits of a patient are alike.
+    """
+
+    key, suite, goal, statistic = "prevalence_off_2x", "fidelity", "down", CodeCounts
+
+    def values(self, made: CodeCounts, comparison: Comparison) -> dict[str, Value]:
+        """The share of the codes of each third by frequency."""
+        train, real, strata = comparison.train, comparison.counts(CodeCounts, "train"), comparison.strata
+        enough = train.patient_counts >= MIN_COUNT
+        # Visits with the code for each patient who has it: so many visits count as one observation.
+        repeats = np.maximum(real.codes, 1) / np.maximum(train.patient_counts, 1)
+        off = _off_by_more_than(2.0, made.codes / repeats, made.visits, real.codes / repeats, real.visits)
+        masks = {ALL: enough, "head": enough & strata.head, "mid": enough & strata.mid, "tail": enough & strata.tail}
+        few = f"no code of {MIN_COUNT} training patients"
+        return {
+            stratum: Value(float(off[mask].mean()), int(mask.sum())) if mask.any() else Value.missing(few)
+            for stratum, mask in masks.items()
+        }
+
+
+#: One-sided chance of calling a code off that is not.
+OFF_CHANCE = 0.025
+
+
+def _off_by_more_than(factor: float, made: Floats, n_made: int, real: Floats, n_real: int) -> NDArray[np.bool_]:
+    """Whether the rates of two counts differ by more than a factor, beyond chance.
+
+    Of both counts together, the share that falls on one side is binomial; counts need not be whole numbers.
+
+    >>> made, real = np.array([25.0, 50.0, 4.0, 0.0]), np.array([10.0, 10.0, 10.0, 40.0])
+    >>> _off_by_more_than(2.0, made, 100, real, 100).tolist()
+    [False, True, False, True]
+    """
+    n_made, n_real = max(n_made, 1), max(n_real, 1)
+    most, least = (scale * n_made / (scale * n_made + n_real) for scale in (factor, 1 / factor))
+    # P(X >= made) at the largest share that is allowed, P(X <= made) at the smallest.
+    above = np.where(made > 0, betainc(np.maximum(made, 1e-9), real + 1, most), 1.0)
+    below = np.where(real > 0, betainc(np.maximum(real, 1e-9), made + 1, 1 - least), 1.0)
+    return np.asarray(np.minimum(above, below) < OFF_CHANCE)
 
 
 # ---- rare codes ---------------------------------------------------------------------------------------------
@@ -162,6 +209,44 @@ class CodesPerVisitDiff(LengthDifference):
     def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Codes of each visit."""
         return cohort.codes_per_visit, cohort.patient_of_visit
+
+
+class LengthDistance(CountMetric[Sizes]):
+    """Total variation between the distribution of a length and that of training."""
+
+    suite, goal, statistic, sized = "fidelity", "down", Sizes, True
+
+    @abstractmethod
+    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
+        """How often each length occurs."""
+
+    def values(self, made: Sizes, comparison: Comparison) -> dict[str, Value]:
+        """Half the sum of all differences."""
+        counts = [self.histogram(one) for one in (made, comparison.counts(Sizes, "train"))]
+        if not all(one.sum() for one in counts):
+            return {ALL: Value.missing(NOBODY)}
+        ours, theirs = (one / one.sum() for one in counts)
+        return {ALL: Value(float(np.abs(ours - theirs).sum() / 2), int(counts[0].sum()))}
+
+
+class VisitsPerPatientDistance(LengthDistance):
+    """Total variation between the distribution of visits per patient and that of training."""
+
+    key = "visits_per_patient_tv"
+
+    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
+        """Patients by their number of visits."""
+        return sizes.visits_per_patient
+
+
+class CodesPerVisitDistance(LengthDistance):
+    """Total variation between the distribution of codes per visit and that of training."""
+
+    key = "codes_per_visit_tv"
+
+    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
+        """Visits by their number of codes."""
+        return sizes.codes_per_visit
 
 
 # ---- persistence --------------------------------------------------------------------------------------------

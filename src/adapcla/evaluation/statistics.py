@@ -84,6 +84,30 @@ class CodeCounts(Sums):
         return np.log((self.codes + 0.5) / (self.visits + 1.0))
 
 
+#: Lengths from which all count as one.
+LONGEST = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Sums):
+    """How many patients have each number of visits, and visits each number of codes; the last count has no upper end.
+
+    >>> sizes = Sizes.count(Cohort.of([[["A", "B"], ["A"]]]))
+    >>> sizes.visits_per_patient[:3].tolist(), sizes.codes_per_visit[:3].tolist()
+    ([0, 0, 1], [0, 1, 1])
+    """
+
+    visits_per_patient: NDArray[np.int64]
+    codes_per_visit: NDArray[np.int64]
+
+    @classmethod
+    def count(cls, cohort: Cohort, training: TrainingSummary | None = None) -> Sizes:
+        """The counts of a cohort."""
+        lengths = (cohort.visits_per_patient, cohort.codes_per_visit)
+        visits, codes = (np.bincount(np.minimum(some, LONGEST), minlength=LONGEST + 1) for some in lengths)
+        return cls(visits, codes)
+
+
 @dataclass(frozen=True, eq=False)
 class PairCounts(Sums):
     """How often two codes are in one visit, with the set and the contexts that follow from it.

@@ -1,155 +1,237 @@
-"""The page of a release, for somebody who has never read a paper on it: three lamps, pictures, then tables.
-
-One file that opens offline: style, script and pictures are inside, and nothing is asked of the network.
-"""
+"""The page of a release, for a reader who knows no paper on it: statuses first, then comparisons, charts and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.resources import files
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from adapcla.disclosure import format_count
 from adapcla.evaluation.metric import has_stays
 from adapcla.evaluation.scores import MATCHED
-from adapcla.release import pictures
-from adapcla.release.bars import bar_sections
-from adapcla.release.dataset_card import UNSAFE, converged
+from adapcla.release.comparisons import Measured, find_row, gap_closed, plain_reason, share_text
+from adapcla.release.dataset_card import converged
 from adapcla.release.summary import (
-    GUESSING,
-    NOT_APART,
+    CHANCE,
     Attempt,
-    Likeness,
-    Release,
-    lamps,
-    likeness,
-    likeness_share,
+    ReleaseSummary,
+    advice,
+    badge,
+    indicators,
+    refusal,
     usefulness,
 )
-from adapcla.report.gate_words import TO_DO, gate_table, in_words, words_of
+from adapcla.report import aggregates, charts
+from adapcla.report.gate_words import beside_gate, gate_table, words_of
+from adapcla.report.html import Bullets, Page, Part, Section, Status, Text, Timelines
 from adapcla.report.timelines import timelines
 from adapcla.tables import Cell, Line, Table, format_number
-from adapcla.version import __version__
+
+_QUICK = (
+    "Evaluated quickly because the time was short: with fewer draws and smaller models than in full. "
+    "More minutes evaluate in full."
+)
+_BEGINS = "the number under a bar is where it begins; + has no upper end"
 
 
-class Status(NamedTuple):
-    """What became of the data, in two words and a sentence."""
-
-    light: str
-    word: str
-    sentence: str
-
-
-def rendered(release: Release) -> str:
-    """The HTML of the page; text is escaped, style and script are the package's own."""
-    from jinja2 import Environment
-    from markupsafe import Markup
-
-    sheets = files("adapcla.report") / "templates"
-    read = {name: (sheets / f"release.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(read["html"])
-    train, synthetic, k = release.train, release.synthetic.on(release.train.vocabulary), release.min_patients
-    return template.render(
-        release=release,
-        status=status(release),
-        lamps=lamps(release),
+def release_page(release: ReleaseSummary) -> Page:
+    """Everything that is shown of a release."""
+    word, outcome = badge(release)
+    accepted = [line for line in release.chosen.lines if line.accepted]
+    notes = [f"Accepted though not shown: {words_of(line).title}. Reason: {line.accepted}" for line in accepted]
+    found = release.chosen.comparisons
+    notes += [
+        f"Accepted though poor: {found.misstated[key]} Reason: {found.accepted[key]}"
+        for key in found.accepted
+        if key in found.misstated
+    ]
+    return Page(
+        release.title,
+        indicators(release),
+        list(_sections(release)),
+        window=f"{word}: {release.title}",
+        badge=(word, outcome),
+        over="synthetic patients, not real people",
+        lead=f"Recommended use: {advice(release).sentence}",
         facts=_facts(release),
-        prevalences=pictures.prevalences(train, synthetic),
-        company=pictures.company(train, synthetic, k),
-        bar_sections=bar_sections(train, synthetic, k),
-        timelines=timelines(synthetic, train),
-        stays=has_stays(train.vocabulary),
-        tables=list(_tables(release)),
-        k=k,
-        css=Markup(read["css"]),
-        js=Markup(read["js"]),
-        version=__version__,
+        warning=refusal(release),
+        notes=[*notes, *([_QUICK] if release.chosen.quick else [])],
+        footer=(
+            f"No record of a real patient is on this page, and no count of fewer than {release.min_patients} of them."
+        ),
     )
 
 
-def status(release: Release) -> Status:
-    """What became of the data."""
-    accepted = [line for line in release.chosen.lines if line.accepted]
-    if release.passed and accepted:
-        named = ", ".join(words_of(line).title for line in accepted)
-        return Status("amber", "Released", f"Not shown to be kept, and accepted: {named}. {accepted[0].accepted}")
-    if release.passed:
-        return Status("green", "Released", "The privacy gate let these synthetic patients pass.")
-    failed = [line for line in release.chosen.lines if not line.passed]
-    reasons = " ".join(in_words(line) for line in failed)
-    if release.unsafe:
-        return Status("red", UNSAFE, f"The privacy gate refused these data and they were written anyway. {reasons}")
-    todo = "; ".join(TO_DO)
-    return Status("red", "Not released", f"The privacy gate refused these data. {reasons} What helps: {todo}.")
-
-
-def _facts(release: Release) -> list[tuple[str, str]]:
+def _facts(release: ReleaseSummary) -> list[tuple[str, str]]:
     """The sizes under the title."""
     synthetic = release.synthetic
     return [
         (f"{synthetic.n_patients:,}", "synthetic patients"),
         (f"{synthetic.n_visits:,}", "visits"),
         (f"{synthetic.n_codes:,}", "codes"),
-        (format_count(release.train.n_patients, release.min_patients), "real patients learned from"),
+        (format_count(release.train.n_patients, release.min_patients), "real patients used for training"),
     ]
 
 
-def _tables(release: Release) -> Iterator[tuple[Table, str]]:
+# ---- sections -----------------------------------------------------------------------------------------------
+def _sections(release: ReleaseSummary) -> Iterator[Section]:
+    """The sections in order."""
+    train, synthetic, k = release.train, release.synthetic.on(release.train.vocabulary), release.min_patients
+
+    def status(*keys: str) -> Status:
+        """The status of the worst of some comparisons."""
+        order = ("good", "unknown", "fair", "poor")
+        some = [one for one in release.chosen.comparisons.each if one.key in keys and one.applies]
+        if not some:
+            return Status(keys[0], "", "unknown")
+        worst = max(some, key=lambda one: order.index(one.quality))
+        return Status(worst.key, worst.title, worst.quality, sentence=f"{worst.title}: {worst.sentence}.")
+
+    yield Section(
+        "comparisons",
+        "Comparisons with real patients",
+        [_comparisons_table(release.chosen)],
+        good="Every comparison is good. The whole is no better than its weakest part.",
+        short="Comparisons",
+    )
+    yield Section(
+        "prevalence",
+        "Are codes as frequent as in real data?",
+        [charts.scatter(aggregates.prevalence_points(train, synthetic))],
+        good="Dots on the line, rare codes too. Inside the band a code is at most twice too frequent or too rare.",
+        status=status("prevalence", "rare_prevalence"),
+        short="Prevalence",
+    )
+    yield Section(
+        "cooccurrence",
+        "Do the same codes occur together?",
+        [charts.heatmaps(aggregates.cooccurrence_maps(train, synthetic, k), k)],
+        good="Two maps that look alike: codes that occur together in real visits do so in synthetic visits.",
+        status=status("cooccurrence", "rare_cooccurrence"),
+        short="Co-occurrence",
+    )
+    ends = "Bars that end at their marks."
+    yield Section(
+        "lengths",
+        "Are records as long as real ones?",
+        [charts.bars(aggregates.lengths(train, synthetic, k), _BEGINS)],
+        good=ends,
+        status=status("codes_per_visit", "visits_per_patient"),
+        short="Lengths",
+    )
+    bars = aggregates.values(train, synthetic, k)
+    if bars:
+        parts = [charts.bars(bars, _BEGINS)]
+        yield Section("values", "Are values like real ones?", parts, good=ends, status=status("values"), short="Values")
+    bars = aggregates.stays(train, synthetic, k)
+    if bars:
+        parts = [charts.bars(bars, "share of all visits")]
+        title = "Do stays begin and end like real ones?"
+        yield Section("stays", title, parts, good=ends, status=status("stays"), short="Stays")
+    yield _patients(release)
+    yield Section("tables", "The numbers", list(_tables(release)), short="Tables")
+    yield Section("limits", "What this must not be used for", [Bullets(_must_not(k))], short="Limits")
+
+
+def _patients(release: ReleaseSummary) -> Section:
+    """The first synthetic patients as timelines."""
+    first = ", after the kind and the end of the visit" if has_stays(release.train.vocabulary) else ""
+    words = (
+        "The first synthetic patients with several visits, not selected by hand. None of them exists. "
+        f"Rare codes are marked with ● and come first{first}."
+    )
+    shown = timelines(release.synthetic.on(release.train.vocabulary), release.train)
+    return Section(
+        "patients",
+        "Five synthetic patients",
+        [Text(words), Timelines(shown)],
+        good="Records that a clinician finds possible: visits that fit together, rare codes with the codes they "
+        "belong to.",
+        short="Patients",
+    )
+
+
+def _must_not(k: int) -> list[str]:
+    return [
+        "To decide about the care of a person: synthetic patients show what is usual, not what is true of one person.",
+        "To learn about the people behind the source: the tests are evidence that this fails, not a guarantee.",
+        f"To count rare events: codes of fewer than {k} patients were rolled up or left out.",
+        "To report results as if they came from real patients: repeat important results on real patients.",
+    ]
+
+
+# ---- tables -------------------------------------------------------------------------------------------------
+def _tables(release: ReleaseSummary) -> Iterator[Part]:
     """The tables in order, each with what good looks like."""
     attempt = release.chosen
-    yield (
-        _like_table(likeness(attempt.scores)),
-        (
-            "Synthetic near real, far from chance. The mark ◆ stands at what is nearest to real; where it stands at "
-            "copies, the measure rewards memory."
-        ),
-    )
+    yield _measures_table(attempt)
     if len(release.synthetic.vocabulary.domains) > 1:
-        yield (
-            _domain_table(release),
-            "Synthetic near real, and an attack near 0.5. A domain of few codes says little.",
-        )
-    yield _useful_table(attempt), "The first number nearly as high as the second; guessing is 0.5."
-    yield (
-        gate_table(attempt.lines),
-        (
-            "Every line kept. A leak is not shown where a value is above its limit by no more than chance explains "
-            "with so few patients. Excess and gap are 0 and an attack is 0.5 where nothing leaks, which is measured by "
-            "patients whom nothing was learned from. Evidence, not a guarantee."
-        ),
-    )
+        yield _domain_table(release)
+    yield _useful_table(attempt)
+    yield gate_table(attempt.lines)
+    beside = beside_gate(attempt.scores.by_stratum("privacy"))
+    if beside:
+        yield Bullets(beside)
     if attempt.model_lines:
-        yield (
-            gate_table(attempt.model_lines, "model", "Attacks on the model"),
-            ("Every line kept: only then is the model written beside the data."),
-        )
-    yield _codes_table(release), "Most occurrences kept in full; what was left out close to nothing."
+        yield gate_table(attempt.model_lines, of_model=True)
+    yield _codes_table(release)
     if len(release.attempts) > 1:
-        yield _tries_table(release.attempts), "The gate met with as little changed as possible."
-    yield _made_table(release), "Training that had converged; if it had not, more minutes help."
+        yield _attempts_table(release.attempts)
+    yield _made_table(release)
 
 
-def _like_table(lines: list[Likeness]) -> Table:
+def _comparisons_table(attempt: Attempt) -> Table:
+    """The fixed list, always the same; what these records do not have is said, too."""
     rows = []
-    for line in lines:
-        values = (line.synthetic, line.chance, line.copies)
-        nearest = _nearest(values, line.real)
-        cells = [Cell(format_number(x), x, best=number == nearest) for number, x in enumerate(values)]
-        way = Cell(_way(line.way), line.way, _short(line.why) if line.way is None else "")
-        rows.append(Line((Cell(line.what), cells[0], Cell(format_number(line.real), line.real), *cells[1:], way)))
-    columns = ("what is compared", "synthetic", "real", "chance", "copies", "way from chance to real")
+    for one in attempt.comparisons.each:
+        permits = one.permits if one.applies else "–"
+        cells = (Cell(one.title), Cell(f"{one.sentence[0].upper()}{one.sentence[1:]}"), Cell(permits))
+        rows.append(Line((*cells, Cell(one.quality if one.applies else "not in these data")), one.quality))
+    columns = ("comparison", "result", "recommended use", "status")
     caption = (
-        "Real: other real patients whom nothing was learned from. Chance: codes drawn one by one at their real "
-        "frequency. Copies: training patients photocopied."
+        "Independent codes: codes drawn one by one at their real frequency. Real data: other real patients, not used "
+        "for training."
     )
-    return Table(columns, tuple(rows), "like", "Like real patients", caption)
+    return Table(columns, tuple(rows), "comparisons", "", caption, always_open=True)
 
 
-#: What is told of each domain alone, at equal numbers of patients: the metric and its name.
-_BY_DOMAIN = {"prevalence_log_r2": "frequencies", "bigram_r2": "pairs"}
+def _measures_table(attempt: Attempt) -> Table:
+    """Every number behind the comparisons that has a gap from independent codes to real data."""
+    rows = []
+    for measured in [*(each for one in attempt.comparisons.each for each in one.measures), *_discriminator(attempt)]:
+        found = measured.found
+        if found.synthetic is None:
+            continue
+        values = (found.synthetic, found.independent, found.copies)
+        nearest = _nearest(values, found.real)
+        cells = [Cell(format_number(x), x, best=number == nearest) for number, x in enumerate(values)]
+        share = Cell(share_text(found.share), found.share, found.text if found.quality == "unknown" else "")
+        real = Cell(format_number(found.real), found.real)
+        rows.append(Line((Cell(measured.what, note=measured.metric), cells[0], real, *cells[1:], share)))
+    columns = ("measure", "synthetic", "real data", "independent codes", "copies", "share of the gap")
+    caption = (
+        "Share of the gap: from independent codes (0%) to real data (100%), where the two can be told apart. Copies: "
+        "the training patients themselves, copied."
+    )
+    good = (
+        "Synthetic near real data, far from independent codes. ◆ marks what is nearest to real data; where it marks "
+        "copies, the measure rewards memorisation."
+    )
+    return Table(columns, tuple(rows), "like", "Similar to real patients", caption, good=good)
 
 
-def _domain_table(release: Release) -> Table:
+def _discriminator(attempt: Attempt) -> list[Measured]:
+    """How well a model tells synthetic from real patients, where that was evaluated."""
+    row = find_row(attempt.scores, "discriminator_auc", MATCHED, "all")
+    if row is None or row.value is None:
+        return []
+    found = gap_closed(attempt.scores, None, "discriminator_auc")  # type: ignore[arg-type]
+    return [Measured("discriminator_auc", "A model that tells them from real patients (AUROC, chance 0.5)", found)]
+
+
+#: What is shown of each domain alone, at equal numbers of patients: the metric and its name.
+_BY_DOMAIN = {"prevalence_log_r2": "prevalence", "bigram_r2": "pairs"}
+
+
+def _domain_table(release: ReleaseSummary) -> Table:
     """Each domain with all other codes left out."""
     rows = {(row.metric, row.stratum): row for row in release.chosen.scores.rows}
     vocabulary, lines = release.synthetic.vocabulary, []
@@ -158,28 +240,20 @@ def _domain_table(release: Release) -> Table:
         for metric in _BY_DOMAIN:
             row = rows.get((metric, f"{MATCHED}:only:{domain}"))
             found = (None, None) if row is None else (row.value, row.real_test)
-            why = "" if row is None else _short(row.reason)
+            why = "" if row is None else plain_reason(row.reason)
             cells += [Cell(format_number(x), x, why if x is None else "") for x in found]
         attack = rows.get(("membership_auc", f"only:{domain}"))
         value, why = (None, "") if attack is None else (attack.value, attack.reason)
-        lines.append(Line((*cells, Cell(format_number(value), value, _short(why) if value is None else ""))))
-    names = [f"{name}, {who}" for name in _BY_DOMAIN.values() for who in ("synthetic", "real")]
+        lines.append(Line((*cells, Cell(format_number(value), value, plain_reason(why) if value is None else ""))))
+    names = [f"{name}, {who}" for name in _BY_DOMAIN.values() for who in ("synthetic", "real data")]
     caption = (
-        "The records with the codes of one domain alone: how near logarithms of frequencies, and pairs in a visit, "
-        "come to those of the patients learned from (R²; 1 is equal), at equal numbers of patients; and how often "
-        "the strongest attack picks the training patient out of a pair."
+        "The records with the codes of one domain alone: agreement of log prevalence and of pairs in a visit with the "
+        "training patients (R²; 1 is equal), at equal numbers of patients; and the AUROC of the strongest membership "
+        "attack."
     )
+    good = "Synthetic near real data, and an attack near 0.5. A domain of few codes says little."
     columns = ("domain", "codes", *names, "strongest attack")
-    return Table(columns, tuple(lines), "domains", "Every domain alone", caption)
-
-
-def _way(share: float | None) -> str:
-    """A share of the way in percent; nothing is said of a sign that rounding leaves without a number.
-
-    >>> _way(0.374), _way(-0.003), _way(None)
-    ('37%', '0%', '–')
-    """
-    return "–" if share is None else f"{round(share, 2) + 0.0:.0%}"
+    return Table(columns, tuple(lines), "domains", "Every domain alone", caption, good=good)
 
 
 def _nearest(values: tuple[float | None, ...], real: float | None) -> int | None:
@@ -191,49 +265,27 @@ def _nearest(values: tuple[float | None, ...], real: float | None) -> int | None
     if real is None:
         return None
     known = [(abs(value - real), number) for number, value in enumerate(values) if value is not None]
-    return min(known)[1] if known else None
-
-
-#: Reasons of the scores in words that need no other page.
-_PLAIN = {
-    "ceiling and floor are equal": "chance and real patients are equal here",
-    "the floor is better than the ceiling": "chance is above real patients here",
-    "ceiling and floor differ by less than the score's own interval": "too few patients to tell chance from real",
-    NOT_APART: "too few patients to tell chance from real",
-    "insufficient data": "too few patients",
-}
-
-
-def _short(reason: str) -> str:
-    """The beginning of a reason, which says what, in plain words.
-
-    >>> _short("insufficient data: 12 members")
-    'too few patients'
-    """
-    beginning = reason.partition(":")[0].partition(";")[0]
-    return _PLAIN.get(beginning, beginning)
+    return min(known)[1] if len(known) > 1 else None
 
 
 def _useful_table(attempt: Attempt) -> Table:
     rows = []
     for line in usefulness(attempt):
-        way = None
-        if line.synthetic is not None and line.real is not None and line.real > GUESSING:
-            way = (line.synthetic - GUESSING) / (line.real - GUESSING)
         numbers = [
-            Cell(format_number(x), x, "" if x is not None else _short(why))
+            Cell(format_number(x), x, "" if x is not None else plain_reason(why))
             for x, why in ((line.synthetic, line.why), (line.real, line.why_real))
         ]
-        rows.append(Line((Cell(line.what), *numbers, Cell(_way(way), way))))
-    columns = ("what is predicted", "trained on synthetic", "trained on real", "way from guessing to real")
+        rows.append(Line((Cell(line.what), *numbers, Cell(share_text(line.share), line.share))))
+    columns = ("what is predicted", "trained on synthetic", "trained on real", "share of the gap from chance")
     caption = (
-        "Area under the ROC curve of models that learned from synthetic patients and from as many real ones, judged on "
-        "real patients whom neither has seen; mean over groups of codes."
+        "Area under the ROC curve of models trained on synthetic patients and on as many real patients, evaluated on "
+        "real patients not used for training; mean over groups of codes."
     )
-    return Table(columns, tuple(rows), "useful", "Useful", caption)
+    good = f"The first number nearly as high as the second; chance is {CHANCE:g}."
+    return Table(columns, tuple(rows), "useful", "Useful", caption, good=good)
 
 
-def _codes_table(release: Release) -> Table:
+def _codes_table(release: ReleaseSummary) -> Table:
     k, facts = release.min_patients, release.chosen.rollup
     codes, entries, tail = facts["codes"], facts["entries"], facts["tail"]
 
@@ -255,57 +307,61 @@ def _codes_table(release: Release) -> Table:
         row("Occurrences of the rarest third", format_count(tail["entries"], k), f"{share:.0%}", "", ""),
     )
     caption = (
-        f"Every code is held by at least {k} of the patients learned from; a rarer one stands as the nearest of its "
-        f"category, section or chapter that has as many{f' ({up})' if up else ''}. What has none was left out."
+        f"Every code is held by at least {k} training patients; a rarer code is replaced by its category, section or "
+        f"chapter, the first that has as many{f' ({up})' if up else ''}. A code without any was left out."
     )
-    return Table(("", "in the source", "kept in full", "rolled up", "left out"), rows, "codes", "Codes", caption)
+    columns = ("", "in the source", "kept in full", "rolled up", "left out")
+    good = "Most occurrences kept in full; nearly none left out."
+    return Table(columns, rows, "codes", "Codes", caption, good=good)
 
 
-def _tries_table(attempts: tuple[Attempt, ...]) -> Table:
+def _attempts_table(attempts: Sequence[Attempt]) -> Table:
     rows = []
     for attempt in attempts:
         failed = ", ".join(words_of(line).title for line in attempt.lines if not line.passed)
-        share = likeness_share(likeness(attempt.scores))
         useful = next((line.synthetic for line in usefulness(attempt) if line.synthetic is not None), None)
         cells = (
             Cell(str(attempt.number)),
             Cell(attempt.what),
-            Cell("–" if share is None else f"{share:.0%}", share),
+            Cell(attempt.comparisons.quality),
             Cell(format_number(useful), useful),
-            Cell("kept" if attempt.passed else "exceeded", None, failed),
+            Cell("passed" if attempt.passed else "refused", None, failed),
         )
-        rows.append(Line(cells, "held" if attempt.passed else "did-not-hold"))
-    columns = ("try", "what was changed", "like real", "useful", "gate")
-    return Table(columns, tuple(rows), "tries", "Tries", "Each more careful than the one before.", always_open=True)
+        rows.append(Line(cells, "met" if attempt.passed else "exceeded"))
+    columns = ("attempt", "what was changed", "similar to real", "useful", "outcome")
+    good = "Privacy checks passed with as little changed as possible."
+    caption = "Each attempt is more careful than the one before."
+    return Table(columns, tuple(rows), "attempts", "Attempts", caption, good=good, always_open=True)
 
 
-def _made_table(release: Release) -> Table:
+def _made_table(release: ReleaseSummary) -> Table:
     attempt = release.chosen
     network = attempt.settings.get("architecture", {})
     private = attempt.settings.get("privacy")
     lines = [
         ("Method", release.method),
         ("Network", ", ".join(f"{name} {network[name]}" for name in ("width", "layers") if name in network)),
-        ("Passes over the patients", f"{attempt.costs.get('passes') or 0:.3g} of about {attempt.wanted_passes:.3g}"),
+        ("Epochs", f"{attempt.costs.get('passes') or 0:.3g} of about {attempt.wanted_passes:.3g}"),
         ("Converged", converged(release)),
-        ("Minutes allowed for each try", f"{release.minutes:g}"),
-        ("Judged", _judged(attempt)),
+        ("Minutes allowed for each attempt", f"{release.minutes:g}"),
+        ("Evaluation", _evaluation(attempt)),
     ]
     if private:
-        covers = "it covers training, not the choice of codes by their counts"
+        covers = "it covers training, not the selection of codes by their counts"
         lines.append(("Differential privacy", f"ε = {private['epsilon']:g}; {covers}"))
     if attempt.n_drawn_again:
-        why = f"a visit held more codes than a visit of {release.min_patients} real patients does"
+        why = f"a visit had more codes than a visit of {release.min_patients} real patients has"
         lines.append(("Drawn again", f"{attempt.n_drawn_again:,} patients: {why}"))
     if attempt.n_hidden_attributes:
         lines.append(("Attributes", f"combinations of fewer than {release.min_patients} patients were made unknown"))
     rows = tuple(Line((Cell(name), Cell(text))) for name, text in lines)
-    return Table(("what", "how"), rows, "made", "How it was made", "")
+    good = "Training that had converged; if not, more minutes help."
+    return Table(("what", "how"), rows, "made", "How it was made", "", good=good)
 
 
-def _judged(attempt: Attempt) -> str:
+def _evaluation(attempt: Attempt) -> str:
     """How thoroughly, and by how many patients, in words."""
-    words = "quickly: fewer draws and smaller models than in a full judgement" if attempt.quick else "in full"
+    words = "quick: fewer draws and smaller models than in a full evaluation" if attempt.quick else "in full"
     by_suite = attempt.scores.card.get("patients by suite", {})
     fewest = min((n for sizes in by_suite.values() for n in sizes.values()), default=0)
-    return f"{words}; privacy by all patients, the rest by {fewest:,} of each part at most" if fewest else words
+    return f"{words}; privacy with all patients, the rest with {fewest:,} of each part at most" if fewest else words

@@ -28,9 +28,10 @@ from adapcla.pipeline.estimate import Sizes, clock, sizes_of
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.pipeline.steps import RECORD, Step, code_of, record, run_steps
 from adapcla.pipeline.tasks import checked_row, known_settings
+from adapcla.release.comparisons import COMPARED, REQUIRED, Comparisons, compare, require_reason
 from adapcla.release.release_folder import write_release
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Attempt, Release
+from adapcla.release.summary import Attempt, ReleaseSummary
 from adapcla.report.gate_words import detectable_words
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
@@ -128,7 +129,8 @@ class ReleasePlan:
         self.method, self.given = checked_row(settings.method, settings.fit.settings)
         for name in settings.formats:
             check_format(name)
-        require_known(settings.accept, settings.reason)
+        require_known([name for name in settings.accept if name not in REQUIRED], settings.reason)
+        require_reason(settings.accept, settings.reason)
         self.export_options = WriteOptions(birth_year=settings.birth_year)
         self.attempts = planned_attempts(settings, self.method, self.given)
         self._effort_of = cache(self._effort_for)
@@ -293,14 +295,9 @@ class ReleasePlan:
             what,
             self.place(attempt, "gate"),
             partial(self._decide, attempt),
-            {
-                "limits": limits,
-                "chances": [CHANCE, len(self.attempts)],
-                "accept": asked.accept,
-                "reason": asked.reason,
-            },
-            (*before, evaluate),
-            revision=DECISION,
+            {"limits": limits, "chances": [CHANCE, len(self.attempts)], "accept": asked.accept, "reason": asked.reason},
+            (vocabulary, *before, evaluate),
+            revision=DECISION + COMPARED,
             seconds=0.5,
             wanted=wanted,
         )
@@ -391,11 +388,11 @@ class ReleasePlan:
         if "omop" in self.settings.formats:
             writable(train, "omop", self.export_options)
         save_splits(rolled, folder, overwrite=True)
-        control = rolled.get("control", rolled["test"])
-        found_out = detectable(train, control, rolled["valid"], self.settings.evaluate.seed, len(self.attempts))
-        say(detectable_words(found_out))
+        control, seed = rolled.get("control", rolled["test"]), self.settings.evaluate.seed
+        can_show = detectable(train, control, rolled["valid"], seed, len(self.attempts))
+        say(detectable_words(can_show))
         return {
-            "can be shown": {name: each._asdict() for name, each in found_out.items()},
+            "can be shown": {name: each._asdict() for name, each in can_show.items()},
             "roll-up": found.facts(parts["train"]),
             "attributes hidden": common.n_hidden(parts["train"]),
             "sizes": [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits],
@@ -450,6 +447,12 @@ class ReleasePlan:
             most=MOST_JUDGED,
         )
 
+    def compared(self, attempt: PlannedAttempt) -> Comparisons:
+        """How similar the patients of an attempt are to real ones."""
+        accepted = {name: self.settings.reason for name in self.settings.accept if name in REQUIRED}
+        train = open_splits(self.place(attempt, "patients"))["train"]
+        return compare(Scores.open(self.place(attempt, "scores")), train, accepted)
+
     def _decide(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The decision of the gate, on the data and, where the model is to be written too, on the model."""
         scores = Scores.open(self.place(attempt, "scores")).by_stratum("privacy")
@@ -457,8 +460,11 @@ class ReleasePlan:
         lines = accept(lines, self.settings.accept, self.settings.reason)
         of_model = gate(scores, MODEL_LIMITS, len(self.attempts)) if self.settings.model else []
         of_model = accept(of_model, self.settings.accept, self.settings.reason)
+        comparisons = self.compared(attempt)
         content = {
-            "passed": all(line.passed for line in lines),
+            "passed": all(line.passed for line in lines) and comparisons.releasable,
+            "quality": comparisons.quality,
+            "misstated": list(comparisons.reasons),
             "lines": [asdict(line) for line in lines],
             "model": [asdict(line) for line in of_model],
             "model passed": bool(of_model) and all(line.passed for line in of_model),
@@ -477,7 +483,7 @@ class ReleasePlan:
         return {"out": None if target is None else str(target.resolve())}
 
     # ---- the whole ------------------------------------------------------------------------------------------
-    def run(self) -> Release:
+    def run(self) -> ReleaseSummary:
         """Do what is not done yet and say what came of it; a second process is refused meanwhile."""
         with files.folder_lock(self.root):
             if self._missing():
@@ -491,11 +497,11 @@ class ReleasePlan:
         out = record(self.root / "write").get("out")
         return (out is not None and not Path(out).is_dir()) or not self.page.is_file()
 
-    def summary(self) -> Release:
+    def summary(self) -> ReleaseSummary:
         """Everything that the page and the card say, from the folders of the attempts."""
         done = [each for each in self.attempts if self.decision(each) is not None]
         chosen = self.accepted or done[-1]
-        return Release(
+        return ReleaseSummary(
             self.settings.title or self.settings.name,
             record(self.data)["description"],
             self.settings.data.source,
@@ -528,6 +534,7 @@ class ReleasePlan:
             about["fit"].get("settings", {}),
             float(about["choice"]["wanted passes"]) * attempt.passes,
             {name: float(found.get("seconds", 0.0)) for name, found in about.items()},
+            self.compared(attempt),
             int(about["sample"].get("drawn again", 0)),
         )
 

@@ -7,19 +7,21 @@ from pathlib import Path
 
 from adapcla.data import Cohort, Kind, Origin
 from adapcla.data.code_systems import add_descriptions
-from adapcla.evaluation.privacy.gate import as_json
-from adapcla.files import fresh_folder, full_disk_explained, write_bytes, write_json
+from adapcla.files import fresh_folder, full_disk_explained, json_bytes, write_bytes
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
 from adapcla.io.writers import WriteOptions, not_held, write
 from adapcla.release import dataset_card
-from adapcla.release.page import rendered
+from adapcla.release.page import release_page
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Release
+from adapcla.release.summary import ReleaseSummary, as_json
+
+#: The statuses, comparisons, privacy checks and scores for programs.
+EVALUATION = "evaluation.json"
 
 
 def write_release(
-    release: Release,
+    release: ReleaseSummary,
     page: Path,
     target: Path | None,
     settings: ReleaseSettings,
@@ -27,7 +29,7 @@ def write_release(
     model: Model | None,
 ) -> None:
     """Write the page and, where there is a target, the folder that may be shared: whole or not at all."""
-    html = rendered(release).encode()
+    html = release_page(release).html().encode()
     write_bytes(page, html)
     if target is None:
         return
@@ -40,8 +42,7 @@ def write_release(
         if model is not None:
             bundle.save(model, folder / "model", shareable=True)
         (folder / "report.html").write_bytes(html)
-        gate = {"passed": release.passed, "lines": as_json(release.chosen.lines)}
-        write_json(folder / "gate.json", {**gate, "model": as_json(release.chosen.model_lines)})
+        (folder / EVALUATION).write_bytes(json_bytes(as_json(release)))
         lost = {name: not_held(cohort, name, options) for name in settings.formats}
         card = dataset_card.card(release, lost, model is not None)
         (folder / dataset_card.CARD).write_text(card, encoding="utf-8")

@@ -44,7 +44,9 @@ class ReleaseSettings(SettingsGroup):
     min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code; rarer ones roll up.")
     model: bool = Field(False, description="Write the model too, where attacks on it fail; takes longer.")
     repair: bool = Field(False, description="Where the gate is not met, try more carefully, three times at most.")
-    accept: tuple[str, ...] = Field((), description="A line of the gate that may stay not shown, with a reason.")
+    accept: tuple[str, ...] = Field(
+        (), description="A privacy line that may stay not shown, or a comparison that may be poor; needs a reason."
+    )
     reason: str = Field("", description="Why these lines are accepted; it stands on page and card.")
     allow_dropped: float = Field(
         MOST_DROPPED, ge=0, le=1, description="Share of visits, codes or patients that may be dropped while reading."

@@ -220,10 +220,7 @@ def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
 
 def released(plan: Any) -> Release:
     """What a finished plan made."""
-    from adapcla.report.gate_words import in_words
-
     about = plan.summary()
     folder = plan.out if about.passed else plan.unsafe_out if about.unsafe else None
     page = plan.page if folder is None else folder / "report.html"
-    reasons = tuple(in_words(line) for line in about.chosen.lines if not line.passed)
-    return Release(folder, page, about.synthetic, about.chosen.scores, about.passed, reasons)
+    return Release(folder, page, about.synthetic, about.chosen.scores, about.passed, about.chosen.reasons)

@@ -24,7 +24,15 @@ Outcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unkno
 Tone = Literal["green", "amber", "red", "grey"]
 _TONES: dict[str, Tone] = {
     "good": "green", "met": "green", "fair": "amber", "not shown": "amber", "poor": "red", "exceeded": "red",
+    "unknown": "grey", "held": "green", "did-not-hold": "red", "cannot-tell": "amber", "exploratory": "grey",
 }  # fmt: skip
+#: What the tone of a status permits, as advice.
+PERMITS: dict[Tone, str] = {
+    "green": "may go to partners under agreement",
+    "amber": "inside the house",
+    "red": "not at all",
+    "grey": "inside the house, until this is known",
+}
 
 
 def tone_of(outcome: str) -> Tone:
@@ -50,6 +58,11 @@ class Status(NamedTuple):
     def tone(self) -> Tone:
         """The colour that it is shown in."""
         return tone_of(self.outcome)
+
+    @property
+    def permits(self) -> str:
+        """What it permits, as advice."""
+        return PERMITS[self.tone]
 
 
 class Text(NamedTuple):
@@ -180,6 +193,7 @@ class Page(NamedTuple):
             page=self,
             sections=[section for section in self.sections if section.parts or section.top],
             tone_of=tone_of,
+            outcomes=_TONES,
             image=lambda figure: figure.image(pictures),
             raw=Markup,
             saved=pictures is not None,

@@ -1,4 +1,4 @@
-"""What pages draw themselves, as HTML: patients in time, tables, bars, a curve, lamps and errors.
+"""What pages draw themselves, as HTML: patients in time, tables, bars, a curve, statuses and errors.
 
 Every text is escaped. Colours lean on the colour of the page's own text, so that light and dark both are readable; what
 a colour says is said by a word or a mark too.
@@ -17,7 +17,7 @@ from adapcla.report.timelines import Timeline
 _HUES = (210, 25, 150, 285, 50, 330, 180, 0, 245, 95, 310, 120)
 #: Okabe and Ito's blue and vermilion, which are readable on light and dark grounds.
 _BLUE, _ORANGE, _GREY = "#3B93D2", "#E0702E", "#8A8A8A"
-_LIGHTS = {"green": ("#1a9c6b", "●"), "amber": ("#c98a00", "▲"), "red": ("#d8452e", "■"), "off": (_GREY, "○")}
+_LIGHTS = {"green": ("#1a9c6b", "●"), "amber": ("#c98a00", "▲"), "red": ("#d8452e", "■"), "grey": (_GREY, "○")}
 
 STYLE = """<style>
 .stMainBlockContainer{padding-top:3.75rem;padding-bottom:4rem}.stMain h1{font-size:2rem;padding:.3rem 0 .6rem}
@@ -45,9 +45,9 @@ STYLE = """<style>
 .ad-chip b{font-variant-numeric:tabular-nums}.ad-chip.rare{outline:1.5px dashed var(--c);font-weight:600}
 .ad-legend{display:flex;flex-wrap:wrap;gap:.4rem;font-size:.85rem;margin:.2rem 0 .6rem}
 .ad-bar{height:.7rem;border-radius:.2rem;min-width:1px}.ad-cell{min-width:7rem}
-.ad-lamps{display:grid;grid-template-columns:repeat(auto-fit,minmax(14rem,1fr));gap:.8rem}
-.ad-lamp{border:1px solid color-mix(in srgb,currentColor 18%,transparent);border-radius:.5rem;padding:.7rem .9rem;
- border-top:.35rem solid var(--c)}.ad-lamp .number{font-size:1.5rem;font-weight:700}.ad-lamp p{margin:.2rem 0 0}
+.ad-statuses{display:grid;grid-template-columns:repeat(auto-fit,minmax(14rem,1fr));gap:.8rem}
+.ad-status{border:1px solid color-mix(in srgb,currentColor 18%,transparent);border-radius:.5rem;padding:.7rem .9rem;
+ border-top:.35rem solid var(--c)}.ad-status .number{font-size:1.5rem;font-weight:700}.ad-status p{margin:.2rem 0 0}
 .ad-curve{width:100%;max-width:46rem;height:auto;display:block}.ad-small{font-size:.88rem;opacity:.85}
 </style>"""
 
@@ -187,18 +187,18 @@ def _bar(part: float, tone: str) -> str:
     return f'<div class="ad-bar" aria-hidden="true" style="width:{width:.1f}%;background:{tone}"></div>'
 
 
-def lamps(shown: Sequence[Mapping[str, str]]) -> str:
-    """The three lamps of a release: a colour with a shape, a number and a sentence."""
+def statuses(shown: Sequence[Mapping[str, str]]) -> str:
+    """The three statuses of a release: a colour with a shape, a number and a sentence."""
     cards = []
-    for lamp in shown:
-        tone, mark = _LIGHTS.get(lamp["light"], _LIGHTS["off"])
+    for status in shown:
+        tone, mark = _LIGHTS.get(status["tone"], _LIGHTS["grey"])
         cards.append(
-            f'<div class="ad-lamp" style="--c:{tone}"><strong><span style="color:var(--c)" aria-hidden="true">{mark}'
-            f'</span> {escape(lamp["title"])}</strong> <span class="ad-small">({escape(lamp["light"])})</span>'
-            f'<div class="number">{escape(lamp["value"])} <small>{escape(lamp["unit"])}</small></div>'
-            f"<p>{escape(lamp['sentence'])}</p></div>"
+            f'<div class="ad-status" style="--c:{tone}"><strong><span style="color:var(--c)" aria-hidden="true">{mark}'
+            f'</span> {escape(status["title"])}</strong> <span class="ad-small">({escape(status["tone"])})</span>'
+            f'<div class="number">{escape(status["value"])} <small>{escape(status["unit"])}</small></div>'
+            f"<p>{escape(status['sentence'])}</p></div>"
         )
-    return f'<div class="ad-lamps">{"".join(cards)}</div>'
+    return f'<div class="ad-statuses">{"".join(cards)}</div>'
 
 
 def error(message: str) -> str:

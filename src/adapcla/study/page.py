@@ -16,6 +16,7 @@ from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.numeric import ValueScales
 from adapcla.evaluation.references import Beside
 from adapcla.files import read_json, write_bytes
+from adapcla.report.aggregates import stay_groups
 from adapcla.report.figures import cohorts, scores
 from adapcla.report.html import Facts, Figure, Listing, Page, Part, Section, Text
 from adapcla.scaffold.schedule import SCHEDULES
@@ -257,7 +258,7 @@ def _whole_record_figures(train: Cohort, generated: dict[str, Cohort]) -> Iterat
     if ValueScales.of(train).evaluated.any():
         drawn, caption = cohorts.quantile_panels(train, generated)
         yield "numbers", Figure("quantiles", "Values against values", caption, drawn)
-    if cohorts.stay_groups(train):
+    if stay_groups(train):
         drawn, caption = cohorts.stay_bars(train, generated)
         yield "stays", Figure("stays", "Kinds and endings", caption, drawn)
 

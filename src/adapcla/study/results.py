@@ -19,7 +19,7 @@ from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.bootstrap import LEVEL
 from adapcla.evaluation.references import Beside, LawReference
 from adapcla.files import read_json
-from adapcla.report.tables import Estimate
+from adapcla.tables import Estimate
 
 ABOUT = "study.json"
 

@@ -14,10 +14,9 @@ from adapcla.evaluation.references import Beside, Reference
 from adapcla.evaluation.runner import N_HALVES
 from adapcla.evaluation.scores import HALVES, MATCHED
 from adapcla.files import read_json
-from adapcla.report.tables import Estimate, estimate_cell
 from adapcla.study.paper import III, IV, PROBES, SCHEDULES, TRANSFER, paper_number
 from adapcla.study.results import Study
-from adapcla.tables import Cell, Line, Table, format_number, number_cell
+from adapcla.tables import Cell, Estimate, Line, Table, estimate_cell, format_number, number_cell
 
 # ---- scores by method -----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from tests.evaluation.conftest import whole_world
 from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria
 from adapcla.report import style
+from adapcla.report.aggregates import linkage_order, stay_groups
 from adapcla.report.figures.cohorts import (
     company_shares,
     course,
@@ -17,7 +18,6 @@ from adapcla.report.figures.cohorts import (
     frequency_rank,
     given_label,
     label_codes,
-    linkage_order,
     longtail,
     ppmi,
     ppmi_heatmaps,
@@ -26,7 +26,6 @@ from adapcla.report.figures.cohorts import (
     rarest,
     shares,
     stay_bars,
-    stay_groups,
 )
 from adapcla.study import page as pages
 

@@ -18,8 +18,8 @@ from adapcla.report.figures.scores import (
     tail_knowledge,
 )
 from adapcla.report.style import PALETTE
-from adapcla.report.tables import Estimate
 from adapcla.scaffold import schedule
+from adapcla.tables import Estimate
 
 
 def test_bars_have_their_height_and_the_ceiling_its_line():

@@ -45,9 +45,9 @@ def test_a_new_experiment_is_a_run(shown: Shown, started: list[list[str]]) -> No
 
 
 def test_releases_stand_side_by_side(shown: Shown, folder: Path) -> None:
-    lamp = {"title": "Safe", "light": "green", "value": "8 of 8", "unit": "limits kept", "sentence": ""}
+    status = {"title": "Safe", "tone": "green", "value": "8 of 8", "unit": "limits kept", "sentence": ""}
     for name in ("a", "b"):
         about = {"kind": "release", "out": f"releases/{name}"}
-        put(Workspace(folder).jobs, ["synthesize"], name, about, folder, result={"lamps": {"safe": lamp}})
+        put(Workspace(folder).jobs, ["synthesize"], name, about, folder, result={"status": {"safe": status}})
     said = text_of(shown("compare"))
     assert "releases/a" in said and "releases/b" in said and "8 of 8 limits kept (green)" in said

@@ -1,4 +1,4 @@
-"""The page Train and release: choices become options, and a finished release shows lamps, page and downloads."""
+"""The page Train and release: choices become options, and a finished release shows statuses, page and downloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from adapcla.studio.screens.train import packed
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
-LAMP = {"key": "a", "title": "Safe", "light": "green", "value": "8 of 8", "unit": "limits kept", "sentence": "No leak."}
+STATUS = {
+    "key": "a",
+    "title": "Safe",
+    "tone": "green",
+    "value": "8 of 8",
+    "unit": "limits kept",
+    "sentence": "No leak.",
+}
 
 
 def test_defaults_need_few_words_and_choices_become_options(shown: Shown, started: list[list[str]]) -> None:
@@ -35,9 +42,9 @@ def test_defaults_need_few_words_and_choices_become_options(shown: Shown, starte
     assert "--out=releases/world-2" in line
 
 
-def test_a_release_shows_its_lamps_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
+def test_a_release_shows_its_statuses_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
     about = {"kind": "release", "out": "releases/hospital"}
-    put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, result={"lamps": {"safe": LAMP}})
+    put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, result={"status": {"safe": STATUS}})
     page = shown("train")
     said = text_of(page)
     assert "8 of 8" in said and "Loss of training" in said and "hospital-work holds real patients" in said
@@ -50,7 +57,7 @@ def test_a_release_shows_its_lamps_its_curve_and_its_files(shown: Shown, folder:
 def test_a_gate_that_is_not_met_shows_its_reasons(shown: Shown, folder: Path) -> None:
     about = {"kind": "release", "out": "releases/refused"}
     said = "adapcla: the privacy gate is not met: nothing was released\n- attack\nto do: --repair\n"
-    result = {"lamps": {"safe": {**LAMP, "light": "red"}}, "reasons": ["an attack succeeds"]}
+    result = {"status": {"safe": {**STATUS, "tone": "red"}}, "reasons": ["an attack succeeds"]}
     put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, code=5, said=said, result=result)
     told = text_of(shown("train"))
     assert "gate is not met" in told and "to do: --repair" in told and "an attack succeeds" in told

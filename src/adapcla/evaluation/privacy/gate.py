@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -317,8 +317,3 @@ def detectable(
         enough = limit.no_leak + (reach(chances) + reach(1)) * error <= limit.limit
         out[limit.name] = Detectable(limit.limit, reach(chances) * error, enough)
     return out
-
-
-def as_json(lines: Sequence[GateLine]) -> list[dict[str, Any]]:
-    """The lines for machines."""
-    return [{**vars(line), "passed": line.passed} for line in lines]

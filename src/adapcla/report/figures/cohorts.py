@@ -11,17 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy import sparse, stats
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria
-from adapcla.data.vocabulary import STAY
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.conditioned import holdings, marked_visits
 from adapcla.evaluation.numeric import ValueScales, by_number, values_of
 from adapcla.evaluation.stays import choices
 from adapcla.evaluation.utility import label_rule
+from adapcla.report.aggregates import group_shares, linkage_order, shares, stay_groups
 from adapcla.report.style import FAINT, INK, PALETTE, STRATUM_COLOURS, only_horizontal_grid, panels, thousands
 
 # ---- the long tail ---------------------------------------------------------------------------------------
@@ -97,15 +95,6 @@ def _histogram(axes: Axes, values: NDArray[np.int64], title: str, each: str, wha
 
 # ---- frequency against rank and frequency ----------------------------------------------------------------
 _FREQUENCY_COLUMNS = 4
-
-
-def shares(cohort: Cohort, like: Cohort) -> NDArray[np.float64]:
-    """The share of visits that hold each code of `like`'s vocabulary.
-
-    >>> shares(Cohort.of([[["B"], ["A", "B"]]]), Cohort.of([[["A", "B", "C"]]])).tolist()
-    [0.5, 1.0, 0.0]
-    """
-    return np.nan_to_num(cohort.prevalence().on(like.vocabulary).share)
 
 
 def frequency_rank(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
@@ -252,19 +241,6 @@ def ppmi(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.maximum(out, 0.0)
 
 
-def linkage_order(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Positions in the order of average linkage, so that alike codes lie side by side.
-
-    >>> linkage_order(np.array([[0.0, 0.0, 5.0], [0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])).tolist()
-    [1, 0, 2]
-    """
-    if len(similarity) < 3:
-        return np.arange(len(similarity))
-    distance = similarity.max() - similarity
-    np.fill_diagonal(distance, 0.0)
-    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), method="average")), dtype=np.int64)
-
-
 def ppmi_heatmaps(train: Cohort, generated: Mapping[str, Cohort], top: int = COOCCURRENCE_TOP) -> tuple[Figure, str]:
     """One heat map for the real patients and one for each cohort, all in the real data's order.
 
@@ -392,26 +368,6 @@ def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Fig
         "Whether values are those of the right patients is in the table."
     )
     return figure, caption
-
-
-def stay_groups(train: Cohort) -> list[str]:
-    """The choice groups of stays that training patients have.
-
-    >>> stay_groups(Cohort.of([[["A"]]]))
-    []
-    """
-    codes = train.vocabulary.codes
-    held = {codes[i].group for i in np.flatnonzero(train.visit_counts) if codes[i].domain == STAY}
-    return sorted(held - {""})
-
-
-def group_shares(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of visits with each of some codes.
-
-    >>> group_shares(Cohort.of([[["A"], ["A", "B"]]]), np.array([1, 0])).tolist()
-    [0.5, 1.0]
-    """
-    return cohort.visit_counts[codes] / max(cohort.n_visits, 1)
 
 
 def stay_bars(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from adapcla.data import Prevalence
 from adapcla.report.style import FAINT, INK, PALETTE, only_horizontal_grid, panels
-from adapcla.report.tables import Estimate
 from adapcla.scaffold import schedule
+from adapcla.tables import Estimate
 
 
 # ---- utility and reliability -----------------------------------------------------------------------------

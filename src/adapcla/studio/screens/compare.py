@@ -29,7 +29,7 @@ class Sheet(NamedTuple):
 def page() -> None:
     """Choose runs, rows, tables and figures."""
     found = pieces.space().found()
-    _lamps()
+    _statuses()
     if not found.studies:
         st.write(
             "Experiments in this folder are shown here side by side: runs of several methods on the same patients, "
@@ -40,16 +40,16 @@ def page() -> None:
     _run(found.sources)
 
 
-def _lamps() -> None:
+def _statuses() -> None:
     """Releases of the folder side by side."""
-    releases = [job for job in jobs_in(pieces.space().jobs, kind="release") if job.result.get("lamps")]
+    releases = [job for job in jobs_in(pieces.space().jobs, kind="release") if job.result.get("status")]
     if len(releases) > 1:
         st.header("Releases")
-        heads = [lamp["title"] for lamp in releases[0].result["lamps"].values()]
+        heads = [status["title"] for status in releases[0].result["status"].values()]
         rows = [
             [
                 job.about["out"],
-                *(f"{lamp['value']} {lamp['unit']} ({lamp['light']})" for lamp in job.result["lamps"].values()),
+                *(f"{status['value']} {status['unit']} ({status['tone']})" for status in job.result["status"].values()),
             ]
             for job in releases
         ]

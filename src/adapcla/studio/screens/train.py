@@ -1,4 +1,4 @@
-"""The page *Train and release*: the choices of `synthesize`, its progress, its lamps and page, and what to download."""
+"""The page *Train and release*: the choices of `synthesize`, its progress, its statuses, its page and its files."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def _releases(found: Found) -> list[str]:
 
 
 def _shown(out: str) -> None:
-    """A release: its job, its curve, its lamps, its page and its files."""
+    """A release: its job, its curve, its statuses, its page and its files."""
     job = pieces.newest(kind=_RELEASE, out=out)
     if job is not None:
         pieces.show(job, beside=partial(_curve, out))
         if job.running:
             return
-        if job.result.get("lamps"):
-            st.html(drawings.lamps(list(job.result["lamps"].values())))
+        if job.result.get("status"):
+            st.html(drawings.statuses(list(job.result["status"].values())))
         for reason in job.result.get("reasons", ()):
             st.write(f"- {reason}")
     _curve(out)

@@ -1,6 +1,6 @@
-"""The pictures of a release as numbers that the page draws: nothing of fewer real patients than the smallest count.
+"""The numbers behind the charts of a page, with small counts of real patients suppressed.
 
-Every picture compares training patients with synthetic ones. A code, a pair of codes or a length that fewer training
+Every chart compares training patients with synthetic ones. A code, a pair of codes or a length that fewer training
 patients than the smallest count have is not shown, or is shown together with its neighbours.
 """
 
@@ -10,29 +10,45 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 
 from adapcla.data import Code, Cohort
 from adapcla.data.code_systems import add_dot
-from adapcla.data.vocabulary import STAY as STAY
+from adapcla.data.quantization import Quantizer
+from adapcla.data.vocabulary import STAY
 from adapcla.evaluation.references import some_patients
-from adapcla.report.figures.cohorts import linkage_order, shares
+from adapcla.evaluation.stays import choices
 from adapcla.report.timelines import code_names
 
-#: Codes in the picture of prevalences, and codes in that of company.
-MOST_DOTS, COMPANY = 1200, 28
-#: Patients behind the picture of company at most: enough for its colours.
+#: Codes in the chart of prevalence, and codes in that of co-occurrence.
+MOST_DOTS, MOST_CODES = 1200, 28
+#: Patients behind the chart of co-occurrence at most: enough for its colours.
 _ENOUGH = 50_000
+#: Values with bars at most, bars of each, and what the choice groups of stays are called.
+_MOST_VALUES, _VALUE_BARS = 8, 10
+_GROUP_TITLES = {"kind": "Kind of visit", "end": "How visits end"}
 #: Bars at most, and days that begin them.
 _BARS = 14
 _GAP_EDGES = (0, 1, 2, 4, 8, 15, 31, 61, 91, 181, 366, 731)
 #: Letters of a label at most.
 _LABEL = 22
-#: Powers of two, times chance, from which each colour of company begins.
+#: Powers of two, times chance, from which each colour of co-occurrence begins.
 _COLOURS = (0.2, 0.5, 0.8, 1.2, 2.0, 3.0)
 
 
+# ---- prevalence ---------------------------------------------------------------------------------------------
+def shares(cohort: Cohort, like: Cohort) -> NDArray[np.float64]:
+    """The share of visits that hold each code of `like`'s vocabulary.
+
+    >>> shares(Cohort.of([[["B"], ["A", "B"]]]), Cohort.of([[["A", "B", "C"]]])).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    return np.nan_to_num(cohort.prevalence().on(like.vocabulary).share)
+
+
 class Dot(NamedTuple):
-    """A code in the picture of prevalences: places between 0 and 1, its stratum, and what it is."""
+    """A code in the chart of prevalence: places between 0 and 1, its stratum, and what it is."""
 
     x: float
     y: float
@@ -40,7 +56,7 @@ class Dot(NamedTuple):
     title: str
 
 
-class Prevalences(NamedTuple):
+class PrevalencePoints(NamedTuple):
     """Share of visits that hold each code, real against synthetic, on logarithmic scales."""
 
     dots: list[Dot]
@@ -53,8 +69,8 @@ class Prevalences(NamedTuple):
     n_codes: int
 
 
-def prevalences(train: Cohort, synthetic: Cohort) -> Prevalences:
-    """The picture of prevalences."""
+def prevalence_points(train: Cohort, synthetic: Cohort) -> PrevalencePoints:
+    """The share of visits with each code, real against synthetic."""
     real, written = shares(train, train), shares(synthetic, train)
     strata, names = train.strata(), code_names(train)
     codes = np.flatnonzero(real > 0)
@@ -81,11 +97,12 @@ def prevalences(train: Cohort, synthetic: Cohort) -> Prevalences:
     ]
     decades = range(int(np.log10(low).round()), int(np.ceil(np.log10(high))) + 1)
     ticks = [(place(10.0**power), _percent(10.0**power)) for power in decades if 10.0**power <= high]
-    return Prevalences(dots, ticks, round(float(np.log10(2) / width), 4), round(inside, 4), len(codes))
+    return PrevalencePoints(dots, ticks, round(float(np.log10(2) / width), 4), round(inside, 4), len(codes))
 
 
-class Company(NamedTuple):
-    """How often codes stand in one visit beside chance, real and synthetic."""
+# ---- co-occurrence ------------------------------------------------------------------------------------------
+class CooccurrenceMaps(NamedTuple):
+    """How many times more often than by chance codes are in the same visit, real and synthetic."""
 
     labels: list[str]
     #: Rows of levels, 0 for chance or less up to the strongest; None where too few patients hold the pair.
@@ -97,11 +114,11 @@ class Company(NamedTuple):
     n_pairs: int
 
 
-def company(train: Cohort, synthetic: Cohort, smallest: int, seed: int = 1) -> Company:
-    """The picture of the most frequent codes and their company."""
+def cooccurrence_maps(train: Cohort, synthetic: Cohort, smallest: int, seed: int = 1) -> CooccurrenceMaps:
+    """The co-occurrence of the most frequent codes."""
     # A random part of very many patients looks the same; pairs are counted in it, so that the smallest count holds.
     train, synthetic = some_patients(train, _ENOUGH, seed), some_patients(synthetic, _ENOUGH, seed).on(train.vocabulary)
-    codes = np.argsort(-train.patient_counts, kind="stable")[:COMPANY]
+    codes = np.argsort(-train.patient_counts, kind="stable")[:MOST_CODES]
     codes = codes[train.patient_counts[codes] >= smallest]
     real, written = lifts(train, codes), lifts(synthetic, codes)
     enough = pair_patients(train, codes) >= smallest
@@ -111,9 +128,9 @@ def company(train: Cohort, synthetic: Cohort, smallest: int, seed: int = 1) -> C
     real, written, enough = real[grid], written[grid], enough[grid]
     names, n = code_names(train), len(codes)
     upper = enough & np.triu(np.ones_like(enough), 1).astype(bool)
-    told = real[upper], written[upper]
-    spread = len(told[0]) > 2 and np.ptp(told[0]) > 0 and np.ptp(told[1]) > 0
-    agreement = round(float(np.corrcoef(*told)[0, 1]), 3) if spread else None
+    both = real[upper], written[upper]
+    varies = len(both[0]) > 2 and np.ptp(both[0]) > 0 and np.ptp(both[1]) > 0
+    agreement = round(float(np.corrcoef(*both)[0, 1]), 3) if varies else None
     titles = [
         [
             f"{names[codes[i]]} with {names[codes[j]]}: real {2 ** real[i, j]:.1f}, synthetic {2 ** written[i, j]:.1f} "
@@ -125,7 +142,8 @@ def company(train: Cohort, synthetic: Cohort, smallest: int, seed: int = 1) -> C
         for i in range(n)
     ]
     labels = [_label(train.vocabulary.codes[c]) for c in codes]
-    return Company(labels, _levels(real, enough), _levels(written, enough), titles, agreement, int(upper.sum()))
+    levels = _levels(real, enough), _levels(written, enough)
+    return CooccurrenceMaps(labels, *levels, titles, agreement, int(upper.sum()))
 
 
 def _label(code: Code) -> str:
@@ -138,8 +156,21 @@ def _label(code: Code) -> str:
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 
+def linkage_order(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions in the order of average linkage, so that alike codes are side by side.
+
+    >>> linkage_order(np.array([[0.0, 0.0, 5.0], [0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])).tolist()
+    [1, 0, 2]
+    """
+    if len(similarity) < 3:
+        return np.arange(len(similarity))
+    distance = similarity.max() - similarity
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), method="average")), dtype=np.int64)
+
+
 def lifts(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many times more often than by chance codes stand in one visit, as powers of two, from −3 to 6.
+    """How many times more often than by chance codes are in the same visit, as powers of two, from −3 to 6.
 
     >>> lifts(Cohort.of([[["A", "B"], ["A", "B"], ["C"], ["C"]]]), np.array([0, 1, 2])).round(1)[0].tolist()
     [1.0, 1.0, -3.0]
@@ -176,6 +207,7 @@ def _levels(lift: NDArray[np.float64], enough: NDArray[np.bool_]) -> list[list[i
     ]
 
 
+# ---- distributions as bars ----------------------------------------------------------------------------------
 class Bars(NamedTuple):
     """A distribution, real and synthetic: shares of each bar and what it stands for."""
 
@@ -194,10 +226,10 @@ def lengths(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
     """Visits per patient, codes per visit, and days between visits where there are days."""
     everybody = np.arange(train.n_patients)
     out = [
-        _counted(
+        _length_bars(
             "Visits per patient", "visits", train.visits_per_patient, everybody, synthetic.visits_per_patient, smallest
         ),
-        _counted(
+        _length_bars(
             "Codes per visit",
             "codes",
             train.codes_per_visit,
@@ -209,7 +241,7 @@ def lengths(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
     if train.days is not None and synthetic.days is not None and len(train.visits_with_next):
         real, written = _gaps(train), _gaps(synthetic)
         who = train.patient_of_visit[train.visits_with_next]
-        edges = merged(np.array(_GAP_EDGES), real, who, smallest)
+        edges = merge_bars(np.array(_GAP_EDGES), real, who, smallest)
         out.append(_bars("Days between visits", "days", real, written, edges))
     return out
 
@@ -220,7 +252,7 @@ def _gaps(cohort: Cohort) -> NDArray[np.int64]:
     return days[cohort.visits_with_next + 1] - days[cohort.visits_with_next]
 
 
-def _counted(
+def _length_bars(
     title: str,
     unit: str,
     real: NDArray[np.int64],
@@ -231,16 +263,16 @@ def _counted(
     """The bars of a number that is mostly small."""
     most = int(np.quantile(real, 0.99)) + 1
     step = max(1, -(-most // _BARS))
-    edges = merged(np.arange(1, most + 1, step), real, who, smallest)
+    edges = merge_bars(np.arange(1, most + 1, step), real, who, smallest)
     return _bars(title, unit, real, written, edges)
 
 
-def merged(
+def merge_bars(
     edges: NDArray[np.int64], values: NDArray[np.int64], who: NDArray[np.int64], smallest: int
 ) -> NDArray[np.int64]:
     """The lower edges of bars that at least `smallest` patients are in each; the last bar has no upper end.
 
-    >>> merged(np.array([1, 2, 3]), np.array([1, 1, 2, 3, 3]), np.arange(5), 2).tolist()
+    >>> merge_bars(np.array([1, 2, 3]), np.array([1, 1, 2, 3, 3]), np.arange(5), 2).tolist()
     [1, 3]
     """
     edges = np.asarray(edges)
@@ -269,6 +301,62 @@ def _bars(title: str, unit: str, real: NDArray[np.int64], written: NDArray[np.in
 
     means = tuple(round(float(values.mean()), 2) if len(values) else 0.0 for values in (real, written))
     return Bars(title, unit, labels, share(real), share(written), (means[0], means[1]))
+
+
+def values(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
+    """The bands of the values that most training patients have; each band holds enough of them."""
+    if train.values is None or synthetic.values is None:
+        return []
+    cut = Quantizer.of(train, smallest=smallest, n_bins=_VALUE_BARS)
+    most = sorted(cut.numbers, key=lambda number: -int(train.patient_counts[train.vocabulary.index[number.code.token]]))
+    out = []
+    for number in most[:_MOST_VALUES]:
+        position = train.vocabulary.index[number.code.token]
+        of_code = [np.asarray(one.values)[np.asarray(one.codes) == position] for one in (train, synthetic)]
+        of_band = [np.bincount(number.bin_of(some), minlength=number.n_bins) / max(len(some), 1) for some in of_code]
+        labels = [f"{number.edges[piece]:g}" for piece in number.first_piece]
+        labels[-1] += "+"
+        means = tuple(round(float(some.mean()), 2) if len(some) else 0.0 for some in of_code)
+        unit = "" if number.code.unit == "1" else number.code.unit
+        real, written = ([round(float(x), 4) for x in some] for some in of_band)
+        name = number.code.description or number.code.bare
+        out.append(Bars(name, unit, labels, real, written, (means[0], means[1])))
+    return out
+
+
+def stay_groups(train: Cohort) -> list[str]:
+    """The choice groups of stays that training patients have.
+
+    >>> stay_groups(Cohort.of([[["A"]]]))
+    []
+    """
+    codes = train.vocabulary.codes
+    held = {codes[i].group for i in np.flatnonzero(train.visit_counts) if codes[i].domain == STAY}
+    return sorted(held - {""})
+
+
+def group_shares(cohort: Cohort, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of visits with each of some codes.
+
+    >>> group_shares(Cohort.of([[["A"], ["A", "B"]]]), np.array([1, 0])).tolist()
+    [0.5, 1.0]
+    """
+    return cohort.visit_counts[codes] / max(cohort.n_visits, 1)
+
+
+def stays(train: Cohort, synthetic: Cohort, smallest: int) -> list[Bars]:
+    """Shares of visits of each kind and with each ending that enough training patients have."""
+    out = []
+    for group in stay_groups(train):
+        codes = choices(train, group)
+        codes = codes[train.patient_counts[codes] >= smallest]
+        codes = codes[np.argsort(-train.visit_counts[codes], kind="stable")]
+        real, written = ([round(float(x), 4) for x in group_shares(one, codes)] for one in (train, synthetic))
+        if len(codes):
+            labels = [train.vocabulary.codes[code].bare for code in codes]
+            title = _GROUP_TITLES.get(group, group.capitalize())
+            out.append(Bars(title, "", labels, real, written, None, words=True))
+    return out
 
 
 def _percent(share: float) -> str:
