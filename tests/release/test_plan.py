@@ -137,7 +137,7 @@ def test_what_the_gate_refuses_is_not_released(monkeypatch, tmp_path):
     told = plan.run()
     assert not told.passed and not (tmp_path / "out").exists() and not (tmp_path / "out-UNSAFE").exists()
     page = plan.page.read_text()
-    assert "Not released" in page and "word for word" in page
+    assert "Not released" in page and "written again" in page
 
 
 def test_anyway_says_unsafe_in_folder_card_and_page(monkeypatch, tmp_path):
@@ -179,25 +179,32 @@ def memorising(passes: float, **changes) -> ReleaseSettings:
     settings = {"passes": passes, "validations": 1, "width": 48, "layers": 1, "heads": 2, "learning_rate": 0.006}
     fit = {f"fit.settings.{name}": value for name, value in settings.items()}
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
-    return release_settings("planted", method="gpt", changes={**COUNTED, **world, **fit}, **ACCEPTED, **changes)
+    return release_settings("planted", method="gpt", changes={**COUNTED, **world, **fit}, **{**ACCEPTED, **changes})
+
+
+def accepting(*but: str) -> dict:
+    """Every line may stay not shown, but for these."""
+    return {**ACCEPTED, "accept": tuple(name for name in ACCEPTED["accept"] if name not in but)}
 
 
 def test_the_gate_refuses_a_network_that_knows_its_patients_by_heart(monkeypatch, tmp_path):
-    """The attack reads 0.73 (limit 0.58) with 78 controls; rolling up codes of 22 patients does not help."""
+    """Visits of one member alone are written .12 more often; rolling up codes of 22 patients does not help."""
     monkeypatch.setattr(module, "MOST_REPAIRS", 1)
-    plan = ReleasePlan(memorising(80, repair=True), tmp_path / "out")
+    plan = ReleasePlan(memorising(80, repair=True, **accepting("singleton_visit_gap")), tmp_path / "out")
     told = plan.run()
     assert not told.passed and not (tmp_path / "out").exists()
     assert [attempt.min_patients for attempt in told.attempts] == [11, 22]
     for attempt in told.attempts:
-        assert "membership_auc" in {line.name for line in attempt.lines if not line.passed}
+        (line,) = (line for line in attempt.lines if line.name == "singleton_visit_gap")
+        assert not line.passed and line.value > 0.03
     assert "a code needs 22 patients" in plan.page.read_text()
 
 
-@pytest.mark.parametrize(("passes", "written"), [(12, False), (2, True)])
-def test_attacks_on_the_model_decide_on_the_model_alone(passes, written, tmp_path):
-    """After 12 passes the likelihood ratio tells members (0.80) though the patients it wrote do not (0.53)."""
-    told = ReleasePlan(memorising(passes, model=True), tmp_path / "out").run()
+@pytest.mark.parametrize("written", [False, True])
+def test_attacks_on_the_model_decide_on_the_model_alone(written, tmp_path):
+    """78 controls cannot show that the likelihood ratio tells nothing; with a reason the model is written all the same."""
+    given = ACCEPTED if written else accepting("membership_lira_auc")
+    told = ReleasePlan(memorising(2, model=True, **given), tmp_path / "out").run()
     assert told.passed and told.model_passed == written
     assert (tmp_path / "out" / "csv").is_dir() and (tmp_path / "out" / "model").is_dir() == written
     assert all(line.value is not None for line in told.chosen.model_lines if "[" not in line.name)

@@ -140,8 +140,6 @@ class Whole(NamedTuple):
     train: Cohort
     test: Cohort
     synthetic: Cohort
-    #: The control patients, where there are some and they have values, too.
-    control: Cohort | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +175,8 @@ class Comparison:
     with_values: Whole | None = None
     #: People among whom an attacker looks for the training patients; 0 where nobody says.
     population: int = 0
+    #: The control patients with the values of their numbers; None where they have none.
+    control_with_values: Cohort | None = None
     # Work on this comparison, by the function that did it and its arguments.
     _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made by `with_synthetic`; holds the cohort so that no other
@@ -208,6 +208,11 @@ class Comparison:
         else:
             union = Vocabulary.of(code for vocabulary in vocabularies for code in vocabulary.codes)
         on_union = [cohort.on(union) for cohort in cohorts]
+        whole, reserved = _with_values(train, test, synthetic, union), None
+        if whole is not None and control is not None:
+            # The same patients with their values; None where they have none.
+            units = {code.token: code.unit for code in whole.train.vocabulary.codes if code.unit}
+            reserved = control.on(whole.train.vocabulary) if has_values(control, units) else None
         return cls(
             on_union[0],
             on_union[1],
@@ -218,7 +223,8 @@ class Comparison:
             None if target is None else target.on(union),
             evidence or {},
             intervals,
-            with_values=_with_values(Whole(train, test, synthetic, control), union),
+            with_values=whole,
+            control_with_values=reserved,
             population=population,
         )
 
@@ -332,8 +338,7 @@ class Comparison:
         """
         whole = None
         if self.with_values is not None:
-            others = self.with_values._replace(synthetic=synthetic)
-            others = others if test is None else others._replace(test=test)
+            others = Whole(self.with_values.train, self.with_values.test if test is None else test, synthetic)
             whole = _on_numbers(others, self.with_values.train.vocabulary)
         return replace(
             self,
@@ -367,7 +372,7 @@ class Comparison:
                 return Missing(f"no {who} patient has a code of the domain {domain}")
             parts[name] = self._known(("domain", domain), cohort, lambda one: one.keep_codes(mask))
         kept: dict[str, Any] = dict(parts)
-        return replace(self, **kept, target=None, evidence={}, with_values=None, _work={})
+        return replace(self, **kept, target=None, evidence={}, with_values=None, control_with_values=None, _work={})
 
     def _plain(self, cohort: Cohort) -> Cohort:
         """The cohort with numbers as plain codes: the one that is known already, where there is one."""
@@ -404,23 +409,21 @@ def patient_groups(n_patients: int, seed: int, n_groups: int = GROUPS) -> NDArra
 
 
 # ---- values of numbers --------------------------------------------------------------------------------------
-def _with_values(whole: Whole, union: Vocabulary) -> Whole | None:
+def _with_values(train: Cohort, test: Cohort, synthetic: Cohort, union: Vocabulary) -> Whole | None:
     """The patients with the values of their numbers; None where training has none or somebody lacks them."""
-    if whole.train.values is None:
+    if train.values is None:
         return None
-    units = units_of(*whole[:3])
+    units = units_of(train, test, synthetic)
     vocabulary = Vocabulary(tuple(code._replace(unit=units.get(code.token, "")) for code in union.codes))
-    return _on_numbers(whole, vocabulary)
+    return _on_numbers(Whole(train, test, synthetic), vocabulary)
 
 
-def _on_numbers(whole: Whole, vocabulary: Vocabulary) -> Whole | None:
+def _on_numbers(cohorts: Whole, vocabulary: Vocabulary) -> Whole | None:
     """The cohorts on a vocabulary with numbers; None where one of them holds a number without its value."""
     units = {code.token: code.unit for code in vocabulary.codes if code.unit}
-    train, test, synthetic, control = whole
-    if not all(has_values(cohort, units) for cohort in (train, test, synthetic)):
+    if not all(has_values(cohort, units) for cohort in cohorts):
         return None
-    reserved = control.on(vocabulary) if control is not None and has_values(control, units) else None
-    return Whole(train.on(vocabulary), test.on(vocabulary), synthetic.on(vocabulary), reserved)
+    return Whole(*(cohort.on(vocabulary) for cohort in cohorts))
 
 
 def has_values(cohort: Cohort, units: dict[str, str]) -> bool:

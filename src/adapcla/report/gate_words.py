@@ -145,7 +145,7 @@ def gate_table(lines: Sequence[GateLine], of_model: bool = False) -> Table:
         rows.append(Line(cells, line.outcome))
     columns = ("check", "value", "upper bound", "limit", "outcome", "what a guess gains")
     caption = (
-        "Training patients against real patients who were used for nothing. The upper bounds of all lines together hold "
+        "Training patients against real patients who were used for nothing. Upper bounds of all lines together hold "
         "in 95 of 100 cases. Met: the bound keeps the limit. Exceeded: the lower bound lies above it. Not shown: there "
         f"are too few patients to say. Good: within {GOOD:g} of no leak."
     )

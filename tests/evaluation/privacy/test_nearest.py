@@ -120,10 +120,10 @@ def test_copied_members_are_read_and_controls_are_not() -> None:
 
 
 # ---- a value
-def measured(values: list[float], vocabulary: Vocabulary) -> Cohort:
+def measured(values: list[float], vocabulary: Vocabulary, turn: int = 0) -> Cohort:
     """Patients of one visit with two codes of their own and a lab value."""
     n = len(values)
-    own = np.arange(n) // 2
+    own = (np.arange(n) // 2 + turn) % 100
     codes = np.stack([own, np.full(n, len(vocabulary) - 1)], axis=1).ravel().astype(np.int32)
     numbers = np.stack([np.full(n, np.nan), np.array(values)], axis=1).ravel().astype(np.float32)
     return Cohort(vocabulary, codes, np.arange(n + 1) * 2, np.arange(n + 1), values=numbers)
@@ -132,8 +132,8 @@ def measured(values: list[float], vocabulary: Vocabulary) -> Cohort:
 def test_values_of_members_are_read_off_their_copies_and_those_of_controls_are_not() -> None:
     random = random_stream(1, "values")
     vocabulary = Vocabulary((*(Code.of(f"C{k:03d}") for k in range(100)), Code.of("LAB", domain="lab", unit="mg/dL")))
-    train, control, fresh = (measured(random.normal(size=200).tolist(), vocabulary) for _ in range(3))
-    made = measured(np.asarray(train.values)[1::2].repeat(1).tolist(), vocabulary)
+    train, control, fresh = (measured(random.normal(size=200).tolist(), vocabulary, turn) for turn in range(3))
+    made = measured(np.asarray(train.values)[1::2].tolist(), vocabulary)
     leak = METRICS["value_attack"].compute(Comparison.of(train, control, made, control))[ALL]
     fine = METRICS["value_attack"].compute(Comparison.of(train, control, fresh, control))[ALL]
     assert leak.value > 0.3 and fine.low < 0 < fine.high and fine.high < 0.2

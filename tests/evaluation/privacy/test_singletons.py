@@ -136,9 +136,7 @@ def test_nobody_who_holds_such_a_set_is_nobody_and_few_are_too_few():
     real = world(20, 90)
     held = pairs_of(real, 1)
     few = holder_gaps(held, np.zeros(len(held.key), bool), real, 1)[ALL]
-    assert isinstance(few, Missing) and few.reason.startswith(
-        "insufficient data: 20 members and 90 controls of what few"
-    )
+    assert isinstance(few, Missing) and few.reason.startswith("insufficient data: 15 members and 90 controls who hold")
 
 
 def test_nothing_written_is_not_certainty():

@@ -158,7 +158,7 @@ def holds_any(cohort: Cohort, codes: Mask) -> Mask:
     return np.logical_or.reduceat(codes[np.asarray(cohort.codes)], cohort.entry_starts[:-1])
 
 
-def too_few(n_members: int, n_controls: int, what: str = "") -> Missing | None:
+def too_few(n_members: int, n_controls: int, what: str = "", fewest: int = FEWEST) -> Missing | None:
     """Why a score of so many patients has no value, or None.
 
     >>> too_few(200, 30).reason
@@ -167,12 +167,12 @@ def too_few(n_members: int, n_controls: int, what: str = "") -> Missing | None:
     'concerns nobody: no member and no control of this kind'
     """
     n = n_members + n_controls
-    if min(n_members, n_controls) >= FEWEST:
+    if min(n_members, n_controls) >= fewest:
         return None
     if n == 0:
         return Missing(f"{NOBODY}: no member and no control {what or 'of this kind'}")
     found = f"{format_count(n_members)} members and {format_count(n_controls)} controls{' ' if what else ''}{what}"
-    return Missing(f"insufficient data: {found}, {FEWEST} of each needed", n)
+    return Missing(f"insufficient data: {found}, {fewest} of each needed", n)
 
 
 class PrivacyMetric(Metric):

@@ -238,7 +238,7 @@ class ValueAttack(PrivacyMetric):
         if whole is None:
             return {ALL: Missing(f"{NOBODY}: no record holds a number").score}
         real, rows = groups.real, groups.real.first(MOST)
-        controls = whole.test if comparison.control is None else whole.control
+        controls = whole.test if comparison.control is None else comparison.control_with_values
         if controls is None:
             return {ALL: Missing("the control patients have no values").score}
         member = real.is_member[rows]

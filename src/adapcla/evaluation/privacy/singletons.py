@@ -56,6 +56,8 @@ ALIKE = 0.05
 SHUFFLES = 300
 #: Sets of one kind that are looked at among real patients; of more, a random share of all possible sets.
 MOST_SETS = 3_000_000
+#: Fewer members or controls than this who hold a set have no gap; the interval says how little more than these show.
+FEWEST_HOLDERS = 20
 #: A record, and a visit, of fewer codes is usual, unless somebody is recognised by the codes.
 FEWEST_OF_RECORD, FEWEST_OF_VISIT, FEWEST_IF_RARE = 6, 3, 3
 #: What a rate near 0 must not fall below when strata are weighted by how certain they are.
@@ -375,9 +377,9 @@ def holder_gaps(
     n = real.pool.n_patients
     numbers = np.arange(1, int(held.holders.max(initial=0)) + 1)
     sides = [_sides(held, real, int(c)) for c in numbers]
-    if not any(too_few(*each) is None for each in sides):
+    if not any(too_few(*each, fewest=FEWEST_HOLDERS) is None for each in sides):
         most = max(sides, key=min, default=(0, 0))
-        return {ALL: too_few(*most, "of what few patients hold") or Missing("nothing to compare")}
+        return {ALL: too_few(*most, "who hold such a set", FEWEST_HOLDERS) or Missing("nothing to compare")}
     rows = Rows.of(held, written, n, seed)
     certain = None
     if by_certainty:
@@ -385,7 +387,7 @@ def holder_gaps(
         certain = 1 / (share * (1 - share) + LEAST_VARIANCE)
     is_member = real.is_member.astype(np.int8)
     values = rows.rates(is_member, certain)
-    known = np.array([too_few(*each) is None for each in sides]) & np.isfinite(values)
+    known = np.array([too_few(*each, fewest=FEWEST_HOLDERS) is None for each in sides]) & np.isfinite(values)
     # The share of the sets of c holders that are compared: those of c or of c − 1 members.
     p = real.n_members / n
     compared = p**numbers + numbers * p ** (numbers - 1) * (1 - p)
@@ -397,8 +399,8 @@ def holder_gaps(
     out: dict[str, Gap | Missing] = {}
     for c, side, ok in zip(numbers, sides, known, strict=True):
         gap = Gap(float(values[c - 1]), float(np.hypot(errors[c - 1], _least_error(side))), round(n_sets[c - 1]))
-        what = "hold such a set"
-        out[str(c)] = gap if ok else too_few(*side, what) or Missing("nothing to compare", round(n_sets[c - 1]))
+        few = too_few(*side, "who hold such a set", FEWEST_HOLDERS)
+        out[str(c)] = gap if ok else few or Missing("nothing to compare", round(n_sets[c - 1]))
     mean = float(np.nan_to_num(values) @ share_of)
     people = max((side for side, ok in zip(sides, known, strict=True) if ok), key=min)
     error = float(np.hypot(error_of_mean, _least_error(people)))
