@@ -133,7 +133,7 @@ def test_nobody_who_holds_such_a_set_is_nobody_and_few_are_too_few():
     one_code = Cohort.of([[[code]] for code in "AB" * 100], "AB")
     nobody = METRICS["pair_holder_gap"].compute(Comparison.of(one_code, one_code, one_code.subset([0]), one_code))
     assert nobody[ALL].reason.startswith("concerns nobody")
-    real = world(20, 90)
+    real = world(15, 90)
     held = pairs_of(real, 1)
     few = holder_gaps(held, np.zeros(len(held.key), bool), real, 1)[ALL]
     assert isinstance(few, Missing) and few.reason.startswith("insufficient data: 15 members and 90 controls who hold")
