@@ -62,6 +62,17 @@ class Prevalence:
         """Codes with a value."""
         return ~np.isnan(self.share)
 
+    @property
+    def rare(self) -> NDArray[np.bool_]:
+        """The rarest third of the codes that were seen; a share that is withheld is of a rare code.
+
+        >>> Prevalence(Vocabulary.of(["A", "B", "C"]), np.array([0.5, np.nan, 0.25]), 100).rare.tolist()
+        [False, True, False]
+        """
+        n_visits = max(self.n_visits or 0, 1)
+        counts = np.round(np.nan_to_num(self.share) * n_visits).astype(np.int64)
+        return Strata.of(np.where(self.known, counts, 1), self.vocabulary).tail
+
     def rest(self, among: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """The share of visits without each code; for a code of a choice group, without any code of the group.
 

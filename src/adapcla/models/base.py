@@ -394,16 +394,6 @@ class Architecture(BaseModel):
         """Whether codes of a choice group are drawn as one category, so that a visit holds at most one of them."""
         return False
 
-    @property
-    def exact_steps(self) -> bool:
-        """Whether the likelihood of a visit's codes after its history is the very law by which they are drawn."""
-        return True
-
-    @property
-    def empty_visits(self) -> bool:
-        """Whether a drawn visit may come out without a code."""
-        return True
-
     @model_validator(mode="after")
     def _width_fits_attention(self) -> Architecture:
         if self.width % self.attention_heads:

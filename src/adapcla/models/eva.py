@@ -58,11 +58,6 @@ class EvaArchitecture(Architecture):
         """Convolutions of the decoder."""
         return self.layers
 
-    @property
-    def exact_steps(self) -> bool:
-        """Its likelihood is a bound: a record is drawn from a latent that nobody knows afterwards."""
-        return False
-
 
 class EvaState(NamedTuple):
     """All steps of each patient, decoded at once, and how many were given out."""

@@ -119,11 +119,6 @@ class GptArchitecture(Architecture):
         """The codes behind a choice group follow upon any of its codes."""
         return True
 
-    @property
-    def empty_visits(self) -> bool:
-        """A closing token comes after at least one code."""
-        return False
-
     def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
         """Roughly, the work for one visit: a row for each code and each closing, where others have one per visit."""
         return (codes_per_visit + 1) * super().multiplications(n_codes, codes_per_visit)

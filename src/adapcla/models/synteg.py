@@ -75,11 +75,6 @@ class SyntegArchitecture(Architecture):
         """Heads of the attention."""
         return self.heads
 
-    @property
-    def exact_steps(self) -> bool:
-        """There is no likelihood."""
-        return False
-
 
 class AttentiveEmbedding(VisitEmbedding):
     """A visit as the mean of its codes after they have seen each other."""

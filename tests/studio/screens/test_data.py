@@ -31,7 +31,7 @@ def test_every_source_is_offered() -> None:
 
 def test_the_example_world_is_one_click_away(shown: Shown, started: list[list[str]]) -> None:
     press(shown("data"), "Make the example world")
-    assert ["simulate", "--out=cohorts/example-world", "--patients=8000", "--codes=400"] in started
+    assert ["simulate", "--out=cohorts/example-world", "--patients=8000", "--codes=400", "--json"] in started
 
 
 def test_a_named_path_is_looked_at_and_a_wrong_one_is_an_error(
