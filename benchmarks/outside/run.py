@@ -35,7 +35,7 @@ from adapcla.evaluation.runner import evaluate
 from adapcla.files import folder_lock, fresh_folder, read_json, refuse_populated, write_bytes, write_json
 from adapcla.io import read
 from adapcla.io import writers as export
-from adapcla.io.writers.options import WriteOptions
+from adapcla.io.options import WriteOptions
 from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 

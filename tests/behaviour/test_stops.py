@@ -83,7 +83,7 @@ def spoil(table: Path, every: int, what: str = "code") -> Path:
     lines = table.read_text().splitlines()
     for number in range(1, len(lines), every):
         patient, date, code = lines[number].split(",")
-        lines[number] = f"{patient},{date},=cmd{number}" if what == "code" else f"{patient},the {number}th,{code}"
+        lines[number] = f"{patient},{date},cmd{number}\x07" if what == "code" else f"{patient},the {number}th,{code}"
     table.write_text("\n".join(lines) + "\n")
     return table
 
@@ -102,7 +102,7 @@ def test_a_source_of_which_more_than_one_per_cent_is_lost_is_refused_with_the_wa
     )
     code, text = run(verb, *words)
     assert code == 3 and not (tmp_path / "out").exists() and not (tmp_path / "c").exists()
-    reason = "codes of a form that is not allowed" if what == "code" else "visits without a readable date"
+    reason = "codes of characters that cannot be printed" if what == "code" else "visits without a readable date"
     assert "too much of the source would be lost" in text and reason in text and "--allow-dropped 0." in text
     assert "cmd" not in text and "MRN7" not in text
 

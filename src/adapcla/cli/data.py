@@ -10,20 +10,22 @@ import typer
 
 from adapcla.cli.options import AsJson, CohortFolder, DryRun, Given, Out, Overwrite, Verb, emit
 from adapcla.console import meter, say
-from adapcla.errors import ExistsError, UsageError
+from adapcla.errors import ExistsError, InputError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from adapcla.io.preview import Preview
+
 #: Formats that a source of another name reads back.
-_READER = {"csv": "table", "parquet": "table"}
+_READER = {"csv": "table", "parquet": "table", "xlsx": "table"}
 #: A format of its own: no patients, but how frequent each code is.
 PREVALENCE = "prevalence"
 _FIGURES = (".png", ".svg")
 
 
 def import_(
-    source: Annotated[str, typer.Argument(help="mimic3, mimic4, eicu, omop, meds, fhir, table, diabetes130 or halo.")],
+    source: Annotated[str, typer.Argument(help="table, mimic3, mimic4, eicu, omop, meds, fhir or synthea.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
     out: Out,
     given: Given,
@@ -39,10 +41,10 @@ def import_(
     from adapcla.files import refuse_populated
     from adapcla.io import read
     from adapcla.io.losses import ALLOWED, require_kept
-    from adapcla.io.readers.preview import preview
+    from adapcla.io.preview import preview
 
     if dry_run:
-        show_preview(preview(source, path, **given.reading), as_json)
+        show_preview(preview(source, path, allow_dropped, **given.reading), as_json)
         return
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
@@ -63,28 +65,35 @@ def import_(
     say(f"next: adapcla describe {out}")
 
 
-def show_preview(found: dict[str, Any], as_json: bool) -> None:
-    """Say what a first look found: what columns are taken for, and what would be left out."""
+def show_preview(found: Preview, as_json: bool) -> None:
+    """Say what a first look found: what columns are taken for, and what would be left out; fail where the run would."""
     if as_json:
-        emit(found)
+        emit(found.content())
         return
-    for number, column in enumerate(found.get("columns", ()), 1):
-        name = column["name"] or f"column {number}"
-        typer.echo(f"{name}: {column['kind']}" + (f" → {column['part']}" if column["part"] else ""))
-    for table in found.get("tables", ()):
-        typer.echo(f"{table['name']}: {table['bytes']:,} bytes")
-    if not found.get("header", True):
+    for number, column in enumerate(found.columns, 1):
+        name = column.name or f"column {number}"
+        typer.echo(f"{name}: {column.kind}" + (f" → {column.part}" if column.part else ""))
+    for row in found.rows:
+        typer.echo("  " + " | ".join(row))
+    for table, size in found.tables:
+        typer.echo(f"{table}: {size:,} bytes")
+    for what, how in found.taken_for.items():
+        typer.echo(f"{what}: {how}")
+    if not found.header:
         typer.echo("the first line does not look like a header: its names are not shown")
-    if found["problem"]:
-        typer.echo(found["problem"])
-    elif found["tried"] is None:
+    for reason, n in found.dropped.items():
+        typer.echo(f"  would be left out: {n:,} {reason}")
+    if found.problem:
+        raise InputError(found.problem)
+    if found.tried is None:
         typer.echo("too large to be tried: what is left out is counted while it is read")
-    else:
-        part = "all of it" if found["tried"] == "all" else f"the first {found['tried']:,} rows"
-        counts = ", ".join(f"{found[name]:,} {name}" for name in ("patients", "visits", "codes"))
-        typer.echo(f"tried {part}: {counts}")
-        for reason, n in found["dropped"].items():
-            typer.echo(f"  would be left out: {n:,} {reason}")
+        return
+    if found.systems:
+        typer.echo("code systems: " + ", ".join(f"{name} {n:,}" for name, n in found.systems.items()))
+    part = "all of it" if found.tried == "all" else f"the first {found.tried:,} rows"
+    typer.echo(f"tried {part}: {found.patients:,} patients, {found.visits:,} visits, {found.codes:,} codes")
+    if found.seconds is not None:
+        typer.echo(f"reading all of it takes about {found.seconds:,.0f} s here")
 
 
 def export(

@@ -57,7 +57,7 @@ def _show_source(data: DataSettings, as_json: bool) -> None:
     if as_json or data.source in ("planted", "cohort"):
         return
     from adapcla.cli.data import show_preview
-    from adapcla.io.readers.preview import preview
+    from adapcla.io.preview import preview
 
     show_preview(preview(data.source, Path(data.path), **data.options), as_json=False)
 

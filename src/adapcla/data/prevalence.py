@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from adapcla.console import say
 from adapcla.data.storage import read_text_table, require_columns
-from adapcla.data.vocabulary import CODE_PATTERN, Code, Vocabulary
+from adapcla.data.vocabulary import Code, Vocabulary, is_code
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import write_bytes
@@ -346,13 +346,13 @@ def _refuse_bad_codes(file: Path, codes: list[str]) -> None:
     """Raise on a code of a form that is not allowed, or that comes twice."""
     seen: dict[str, int] = {}
     for row, code in enumerate(codes, 2):
-        if not CODE_PATTERN.fullmatch(code):
+        if not is_code(code):
             raise InputError(
                 "no code" if not code else "a code of a form that is not allowed",
                 path=file,
                 row=row,
                 column="code",
-                expected=CODE_PATTERN.pattern,
+                expected="characters that can be printed",
                 remedy="write the code as the cohort's vocabulary does",
             )
         if code in seen:

@@ -133,9 +133,11 @@ def _shape(hint: Any) -> tuple[type | None, Literal["", "commas", "repeated"], t
 
 def reading_options() -> dict[str, Option]:
     """The options of reading a source by name; those that are not in `READING` are rare."""
-    from adapcla.io.contract import Options
+    from adapcla.io import ReadOptions
 
-    return {name: dataclasses.replace(option, rare=name not in READING) for name, option in options_of(Options).items()}
+    return {
+        name: dataclasses.replace(option, rare=name not in READING) for name, option in options_of(ReadOptions).items()
+    }
 
 
 def assignments(items: list[str] | tuple[str, ...], flag: str = "--set") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pydantic import field_validator
 
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
-from adapcla.io.contract import Options, options_from
+from adapcla.io import ReadOptions
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
 from adapcla.pipeline.settings import (
@@ -104,14 +104,14 @@ def release_settings(
 
 def refuse_unknown(options: Mapping[str, Any], source: str) -> None:
     """Raise where an option is none of `synthesize`, or one for reading a source where nothing is read."""
-    reading = [field.name for field in fields(Options)]
+    reading = [field.name for field in fields(ReadOptions)]
     settings = list(ReleaseSettings.model_fields)
     for name in options:
         near = get_close_matches(name, [*settings, *reading], n=1)
         if name not in reading and near and near[0] in settings:
             raise UsageError(f"synthesize has no option {name!r}\nto do: did you mean {near[0]!r}?")
     # A name that is none for reading either is refused with the nearest one.
-    options_from(dict(options))
+    ReadOptions.of(dict(options))
     if source in ("planted", "cohort") and options:
         raise UsageError(
             f"{', '.join(options)}: for reading a table, and {'a cohort' if source == 'cohort' else source} is none\n"

@@ -9,7 +9,7 @@ import streamlit as st
 
 from adapcla.data import description as words
 from adapcla.disclosure import format_count
-from adapcla.io.contract import TITLES
+from adapcla.io import READERS
 from adapcla.pipeline.options import arguments_of, options_of, reading_options
 from adapcla.pipeline.settings import SimulateOptions
 from adapcla.studio import drawings, widgets
@@ -78,7 +78,7 @@ def _dropped() -> None:
 def _named() -> None:
     """A path on this computer, and what it is."""
     with st.form("named"):
-        source = st.selectbox("What is it?", list(TITLES), format_func=lambda name: TITLES[name], key="source")
+        source = st.selectbox("What is it?", list(READERS), format_func=lambda name: READERS[name][1], key="source")
         text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
         if st.form_submit_button("Look at it", type="primary"):
             path = widgets.space().checked(text)
@@ -119,6 +119,8 @@ def _looked() -> None:
     _parts_of(found)
     if found["problem"]:
         st.html(drawings.error(found["problem"]))
+        if found["dropped"]:
+            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items()), "What would be left out"))
     elif found["tried"] is None:
         st.write("It is too large to be tried in a moment. What is left out, and why, is counted while it is read.")
     else:

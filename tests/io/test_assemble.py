@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.io import Options, assembly
-from adapcla.io.assembly import assemble
-from adapcla.io.workbench import Workbench
+from adapcla.io import ReadOptions, assemble, visits
+from adapcla.io.assemble import SourceTables
+from adapcla.io.database import Database
 
 #: patient, visit, date, day, sequence
 VisitRow = tuple[str, str, str, str, str]
@@ -25,25 +25,28 @@ def built(
     entries: list[EntryRow],
     people: list[tuple[str, str, str]] | None = None,
     system: str = "",
+    domain: str = "diagnosis",
     **options: object,
 ) -> Cohort:
-    def batch(rows: list[tuple[str, ...]], names: list[str]) -> pa.RecordBatch:
+    def table(rows: list[tuple[str, ...]], names: list[str]) -> pa.Table:
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-        return pa.record_batch([pa.array(column, pa.string()) for column in columns], names=names)
+        return pa.table([pa.array(column, pa.string()) for column in columns], names=names)
 
-    with Workbench() as bench:
-        bench.add("visits", [batch(visits, ["patient", "visit", "date", "day", "sequence"])])
-        rows = [(*entry, system, "diagnosis") for entry in entries]
-        bench.add("entries", [batch(rows, ["patient", "visit", "code", "system", "domain"])])
-        if people is not None:
-            bench.add("people", [batch(people, ["patient", "visit", "sex"])])
-        return assemble(
-            bench,
-            source="hand",
+    with Database() as db:
+        db.add("v", table(visits, ["patient", "visit", "start", "day", "sequence"]))
+        db.add("e", table(entries, ["patient", "visit", "code"]))
+        db.add("p", table(people or [], ["patient", "visit", "sex"]))
+        found = SourceTables(
+            visits="""SELECT patient, visit, start, '' AS "end", day, sequence, '' AS kind, '' AS discharge,
+                false AS died, CAST(NULL AS DOUBLE) AS length_days FROM v""",
+            events=f"""SELECT patient, visit, '' AS time, '{system}' AS system, code, '{domain}' AS domain,
+                false AS measured, '' AS value, '' AS unit FROM e""",
             visit_rule="by hand",
-            options=Options(**options),
-            attributes=[] if people is None else ["sex"],
+            patients="""SELECT patient, visit, '' AS sex, '' AS birth, '' AS age, '' AS death, sex AS attribute_sex
+                FROM p""",
+            attributes=() if people is None else ("sex",),
         )
+        return assemble.assemble(db, found, ReadOptions(**options), "hand")
 
 
 def undated(*ids: tuple[str, str]) -> list[VisitRow]:
@@ -104,7 +107,7 @@ def test_everything_that_is_left_out_is_counted() -> None:
         ("1", "1", "A"),
         ("1", "1", "A"),
         ("1", "1", ""),
-        ("1", "1", "=A"),
+        ("1", "1", "A\x07"),
         ("", "1", "A"),
         ("1", "", "A"),
         ("1", "77", "A"),
@@ -116,7 +119,7 @@ def test_everything_that_is_left_out_is_counted() -> None:
         "visit rows without a visit id": 1,
         "codes without a patient or visit id": 2,
         "empty code cells": 1,
-        "codes of a form that is not allowed": 1,
+        "codes of characters that cannot be printed, or too long": 1,
         "codes of visits that are not known": 1,
         "repeated codes in a visit": 1,
         "visits without a code": 2,
@@ -124,22 +127,46 @@ def test_everything_that_is_left_out_is_counted() -> None:
     }
 
 
-@pytest.mark.parametrize("code", ["-1", ".5", "/x", "_x", "=1", "a b", "x" * 65, "é"])
-def test_a_system_before_it_does_not_make_a_code_allowed(code: str) -> None:
-    """`-1` alone is a formula in a spreadsheet; `ICD9CM/-1` would have passed."""
-    cohort = built(undated(("1", "1")), [("1", "1", "A"), ("1", "1", code)], system="ICD9CM")
-    assert cohort.card["dropped"] == {"codes of a form that is not allowed": 1}
+@pytest.mark.parametrize(
+    "code", ["-1", ".5", "=1+1", "@x", "Aspirin 81 mg", "Übelkeit", "日本", "x" * 200, "a,b;c", "'a"]
+)
+def test_any_code_that_can_be_printed_is_kept(code: str) -> None:
+    """A code is what a source says it is; 66 of 100 rows of a table with umlauts were lost once."""
+    cohort = built(undated(("1", "1")), [("1", "1", code)], system="HOUSE")
+    assert cohort.vocabulary.tokens == (f"HOUSE/{code}",)
+    assert cohort.card["dropped"] == {}
+
+
+@pytest.mark.parametrize("code", ["a\tb\x00", "x" * 300, "a\u200e", "\x7f"])
+def test_what_cannot_be_printed_or_is_too_long_is_counted(code: str) -> None:
+    cohort = built(undated(("1", "1")), [("1", "1", "A"), ("1", "1", code)])
+    assert cohort.card["dropped"] == {"codes of characters that cannot be printed, or too long": 1}
+
+
+def test_codes_are_normalised() -> None:
+    """A letter and its accent as one or as two characters, and blanks of any kind, are one code."""
+    rows = [("1", "1", "\u00dcbel  keit"), ("1", "1", "U\u0308bel\u00a0keit"), ("1", "1", "\u00dcbel keit")]
+    cohort = built(undated(("1", "1")), rows)
+    assert cohort.vocabulary.tokens == ("\u00dcbel keit",)
+    assert cohort.card["dropped"] == {"repeated codes in a visit": 2}
+
+
+def test_names_of_drugs_that_differ_in_case_are_one_as_most_rows_write_it() -> None:
+    visits, rows = undated(("1", "1"), ("1", "2"), ("1", "3")), []
+    rows = [("1", "1", "Aspirin"), ("1", "2", "ASPIRIN"), ("1", "3", "Aspirin")]
+    assert built(visits, rows, system="DRUG", domain="drug").vocabulary.tokens == ("DRUG/Aspirin",)
+    assert built(visits, rows).vocabulary.tokens == ("ASPIRIN", "Aspirin")
 
 
 def test_nobody_left_is_an_error_that_says_why() -> None:
-    with pytest.raises(InputError, match="no patient is left; left out: 1 codes of a form that is not allowed"):
-        built(undated(("1", "1")), [("1", "1", "=A")])
+    with pytest.raises(InputError, match="no patient is left; left out: 1 codes of characters that cannot be printed"):
+        built(undated(("1", "1")), [("1", "1", "\x07")])
     with pytest.raises(InputError, match="no patient is left"):
         built([], [])
 
 
 def test_too_many_codes_are_a_wrong_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "MAX_CODES", 2)
+    monkeypatch.setattr(assemble, "MAX_CODES", 2)
     with pytest.raises(InputError, match="looks like an identifier"):
         built(undated(("1", "1")), [("1", "1", "A"), ("1", "1", "B"), ("1", "1", "C")])
 
@@ -159,7 +186,7 @@ def test_an_attribute_is_that_of_the_first_visit_that_has_one() -> None:
 
 
 def test_an_attribute_with_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "MAX_CATEGORIES", 1)
+    monkeypatch.setattr(visits, "MAX_CATEGORIES", 1)
     with pytest.raises(InputError, match="column 'sex': 2 different values"):
         built(undated(("1", "1"), ("2", "1")), [("1", "1", "A"), ("2", "1", "A")], [("1", "", "F"), ("2", "", "M")])
 
@@ -176,7 +203,7 @@ _ids = st.sampled_from(["1", "2", "10", "a", ""])
 
 @settings(max_examples=25)
 @given(
-    st.lists(st.tuples(_ids, _ids, st.sampled_from(["A", "B", "=C", ""])), min_size=1, max_size=25),
+    st.lists(st.tuples(_ids, _ids, st.sampled_from(["A", "B", "C\x07", ""])), min_size=1, max_size=25),
     st.randoms(use_true_random=False),
     st.sampled_from([None, 1, 2]),
 )
@@ -200,3 +227,30 @@ def test_counts_are_conserved_and_order_does_not_matter(entries: list[EntryRow],
     again = built(visits, entries, max_visits=max_visits)
     assert again.fingerprint == cohort.fingerprint
     assert again.card == cohort.card
+
+
+def test_codes_go_to_their_visit_or_their_day() -> None:
+    """Visit v is known; w is not and takes the date of its code; a code with neither visit nor date has no home."""
+    rows = {
+        "visit": ["v", "w", "", ""],
+        "time": ["2020-01-09", "2020-02-01", "2020-03-01T10:00", ""],
+        "code": ["A", "B", "C", "D"],
+    }
+    with Database() as db:
+        db.add("e", pa.table(rows))
+        found = SourceTables(
+            visits="""SELECT '1' AS patient, 'v' AS visit, '2020-01-01' AS start, '' AS "end", '' AS day,
+                '' AS sequence, '' AS kind, '' AS discharge, false AS died, CAST(NULL AS DOUBLE) AS length_days""",
+            events="""SELECT '1' AS patient, visit, time, '' AS system, code, 'diagnosis' AS domain, false AS measured,
+                '' AS value, '' AS unit FROM e""",
+            visit_rule="by hand",
+            day_visits=True,
+        )
+        cohort = assemble.assemble(db, found, ReadOptions())
+    assert list(cohort.patients()) == [[["A"], ["B"], ["C"]]]
+    assert cohort.days is not None and cohort.days.tolist() == [0, 31, 60]
+    assert cohort.card["dropped"] == {
+        "visit rows without a visit id": 1,
+        "codes without a patient or visit id": 1,
+    }
+    assert cohort.card["codes without a visit, by day"] == 1

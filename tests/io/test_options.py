@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapcla.errors import UsageError
-from adapcla.io import Options, read
-from adapcla.io.contract import source_of
+from adapcla.io import ReadOptions, read, reader_of
+from adapcla.io.options import WriteOptions
 
 
 @pytest.mark.parametrize(
@@ -18,11 +20,14 @@ from adapcla.io.contract import source_of
         {"level": "coarse"},
         {"icd": "map11"},
         {"max_visits": 0},
+        {"date_order": "ymd"},
+        {"decimal": "dot"},
+        {"encoding": "ebcdic"},
     ],
 )
 def test_a_wrong_option_says_what_is_allowed(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="expected:"):
-        Options(**wrong)
+        ReadOptions(**wrong)
 
 
 def test_an_unknown_option_names_the_nearest(tmp_path: Path) -> None:
@@ -32,7 +37,7 @@ def test_an_unknown_option_names_the_nearest(tmp_path: Path) -> None:
 
 def test_an_unknown_source_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'mimic3'"):
-        source_of("mimic33")
+        reader_of("mimic33")
 
 
 def test_labels_are_added_after_reading(tmp_path: Path) -> None:
@@ -50,3 +55,13 @@ def test_the_level_is_applied(tmp_path: Path) -> None:
     data.write_text("patient_id,visit_id,code\n1,1,25000\n1,1,25001\n", encoding="utf-8")
     cohort = read("table", data, level="category", system="ICD9CM")
     assert list(cohort.patients()) == [[["ICD9CM/250"]]]
+
+
+@pytest.mark.parametrize("wrong", [{"split": "test"}, {"visit_type": "ward"}, {"birth_year": 0}, {"birth_year": 2001}])
+def test_wrong_words_and_years_of_an_export_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
+        WriteOptions(**wrong)
+
+
+def test_every_option_of_reading_has_a_help() -> None:
+    assert all(option.metadata["help"].endswith(".") for option in fields(ReadOptions))

@@ -10,15 +10,11 @@ from adapcla.data.vocabulary import DISCHARGES, VISIT_KINDS
 
 _NOTHING = dict.fromkeys(("", "?", "unk", "unknown", "null", "none", "na", "n/a", "0", "not available"), "")
 _FACILITY = "facility"
-#: The names that a cohort has itself.
-OWN_KINDS, OWN_ENDS = (
-    {**_NOTHING, **{name: name for name in VISIT_KINDS}},
-    {**_NOTHING, **{name: name for name in DISCHARGES}},
-)
-#: The same after a mark, for formats in which words of hospitals stand beside those of an export of this project.
-MARK = "own "
-MARKED_KINDS = {MARK + word: name for word, name in OWN_KINDS.items()}
-MARKED_ENDS = {MARK + word: name for word, name in OWN_ENDS.items()}
+#: The names that a cohort has itself, and the same as tokens, for formats in which they stand beside other words.
+OWN_KINDS = {**_NOTHING, **{name: name for name in VISIT_KINDS}}
+OWN_ENDS = {**_NOTHING, **{name: name for name in DISCHARGES}}
+KIND_TOKENS = {f"kind/{name}": name for name in VISIT_KINDS}
+END_TOKENS = {f"end/{name}": name for name in DISCHARGES}
 MIMIC_KINDS = {
     **_NOTHING,
     "emergency": "emergency-inpatient",
@@ -127,3 +123,12 @@ FHIR_ENDS = {
 #: Any table: the names of a cohort, then the words that are met most.
 TABLE_KINDS = {**MIMIC_KINDS, **FHIR_KINDS, **OMOP_KINDS, **OWN_KINDS}
 TABLE_ENDS = {**EICU_ENDS, **MIMIC_ENDS, **FHIR_ENDS, **OMOP_ENDS, **OWN_ENDS}
+#: Classes of encounters of Synthea.
+SYNTHEA_KINDS = {
+    **_NOTHING,
+    **dict.fromkeys(("ambulatory", "outpatient", "wellness", "urgentcare", "snf"), "outpatient"),
+    **dict.fromkeys(("home", "virtual"), "home"),
+    "hospice": "other",
+    "inpatient": "inpatient",
+    "emergency": "emergency",
+}

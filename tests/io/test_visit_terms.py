@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapcla.data.vocabulary import DISCHARGES, VISIT_KINDS
-from adapcla.io import words
+from adapcla.io import visit_terms as words
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_the_names_of_a_cohort_go_before_words_of_hospitals_in_a_table() -> None
     """EMERGENCY is an admission through the emergency room to MIMIC-III, and an emergency visit to a cohort."""
     assert words.MIMIC_KINDS["emergency"] == "emergency-inpatient"
     assert words.TABLE_KINDS["emergency"] == "emergency"
-    assert words.MARKED_KINDS["own emergency"] == "emergency"
+    assert words.KIND_TOKENS["kind/emergency"] == "emergency"
