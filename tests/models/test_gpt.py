@@ -163,11 +163,11 @@ def test_training_leaves_each_patient_out(world, shape) -> None:
     """The training loss of one patient is that of a model whose counts never saw the patient."""
     patients = [[["A", "B"], ["A", "C"]], [["A", "B", "C"]], [["B", "C"]], [["A"], ["B", "C"]]] * 6
     cohort = Cohort.of(patients)
-    network = made(cohort, Shape(3, 12), dropout=0.0, prior=True)
+    network = made(cohort, Shape(3, 12), dropout=0.0, prior=True, prior_strength=20.0)
     one = Records(cohort, 12).batch(np.array([0]))
     with_own = float(network.loss(one, None).detach())
     without_own = float(network.train().loss(one, None).detach())
-    fewer = made(cohort, Shape(3, 12), dropout=0.0, prior=True)
+    fewer = made(cohort, Shape(3, 12), dropout=0.0, prior=True, prior_strength=20.0)
     fewer.observe(Records(cohort.subset(np.arange(1, len(patients))), 12), Shape(3, 12))
     # What chance would give is that of all patients, as it is in training.
     assert fewer.prior is not None and network.prior is not None
