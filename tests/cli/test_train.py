@@ -143,7 +143,7 @@ def test_codes_of_few_patients_are_rolled_up_and_not_dropped(cohort: Path, tmp_p
 
 def test_passes_batches_and_rate_follow_from_the_number_of_patients(cohort: Path, tmp_path: Path) -> None:
     """What is saved says what was done, and the run is known by what was asked for."""
-    words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "gpt", "--set", "width=16"]
+    words = ["train", str(cohort), "--out", str(tmp_path / "run"), "--method", "gpt", *TINY[2:8]]
     assert _run(*words).exit_code == 0
     budget = load(tmp_path / "run").settings.budget
     assert (budget.passes, budget.batch_size) == (EPOCHS[1], BATCHES[0][1]) and budget.learning_rate > 0
