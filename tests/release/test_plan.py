@@ -261,7 +261,7 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     plan = ReleasePlan(spec, tmp_path / "out")
     plan.run()
     bands, train = (
-        load(plan.place(plan.attempts[0], "fit")).model.bands,
+        load(plan.place(plan.attempts[0], "fit")).model.quantizer,
         open_splits(plan.place(plan.attempts[0], "patients"))["train"],
     )
     banded = bands.quantize(train)

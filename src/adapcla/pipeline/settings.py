@@ -28,7 +28,7 @@ DEFAULT_METHOD = "tailwise"
 #: Names that folders of a study use themselves.
 RESERVED = (
     "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
-    "verdicts",
+    "evaluators",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 

@@ -723,35 +723,35 @@ def _notes(path: Any) -> str:
 
 
 # ---- what other evaluators say, and what tells synthetic patients apart ---------------------
-#: The file of a folder of verdicts, and the folder of verdicts beside an experiment.
-VERDICTS, FOLDER = "verdicts.json", "verdicts"
+#: The file that `benchmarks/outside/run.py` writes, and the folder for its results beside an experiment.
+RESULTS, FOLDER = "results.json", "evaluators"
 #: Columns shown of each row of the table of giveaways.
 _MOST = 8
 
 
 def evaluator_tables(folder: Path) -> Iterator[Table]:
-    """The verdicts of outside judges in the folder of an experiment or release; nothing where nobody was asked."""
-    for path in sorted((folder / FOLDER).rglob(VERDICTS)):
+    """The results of outside evaluators in the folder of an experiment or release; nothing where none ran."""
+    for path in sorted((folder / FOLDER).rglob(RESULTS)):
         yield evaluator_table(read_json(path), "-".join(path.parent.relative_to(folder).parts))
 
 
 def evaluator_table(content: dict[str, Any], key: str = FOLDER) -> Table:
-    """One line for each number that a judge gave, or for the reason that it gave none.
+    """One line for each number that an evaluator gave, or for the reason that it gave none.
 
-    >>> said = {"judge": "j", "version": "1", "metric": "auc", "synthetic": 0.6, "real": 0.5, "reason": ""}
-    >>> evaluator_table({"subject": "s", "verdicts": [said]}).lines[0].cells[3].text
+    >>> said = {"evaluator": "e", "version": "1", "metric": "auc", "synthetic": 0.6, "real": 0.5, "reason": ""}
+    >>> evaluator_table({"subject": "s", "results": [said]}).lines[0].cells[3].text
     '0.600'
     """
     lines = [
         Line(
             (
-                Cell(said["judge"]),
+                Cell(said["evaluator"]),
                 Cell(said["version"]),
                 Cell(said["metric"]),
                 *(_evaluator_cell(said[side], said["reason"]) for side in ("synthetic", "real")),
             )
         )
-        for said in content["verdicts"]
+        for said in content["results"]
     ]
     caption = (
         "Programs of others, each in an environment of its own, on the synthetic patients and, as a reference, on as "
@@ -762,7 +762,7 @@ def evaluator_table(content: dict[str, Any], key: str = FOLDER) -> Table:
 
 
 def _evaluator_cell(value: Any, reason: str) -> Cell:
-    """What a judge said: a number, words, or nothing and why."""
+    """What an evaluator said: a number, words, or nothing and why."""
     if isinstance(value, bool | str):
         return Cell(str(value))
     return Cell("–", None, reason) if value is None else Cell(format_number(float(value)), float(value))
