@@ -39,10 +39,10 @@ def test_a_release_from_the_command_line(tmp_path):
 
 
 def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "gate", lambda *_, **__: [GateLine("copy_excess", 0.02, 0.03, 1e-4, False)])
+    monkeypatch.setattr(module, "gate", lambda *_, **__: [GateLine("copy_excess", "exceeded", 0.02, 0.015, 0.03, 0.01)])
     ran = run("planted", "--out", tmp_path / "out", "--json", *QUICK)
     assert isinstance(ran.exception, GateError) and ran.exception.exit_code == 5
-    assert "nothing was released" in str(ran.exception) and "word for word" in str(ran.exception)
+    assert "nothing was released" in str(ran.exception) and "written again" in str(ran.exception)
     assert "to do: --repair" in str(ran.exception)
     told = json.loads(ran.stdout.splitlines()[-1])
     assert not told["passed"] and told["out"] is None and told["reasons"] and not (tmp_path / "out").exists()

@@ -161,7 +161,7 @@ def synthesize(
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
-        accept: Lines of the gate that may stay unassessed, with a reason.
+        accept: Lines of the gate that may be not shown, with a reason.
         reason: Why they are accepted; it stands on page and card.
         allow_dropped: Share of visits, codes or patients of the source that may be dropped while reading.
         overwrite: Replace what is in `out`.

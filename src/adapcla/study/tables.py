@@ -247,7 +247,9 @@ SCORE_TABLES = (
             ("rare_copy_excess", "all", "rare copies, excess"),
             ("near_copy_excess", "all", "near copies, excess"),
             ("unique_pair_gap", "all", "singleton pairs, gap"),
-            ("unique_pair_gap", "beyond_prevalence", "… beyond prevalence"),
+            ("pair_holder_gap", "all", "… of 1 to 6 holders, gap"),
+            ("triple_holder_gap", "all", "three codes, gap"),
+            ("singleton_visit_gap", "all", "singleton visits, gap"),
             ("membership_auc", "all", "membership AUC"),
             ("membership_auc", "rare", "membership AUC, rare"),
             ("membership_likelihood_auc", "all", "with the model, AUC"),
@@ -486,7 +488,7 @@ def steering_table(study: Study) -> Table | None:
 
 def privacy_table(study: Study) -> Table | None:
     """Which methods meet the privacy gate, over all their fits and samples; None without the privacy suite."""
-    from adapcla.evaluation.privacy import gate
+    from adapcla.evaluation.privacy import Outcome, gate
     from adapcla.report.gate_words import words_of
 
     if study.scores.is_empty():
@@ -501,17 +503,17 @@ def privacy_table(study: Study) -> Table | None:
                 score = Score(one["value"], one["n"], one["low"], one["high"], one["reason"])
                 scores.setdefault(one["metric"], {})[one["stratum"]] = score
             checked, n = gate(scores), n + 1
-            unknown.update(words_of(line).title for line in checked if line.value is None and not line.passed)
-            failed.update(words_of(line).title for line in checked if not line.passed and line.value is not None)
+            unknown.update(words_of(line).title for line in checked if line.outcome == Outcome.NOT_SHOWN)
+            failed.update(words_of(line).title for line in checked if line.outcome == Outcome.EXCEEDED)
             met += all(line.passed for line in checked)
         if n:
             cells = (row, _counted(failed, n), _counted(unknown, n), Cell(f"{met} of {n}", met / n))
             lines.append(Line(cells, "held" if met == n else "did-not-hold"))
     caption = (
         "Evidence, not a guarantee. The limits are those of `adapcla evaluate --gate`, applied to each sample of each "
-        "fit; a line counts the samples in which it was not met or could not be assessed."
+        "fit; a line counts the samples in which it was exceeded or could not be shown to be kept."
     )
-    columns = ("method", "lines not met", "lines not assessed", "samples that meet the gate")
+    columns = ("method", "lines exceeded", "lines not shown", "samples that meet the gate")
     return Table(columns, lines, "gate", "Privacy gate", caption) if lines else None
 
 
