@@ -19,7 +19,7 @@ EPOCHS, STEPS = (6.0, 40.0), 1_500
 SCAFFOLDED_EPOCHS = 8.0
 #: Patients beyond which steps do not grow, though everybody is seen once at least.
 MOST_PATIENTS = 100_000
-LEARNING_RATE = 1e-3
+LEARNING_RATE = 3e-3
 #: What private training does: a look at the number of patients is not covered by ε.
 _PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
 
@@ -29,7 +29,7 @@ def chosen(settings: Settings, n_patients: int) -> Settings:
 
     >>> budget = chosen(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
-    (32.0, 64, 0.001)
+    (32.0, 64, 0.003)
     >>> [chosen(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
     [6.0, 3.0, 1.0]
     """
