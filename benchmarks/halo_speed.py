@@ -97,7 +97,7 @@ def sparse_sampling(n_codes: int, width: int, patients: int) -> tuple[float, int
     took, distinct = [], 0
     for place in range(3):
         began = time.perf_counter()
-        _, codes = head.draw(states, None, DrawRule(), Noise(1, np.arange(patients), place))
+        _, codes = head.draw(states, None, DrawRule(), Noise(1, np.arange(patients), place)).drawn
         took.append(time.perf_counter() - began)
         distinct = len(np.unique(codes))
     return patients / float(np.median(took)), distinct

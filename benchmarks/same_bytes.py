@@ -1,7 +1,8 @@
 """Hashes of what every method writes and of all its scores, for fixed seeds: the same before and after a change.
 
 Run it before a change with `--out before.json`, and after it with `--against before.json`: rows that differ are named,
-and the exit code is 1.
+and the exit code is 1. A file whose bytes differ is written only once the revision of fits, samples or scores was
+raised (`adapcla/pipeline/tasks.py`), so that releases and studies in working folders are made again, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from polars import selectors
 from adapcla import Cohort, evaluate
 from adapcla.generation.generator import generator_for
 from adapcla.io import simulator
+from adapcla.pipeline import tasks
 from adapcla.training.settings import METHODS
 
 #: Decimals of a score that are hashed.
@@ -30,6 +32,11 @@ SMALL = {"width": 16, "heads": 2, "layers": 1, "passes": 2, "batch_size": 32}
 def environment() -> dict[str, str]:
     """What bytes depend on beside the settings."""
     return {"torch": torch.__version__, "processor": torch.backends.cpu.get_cpu_capability(), "numpy": np.__version__}
+
+
+def revisions() -> dict[str, int]:
+    """The revisions that keys of fits, samples and scores hold."""
+    return {"train": tasks.TRAIN, "sample": tasks.SAMPLE, "evaluate": tasks.EVALUATE}
 
 
 Parts = tuple[Cohort, Cohort, Cohort, Cohort]
@@ -89,6 +96,16 @@ def hashes(method: str, cohorts: Parts, scores: bool) -> dict[str, str]:
     return found
 
 
+def differing(before: dict[str, dict[str, str]], found: dict[str, dict[str, str]]) -> list[str]:
+    """The methods and results whose bytes differ."""
+    return [
+        f"{name} {what}"
+        for name, row in found.items()
+        for what, value in row.items()
+        if before.get(name, {}).get(what, value) != value
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", default="", help="names with commas; all but the paper sizes if left out")
@@ -104,16 +121,16 @@ def main() -> int:
         found[name] = hashes(name, cohorts, not options.no_scores) | whole_hashes(name, whole)
         print(name, found[name], file=sys.stderr, flush=True)
     if options.out:
-        options.out.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
+        content = {"environment": environment(), "revisions": revisions(), "rows": found}
+        before = json.loads(options.out.read_text()) if options.out.is_file() else {}
+        same = [before.get(name) == content[name] for name in ("environment", "revisions")]
+        if all(same) and differing(before["rows"], found):
+            print("other bytes under the same revisions: raise TRAIN, SAMPLE or EVALUATE of adapcla/pipeline/tasks.py")
+            return 1
+        options.out.write_text(json.dumps(content, indent=1) + "\n")
     if not options.against:
         return 0
-    before = json.loads(options.against.read_text())["rows"]
-    differ = [
-        f"{name} {what}"
-        for name, row in found.items()
-        for what, value in row.items()
-        if before.get(name, {}).get(what, value) != value
-    ]
+    differ = differing(json.loads(options.against.read_text())["rows"], found)
     print(json.dumps({"compared": len(found), "differ": differ}))
     return 1 if differ else 0
 

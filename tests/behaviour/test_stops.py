@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +214,45 @@ def test_an_error_never_shows_a_cell(tmp_path):
         synthesize("patient_id,code\nMRN70001,F200\n", out=tmp_path / "out")
     assert "MRN7" not in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def spoiled(rows: list[list[str]], column: int, cell: Callable[[int], str]) -> str:
+    """The table with every third cell of a column replaced."""
+    changed = [list(row) for row in rows]
+    for number in range(1, len(changed), 3):
+        changed[number][column] = cell(number)
+    return "\n".join(",".join(row) for row in changed) + "\n"
+
+
+ROWS = [["patient_id", "visit_id", "date", "code", "value", "unit", "sex"]] + [
+    [f"ZQXP{i // 4}", f"ZQXV{i // 2}", f"2020-01-{1 + i % 28:02d}", f"ZQXC{i % 5}", "1.5", "mg", "ZQXS"]
+    for i in range(40)
+]
+SPOILED: dict[str, Callable[[], str]] = {
+    "as it is": lambda: spoiled(ROWS, 3, lambda n: f"ZQXC{n % 5}"),
+    "dates": lambda: spoiled(ROWS, 2, lambda n: f"ZQXD{n}"),
+    "mixed dates": lambda: spoiled(ROWS, 2, lambda n: ("13/01/2020", "01/13/2020")[n % 2]),
+    "numbers": lambda: spoiled(ROWS, 4, lambda n: f"ZQXN{n}"),
+    "no patient": lambda: spoiled(ROWS, 0, lambda n: ""),
+    "formulas": lambda: spoiled(ROWS, 3, lambda n: f"=ZQXC{n}"),
+    "control characters": lambda: spoiled(ROWS, 3, lambda n: f"ZQXC\x01{n}"),
+    "open quotes": lambda: spoiled(ROWS, 3, lambda n: f'"ZQXC{n}'),
+    "more cells": lambda: spoiled(ROWS, 6, lambda n: f"ZQXS,ZQX{n}"),
+    "shared visits": lambda: spoiled(ROWS, 1, lambda n: "ZQXVshared"),
+    "other names": lambda: spoiled([["who", "stay", "when", "what", "x", "y", "z"], *ROWS[1:]], 4, lambda n: "2"),
+    "no header": lambda: spoiled(ROWS[1:], 4, lambda n: "2"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_whatever_is_wrong_with_a_table_no_message_shows_a_cell(name, tmp_path):
+    table = tmp_path / "visits.csv"
+    table.write_text(SPOILED[name]())
+    named = ("--patient=patient_id", "--visit=visit_id", "--codes=code", "--date=date")
+    more = (("--value=value", "--unit=unit", "--domains=dx,lab"), ("--date=code",), ("--length=unit", "--kind=sex"))
+    for options in ((), named, *more):
+        found = CliRunner().invoke(app, ["import", "table", str(table), f"--out={tmp_path / 'out'}", *options])
+        if found.exception is not None and not isinstance(found.exception, (SystemExit, AdapclaError)):
+            raise found.exception
+        assert "ZQX" not in found.output + str(found.exception), options
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)

@@ -14,7 +14,7 @@ from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.generation import generator_for, load
-from adapcla.generation.futures import as_known
+from adapcla.generation.continuation import as_known
 from adapcla.io import simulator as planted
 
 

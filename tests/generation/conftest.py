@@ -56,19 +56,10 @@ def small_model() -> Callable[..., Model]:
 _SPREAD = {"tailwise": 0.1}
 
 
-def _small_model(method: str, spread: float | None = None, **settings: object) -> Model:
+def _small_model(method: str, spread: float | None = None, train: Cohort | None = None, **settings: object) -> Model:
     """The untrained network of a method, its weights moved at random so that codes know each other."""
     spread = _SPREAD.get(method, 0.3) if spread is None else spread
-    draw = np.random.default_rng(0)
-    patients = [
-        [
-            [token for i, token in enumerate(TOKENS) if draw.random() < 0.5 / (i + 1) ** 1.2] or ["C0"]
-            for _ in range(draw.integers(1, 4))
-        ]
-        for _ in range(300)
-    ]
-    sex = Attribute(draw.integers(0, 2, size=300).astype(np.int16), ("F", "M"))
-    train = Cohort.of(patients, TOKENS, attributes={"sex": sex})
+    train = _eight_codes() if train is None else train
     size = {} if method == "marginal" else {"width": 16, "layers": 1, "heads": 2}
     changes = {name: value for name, value in {**size, **settings}.items() if value is not None}
     chosen = generator_for(method, **changes).settings
@@ -84,3 +75,17 @@ def _small_model(method: str, spread: float | None = None, **settings: object) -
     model.facts["patients"] = 300
     model.network.eval()
     return model
+
+
+def _eight_codes() -> Cohort:
+    """Patients with up to three visits."""
+    draw = np.random.default_rng(0)
+    patients = [
+        [
+            [token for i, token in enumerate(TOKENS) if draw.random() < 0.5 / (i + 1) ** 1.2] or ["C0"]
+            for _ in range(draw.integers(1, 4))
+        ]
+        for _ in range(300)
+    ]
+    sex = Attribute(draw.integers(0, 2, size=300).astype(np.int16), ("F", "M"))
+    return Cohort.of(patients, TOKENS, attributes={"sex": sex})

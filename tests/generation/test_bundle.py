@@ -67,6 +67,20 @@ def test_nothing_beside_the_learned_numbers_of_a_shareable_model_tells_small_cou
         assert told == pytest.approx(made.log_likelihood(parts.test), rel=1e-5)
 
 
+def test_a_shareable_model_names_no_visit_size_of_few_and_not_the_longest_record(
+    plain: Generator, tmp_path: Path
+) -> None:
+    sizes = plain.model.visit_sizes
+    assert ((sizes > 0) & (sizes < 11)).any() and plain.model.longest < plain.model.shape.context
+    shared = load(plain.save(tmp_path / "model", shareable=True))
+    told = shared.model.visit_sizes
+    assert told[told > 0].min() >= 11 and (told[sizes >= 11] == sizes[sizes >= 11]).all()
+    assert shared.model.longest == plain.model.shape.context
+    assert sizes[shared.sample(50, seed=1, codes_per_visit="match").codes_per_visit].min() >= 11
+    exact = load(plain.save(tmp_path / "exact"))
+    assert exact.model.visit_sizes.tolist() == sizes.tolist() and exact.model.longest == plain.model.longest
+
+
 def test_a_shareable_model_holds_no_pair_of_few_patients(parts: Split, tmp_path: Path) -> None:
     """Neither a pair nor a sum over families says that one to ten patients hold it; the model opens and samples."""
     made = generator_for("tailwise", width=16, layers=1, heads=2, passes=0.1, validations=1, calibration_rounds=0)

@@ -1,4 +1,4 @@
-"""Sampling: who comes out depends on seed and number alone."""
+"""Generators: the table of methods, fitting and loading by name, and sampling by seed and number alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import pytest
 from adapcla.data import Cohort, Prevalence
 from adapcla.data.split import Split
 from adapcla.errors import UsageError
-from adapcla.generation import AdaPCLA, Generator, generator_for
+from adapcla.generation import AdaPCLA, Generator
+from adapcla.generation.generator import generator_for, methods, train
+from adapcla.generation.model import seen_records
+from adapcla.io import simulator as planted
+from adapcla.io.simulator import simulate
+from adapcla.training.settings import METHODS, Settings, settings_from
 
 
 def test_patient_i_is_the_same_for_any_number_and_batch_size(fitted: Generator) -> None:
@@ -135,3 +140,85 @@ def test_a_warm_start_needs_the_same_vocabulary(plain: Generator, parts: Split, 
     other = Cohort.of([[["X", "Y"]]] * 50)
     with pytest.raises(UsageError, match="another vocabulary"):
         generator_for("adapcla", starts_from=str(tmp_path / "model"), width=16, layers=1, heads=2).fit(other, other)
+
+
+def test_a_generator_has_the_manners_of_scikit_learn(plain: Generator) -> None:
+    from sklearn.base import clone
+
+    copy = clone(plain)
+    assert copy.settings == plain.settings and copy.model_ is None
+    assert copy.get_params()["width"] == plain.settings.architecture.width
+    assert copy.set_params(width=32, passes=1) is copy
+    assert (copy.settings.architecture.width, copy.settings.budget.passes) == (32, 1)
+    with pytest.raises(UsageError, match="no setting is called"):
+        copy.set_params(widht=8)
+    fitted = Generator(plain.settings, plain.model)
+    assert fitted.set_params(passes=9).model_ is None
+
+
+def test_a_generator_shows_itself_in_one_line(plain: Generator) -> None:
+    assert repr(generator_for("adapcla")) == "Generator('adapcla'; not fitted)"
+    shown = repr(plain)
+    assert shown.startswith("Generator('adapcla', ") and "width=16" in shown and "fitted to" in shown
+    assert "\n" not in shown and len(shown) < 200
+
+
+TINY = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64}
+
+
+def test_every_row_is_named_with_what_it_is():
+    assert list(methods()) == list(METHODS)
+    assert all(methods().values())
+
+
+def test_a_whole_cohort_is_trained_on_as_its_own_split_is():
+    world = simulate(patients=200, codes=60, seed=1)
+    whole, parts = train(world, seed=1, **TINY), train(world.split(), seed=1, **TINY)
+    assert whole.sample(50, seed=1).fingerprint == parts.sample(50, seed=1).fingerprint
+    assert whole.prevalence_.n_visits == world.split().train.n_visits
+
+
+def test_a_method_that_does_not_exist_is_refused():
+    with pytest.raises(UsageError, match="did you mean 'adapcla'"):
+        train(simulate(patients=50, codes=60, seed=1), "adapcl")
+
+
+def test_the_pinned_rows_are_what_they_are_called() -> None:
+    ours = METHODS["adapcla"].settings
+    assert (ours.architecture.head, ours.schedule, ours.tempering, ours.bias_at_inference) == (
+        "independent",
+        "base",
+        1.0,
+        False,
+    )
+    large = METHODS["adapcla-paper-size"].settings.architecture
+    assert (large.width, large.layers, large.heads, large.context) == (768, 12, 12, 48)
+    tail = METHODS["tailwise"].settings.architecture
+    assert (tail.family, tail.prior, tail.shrinkage, tail.copy_head) == ("gpt", True, 50.0, True)  # type: ignore[attr-defined]
+
+
+def test_every_row_carries_its_own_name() -> None:
+    assert all(method.row.name == name for name, method in METHODS.items())
+    assert all(method.row.summary and method.row.paper for method in METHODS.values())
+
+
+def test_an_unknown_method_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'tailwise'"):
+        generator_for("tailwsie")
+
+
+def test_a_fit_keeps_aggregates_of_its_cohort(fitted: Generator, parts: Split) -> None:
+    kept, train = fitted.model, parts.train
+    assert kept.visit_sizes.sum() == train.n_visits
+    assert (kept.visit_sizes * np.arange(len(kept.visit_sizes))).sum() == train.n_entries
+    assert kept.law.counts.sum() == train.n_patients
+    assert kept.longest == train.visits_per_patient.max()
+
+
+def test_a_network_sees_only_what_its_settings_show():
+    histories = planted.simulate(patients=40, codes=60, seed=1)
+    assert len(seen_records(Settings(), histories).attribute_names) == 2
+    blind = settings_from(Settings(), {"use_attributes": False, "use_days": False})
+    records = seen_records(blind, histories)
+    assert records.attribute_names == () and records.cohort.days is None
+    assert int(np.abs(records.batch(np.arange(3)).gap.numpy()).sum()) == 0

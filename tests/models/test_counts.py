@@ -39,7 +39,7 @@ def test_the_number_is_drawn_from_the_counts_and_never_missed() -> None:
     n = 3000
     rule = DrawRule(counts=np.array([2, 2, 2, 5]))
     rows = torch.zeros(n, dtype=torch.int64)
-    who, _ = independent_codes(LOGITS, rows, rule, Noise(7, np.arange(n), 3))
+    who = independent_codes(LOGITS, rows, rule, Noise(7, np.arange(n), 3)).who
     sizes = np.bincount(who, minlength=n)
     assert set(sizes.tolist()) == {2, 5}
     assert stats.binomtest(int((sizes == 2).sum()), n, 0.75).pvalue > 1e-3
@@ -49,7 +49,8 @@ def test_without_counts_codes_come_as_they_always_did() -> None:
     noise = Noise(7, np.arange(50), 3)
     rows = torch.zeros(50, dtype=torch.int64)
     plain = bernoulli_codes(LOGITS, rows, noise, channel=8)
-    assert all((a == b).all() for a, b in zip(independent_codes(LOGITS, rows, DrawRule(), noise), plain, strict=True))
+    drawn = independent_codes(LOGITS, rows, DrawRule(), noise).drawn
+    assert all((a == b).all() for a, b in zip(drawn, plain, strict=True))
 
 
 def test_a_patient_is_the_same_alone_or_in_company() -> None:

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from adapcla.errors import AdapclaError
-from adapcla.models.draws import Noise, bernoulli, bernoulli_codes, categorical, channel_of, counter
+from adapcla.models.draws import Noise, bernoulli, bernoulli_codes, categorical, counter
 
 
 def _noise(n: int, key: int = 3, place: int = 0) -> Noise:
@@ -97,23 +97,10 @@ def test_a_network_that_makes_every_code_certain_is_called_damaged() -> None:
 
 
 def test_no_two_draws_of_a_patient_share_their_numbers() -> None:
-    """512 blocks of eight parts, 60 draws of each visit, and what else a visit asks for: all counters differ."""
-    asked = [(channel, 0) for channel in range(8)]
-    asked += [channel_of(8 + block, part) for block in range(512) for part in range(8)]
-    seen = [counter(visit * 64 + number, *one) for visit in (0, 1, 47) for number in range(60) for one in asked]
-    seen += [counter(0, *one, attempt=attempt) for attempt in (1, 2, 1999) for one in asked]
-    assert len(set(seen)) == len(seen) == (3 * 60 + 3) * (8 + 512 * 8)
-
-
-def test_parts_of_the_longest_visit_do_not_run_into_another_place() -> None:
-    """A hundred thousand codes take 6,250 parts, of which each has 64 channels: more than the 65,536 of a place."""
-    seen = [
-        counter(place, *channel_of(8 + block, part)) for place in (0, 1) for block in (0, 64) for part in range(6250)
-    ]
-    assert len(set(seen)) == len(seen)
-
-
-def test_up_to_64_blocks_draw_what_they_always_drew() -> None:
-    assert all(
-        counter(5, *channel_of(8 + k, part)) == 5 * 65536 + 8 + k + 64 * part for k in range(64) for part in range(9)
-    )
+    """60 draws of each visit, the longest in 6,250 parts (a hundred thousand codes): all counters differ."""
+    asked = [*range(8), *(8 + 64 * part for part in range(6250))]
+    places = [visit * 64 + number for visit in (0, 1, 47) for number in (0, 1, 59)]
+    seen = [counter(place, channel) for place in places for channel in asked]
+    seen += [counter(0, channel, attempt) for attempt in (1, 2, 1999) for channel in asked]
+    assert len(set(seen)) == len(seen) == (3 * 3 + 3) * (8 + 6250)
+    assert all(counter(5, 8 + 64 * part) == 5 * 65536 + 8 + 64 * part for part in range(9))

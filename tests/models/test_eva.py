@@ -62,4 +62,4 @@ def test_a_patient_comes_from_its_noise_alone(world, shape, starts):
     some = np.array([6, 2])
     whole, few = network.begin(attributes, noise), network.begin(attributes[some], noise.keep(some))
     assert torch.allclose(whole.steps[some], few.steps, atol=1e-5)
-    assert torch.equal(network.keep(whole, some).steps, whole.steps[some])
+    assert torch.equal(network.select(whole, some).steps, whole.steps[some])

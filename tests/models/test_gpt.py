@@ -68,13 +68,28 @@ def test_drawn_visits_have_the_frequencies_of_the_likelihood() -> None:
     noise = Noise(8, np.arange(n), 64)
     state = network.begin(torch.zeros(n, 0, dtype=torch.int64), noise)
     drawn = np.repeat(np.arange(n), 2), np.tile([0, 2], n)
-    state = network.enter(network.absorb(state, drawn, np.zeros(n, dtype=np.int64)), np.zeros(n, dtype=np.int64))
-    (who, codes), _ = network.visit(state, DrawRule(shift), noise)
+    state = network.after_days(network.absorb(state, drawn, np.zeros(n, dtype=np.int64)), np.zeros(n, dtype=np.int64))
+    who, codes = network.draw_visit(state, DrawRule(shift), noise).drawn
     number = np.bincount(who, weights=2.0**codes, minlength=n).astype(int)
     key = [sum(2 ** "ABC".index(letter) for letter in visit) for visit in visits]
     seen = np.bincount(number, minlength=8)[key]
     probability = torch.exp(-nll).numpy()
     assert stats.chisquare(seen, probability / probability.sum() * n).pvalue > 1e-3
+
+
+def test_drawn_lengths_are_those_of_the_likelihood_with_a_bias() -> None:
+    """Codes compete with closing, so that a bias of codes makes visits longer; the likelihood says by how much."""
+    visits = every_visit("AB")
+    cohort = Cohort.of([[list(visit)] for visit in visits])
+    network = made(cohort, Shape(2, 12), spread=0.5, **ALL_PARTS)
+    shift, n = torch.tensor([1.0, 2.0]), 8000
+    batch = Records(cohort, 12).batch(np.arange(len(visits)))
+    begun = network.begin(torch.zeros(n, 0, dtype=torch.int64), Noise(8, np.arange(n), 0))
+    for bias in (None, shift):
+        ends = float(torch.exp(-network.likelihood(batch, bias).record).sum())
+        step = network.step(begun, DrawRule(bias), Noise(8, np.arange(n), 0), certain=True)
+        drawn = 1 - len(network.enter(step.state, Noise(8, np.arange(n), 64), certain=False).rows) / n
+        assert abs(drawn - ends) < 4 * np.sqrt(ends * (1 - ends) / n)
 
 
 @pytest.mark.parametrize("parts", [{}, ALL_PARTS])
@@ -85,11 +100,12 @@ def test_sampling_reaches_the_states_of_training(parts: dict, world, shape, reco
     noise = Noise(3, np.arange(n), 0)
     nothing = np.zeros(n, dtype=np.int64)
     begun = network.begin(attributes, noise)
-    drawn, after = network.visit(begun, DrawRule(), noise)
+    visit = network.draw_visit(begun, DrawRule(), noise)
+    drawn, after = visit.drawn, visit.after
     given = network.absorb(begun, drawn, nothing)
     assert torch.allclose(given.last, after.last, atol=1e-5)
     gap = np.full(n, 20) if network.with_days else nothing
-    states = [network.enter(state, gap).last for state in (given, after)]
+    states = [network.after_days(state, gap).last for state in (given, after)]
     assert torch.allclose(*states, atol=1e-5)
     starts = np.searchsorted(drawn[0], np.arange(n))
     patients = [[[world.vocabulary.tokens[c] for c in codes]] for codes in np.split(drawn[1], starts[1:])]
@@ -108,7 +124,7 @@ def test_no_code_comes_twice_and_no_visit_is_empty(world, shape, starts) -> None
     attributes, noise = starts(30)
     with torch.no_grad():
         network.bias[network.n_codes :] = -4.0  # long visits
-    who, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
+    who, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise).drawn
     assert len(np.unique(who * world.n_codes + codes)) == len(codes) > 80
     assert np.array_equal(np.unique(who), np.arange(30))
 
@@ -181,7 +197,7 @@ def test_long_visits_are_closed_and_matching_is_refused(world, shape, starts) ->
         network.bias[network.n_codes :] = -30.0
     attributes, noise = starts(20)
     state = network.begin(attributes, noise)
-    who, _ = network.draw_visit(state, DrawRule(), noise)
+    who = network.draw_visit(state, DrawRule(), noise).who
     assert np.bincount(who).max() == 3
     with pytest.raises(UsageError, match="token by token"):
         network.draw_visit(state, DrawRule(counts=np.array([2])), noise)
@@ -191,7 +207,7 @@ def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None
     network = made(world, shape)
     attributes, noise = starts(150)
     network.probability_sum = torch.zeros(network.n_codes + network.n_gaps + 1, dtype=torch.float64)
-    _, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
+    codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise).codes
     expected = network.probability_sum[network.rank_of_code].numpy()
     drawn = np.bincount(codes, minlength=world.n_codes)
     assert abs(drawn.sum() - expected.sum()) < 4 * np.sqrt(expected.sum())

@@ -144,8 +144,8 @@ def test_visits_come_at_their_likelihood(name: str, shifted: bool) -> None:
     for visit in HISTORY:
         who, codes = np.repeat(np.arange(n), len(visit)), np.tile(visit, n)
         state = network.absorb(state, (who, codes), np.zeros(n, dtype=np.int64))
-        state = network.enter(state, np.zeros(n, dtype=np.int64))
-    who, codes = network.draw_visit(state, DrawRule(bias), Noise(5, np.arange(n), 128))
+        state = network.after_days(state, np.zeros(n, dtype=np.int64))
+    who, codes = network.draw_visit(state, DrawRule(bias), Noise(5, np.arange(n), 128)).drawn
     mask = np.zeros(n, dtype=np.int64)
     np.add.at(mask, who, 1 << codes)
     keys = [sum(1 << code for code in visit) for visit in EVERY]

@@ -116,7 +116,8 @@ def test_drawn_visits_have_the_frequencies_of_the_law(block):
     every = torch.tensor([[i >> k & 1 for k in range(n_codes)] for i in range(1 << n_codes)])
     logits = DenseHalo(head).logits(states.expand(len(every), -1), every.float()) / 1.3 + shift
     chance = torch.exp((every * logits - F.softplus(logits)).sum(1)).double().numpy()
-    who, codes = head.draw(states, torch.zeros(n, dtype=torch.int64), DrawRule(shift, 1.3), Noise(99, np.arange(n), 0))
+    rows, noise = torch.zeros(n, dtype=torch.int64), Noise(99, np.arange(n), 0)
+    who, codes = head.draw(states, rows, DrawRule(shift, 1.3), noise).drawn
     number = np.bincount(who, weights=2.0**codes, minlength=n).astype(int)
     seen = np.bincount(number, minlength=len(chance))
     assert stats.chisquare(seen, chance / chance.sum() * n).pvalue > 1e-3
@@ -127,7 +128,7 @@ def test_drawn_visits_have_the_frequencies_of_the_law(block):
 def test_a_removed_code_never_comes_out_and_a_code_comes_out_once():
     head = made(6, 2)
     bias = torch.tensor([3.0, -torch.inf, 3.0, 3.0, 3.0, 3.0])
-    who, codes = head.draw(torch.randn(50, WIDTH), None, DrawRule(bias), Noise(1, np.arange(50), 0))
+    who, codes = head.draw(torch.randn(50, WIDTH), None, DrawRule(bias), Noise(1, np.arange(50), 0)).drawn
     assert 1 not in codes
     assert len(np.unique(who * 6 + codes)) == len(codes) > 100
 
@@ -136,9 +137,9 @@ def test_patients_do_not_depend_on_their_neighbours():
     head = made(9, 4, scale=3.0)
     states = torch.randn(8, WIDTH)
     noise = Noise(5, np.arange(8), 3)
-    who, codes = head.draw(states, None, DrawRule(), noise)
+    who, codes = head.draw(states, None, DrawRule(), noise).drawn
     some = np.array([6, 1])
-    few_who, few_codes = head.draw(states[some], None, DrawRule(), noise.keep(some))
+    few_who, few_codes = head.draw(states[some], None, DrawRule(), noise.keep(some)).drawn
     for position, patient in enumerate(some):
         assert set(codes[who == patient]) == set(few_codes[few_who == position])
 

@@ -64,7 +64,7 @@ def test_drawn_visits_come_at_their_likelihood() -> None:
     head, visits = _head(), _every_visit(4)
     states, n = torch.randn(1, 6), 20_000
     expected = n * torch.exp(-head.nll(states, visits, None)).numpy()
-    who, codes = head.draw(states, torch.zeros(n, dtype=torch.int64), DrawRule(), Noise(5, np.arange(n), 0))
+    who, codes = head.draw(states, torch.zeros(n, dtype=torch.int64), DrawRule(), Noise(5, np.arange(n), 0)).drawn
     mask = np.zeros(n, dtype=int)
     np.add.at(mask, who, 1 << codes)
     keys = [sum(1 << c for c in s) for r in range(5) for s in itertools.combinations(range(4), r)]
@@ -77,7 +77,7 @@ def test_matching_the_number_of_codes_needs_all_logits_at_once() -> None:
     n = 4_000
     rows, noise = torch.zeros(n, dtype=torch.int64), Noise(5, np.arange(n), 0)
     head = _head(n_codes=30)
-    who, _ = head.draw(torch.randn(1, 6), rows, rule, noise)
+    who, _ = head.draw(torch.randn(1, 6), rows, rule, noise).drawn
     assert len(who) / n == pytest.approx(2.0, abs=0.1)
 
 

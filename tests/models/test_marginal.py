@@ -33,7 +33,7 @@ def test_likelihood_by_hand(tiny):
 def test_draws_are_independent_with_the_prevalence(tiny):
     network = MarginalNetwork(Shape(4, 3), tiny.prevalence())
     noise = Noise(3, np.arange(5000), 0)
-    who, codes = network.draw_visit(network.begin(torch.zeros(5000, 0), noise), DrawRule(), noise)
+    who, codes = network.draw_visit(network.begin(torch.zeros(5000, 0), noise), DrawRule(), noise).drawn
     assert np.allclose(np.bincount(codes) / 5000, [0.6, 0.6, 0.2, 0.2], atol=0.03)
     both = np.bincount(who[codes < 2], minlength=5000) == 2
     assert both.mean() == pytest.approx(0.36, abs=0.03)

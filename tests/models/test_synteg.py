@@ -50,9 +50,9 @@ def test_made_visits_follow_their_noise_and_state(world, shape, starts):
     network = made(world, shape)
     attributes, noise = starts(12)
     state = network.begin(attributes, noise)
-    who, codes = network.draw_visit(state, DrawRule(), noise)
+    who, codes = network.draw_visit(state, DrawRule(), noise).drawn
     some = np.array([5, 3])
-    few_who, few_codes = network.draw_visit(network.keep(state, some), DrawRule(), noise.keep(some))
+    few_who, few_codes = network.draw_visit(network.select(state, some), DrawRule(), noise.keep(some)).drawn
     for position, patient in enumerate(some):
         assert np.array_equal(codes[who == patient], few_codes[few_who == position])
 

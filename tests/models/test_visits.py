@@ -27,7 +27,7 @@ def test_the_untrained_network_starts_at_the_prevalence(tiny: Cohort) -> None:
     n = 4000
     noise = Noise(1, np.arange(n), 0)
     state = network.begin(torch.zeros(n, 0, dtype=torch.int64), noise)
-    _, codes = network.draw_visit(state, DrawRule(), noise)
+    codes = network.draw_visit(state, DrawRule(), noise).codes
     assert np.bincount(codes, minlength=4) / n == pytest.approx([0.6, 0.6, 0.2, 0.2], abs=0.08)
 
 
@@ -48,7 +48,7 @@ def test_the_bias_is_given_in_vocabulary_order(tiny: Cohort) -> None:
     bias = torch.tensor([0.0, 0.0, -torch.inf, 0.0])
     noise = Noise(1, np.arange(n), 0)
     state = network.begin(torch.zeros(n, 0, dtype=torch.int64), noise)
-    _, codes = network.draw_visit(state, DrawRule(bias), noise)
+    codes = network.draw_visit(state, DrawRule(bias), noise).codes
     counts = np.bincount(codes, minlength=4)
     assert counts[2] == 0 and (counts[[0, 1, 3]] > 0).all()
 
@@ -71,7 +71,7 @@ def test_gaps_are_days_in_the_drawn_bucket(tiny_full: Cohort) -> None:
     network = _network(tiny_full)
     noise = Noise(1, np.arange(50), 64)
     state = network.begin(torch.ones(50, 1, dtype=torch.int64), noise)
-    assert network.draw_gap(state, noise).tolist() == [0] * 50
+    assert network.enter(state, noise, certain=True).gap.tolist() == [0] * 50
     state = network.absorb(state, (np.arange(50), np.zeros(50, dtype=np.int64)), np.zeros(50, dtype=np.int64))
-    gaps = network.draw_gap(state, noise)
+    gaps = network.enter(state, noise, certain=True).gap
     assert gaps.min() >= 0 and gaps.max() <= 2920 and len(np.unique(gaps)) > 5

@@ -14,6 +14,8 @@ from torch import nn
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.generation import generator_for
+from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment
 from adapcla.training import loop as loop_module
@@ -203,3 +205,20 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
     assert len(shuffles) == 3 and len(seen) == 3 * steps
     assert sorted(patient for chosen in seen[:steps] for patient in chosen) == list(range(world[0].n_patients))
     assert seen[0] != seen[steps]
+
+
+def test_the_decay_of_a_parameter_is_what_its_module_says_and_not_its_name(world: tuple[Cohort, Cohort]) -> None:
+    generator = generator_for("adapcla", **{**_SMALL, "weight_decay": 0.5, "table_decay": 0.25})
+    model = untrained(generator.settings, world[0])
+    model.network.owner = nn.Linear(2, 2, bias=False)
+    model.network.owner.own_ways = nn.Parameter(torch.zeros(2, 2))  # a name like that of a code table
+    records = seen_records(generator.settings, world[0])
+    loop = Loop(objective_for(model), records, records, generator.settings.budget, 1)
+    decay = {
+        id(parameter): group["weight_decay"]
+        for group in loop.optimisers["main"].param_groups
+        for parameter in group["params"]
+    }
+    assert decay[id(model.network.owner.own_ways)] == 0.5
+    assert decay[id(model.network.table.own)] == 0.25 and decay[id(model.network.head.table.own)] == 0.25
+    assert decay[id(model.network.head.bias)] == 0.0

@@ -168,8 +168,7 @@ def _continued(
     """Continuations of histories, `draws` of each in their order, written as a cohort of the new visits; its card."""
     from adapcla.data import Cohort, storage
     from adapcla.files import read_json, refuse_populated
-    from adapcla.generation.continuation import likeliest
-    from adapcla.generation.futures import as_known
+    from adapcla.generation.continuation import as_known, likeliest
     from adapcla.io import read
 
     condition, visits, draws, seed, n_likeliest = asked
@@ -179,10 +178,8 @@ def _continued(
     if condition is not None:
         condition = replace(condition, within=visits)
         found = generator.continue_given(known, condition, draws, seed, steering)
-    elif steering is not None:
-        raise UsageError("--toward with --continue needs --having: plain continuations follow the model itself")
     else:
-        found = generator.continue_(known, visits, draws, seed)
+        found = generator.continue_(known, visits, draws, seed, steering)
     drawn = found.drawn
     replace(drawn, card={**drawn.card, "draws": draws, "histories": known.n_patients}).save(out, overwrite)
     told = likeliest(found, n_likeliest)

@@ -55,6 +55,11 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
             "to do: keep rare codes out of the cohort (--min-support), or share another method"
         )
     law = _shared(model.law) if shareable and not private else model.law
+    visit_sizes, longest = model.visit_sizes, model.longest
+    if shareable and not private:
+        # Few visits are of an unusual size, and one patient has the longest record.
+        visit_sizes = np.where(visit_sizes >= MIN_COUNT, visit_sizes, 0)
+        longest = model.shape.context
     state, shape = dict(model.network.state_dict()), model.shape
     if shareable and not private:
         state, shape = model.network.without_small_counts(shape)
@@ -68,8 +73,8 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "settings": settings.model_dump(),
         "shape": shape._asdict(),
         "n_visits": model.prevalence.n_visits,
-        "longest": model.longest,
-        "visit_sizes": model.visit_sizes.tolist(),
+        "longest": longest,
+        "visit_sizes": visit_sizes.tolist(),
         "attributes": {
             "names": law.names,
             "categories": law.categories,

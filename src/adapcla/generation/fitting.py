@@ -32,7 +32,7 @@ from adapcla.seeds import stream_key
 from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
-from adapcla.training.settings import Settings, settings_from
+from adapcla.training.settings import Settings, refuse_unread, settings_from
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.
@@ -88,6 +88,7 @@ def fit(
     With a folder, every stage leaves checkpoints and a journal there and can be resumed; observers look at the last.
     Numbers are cut into bands of the training patients, and learned as choices.
     """
+    refuse_unread(settings)
     refuse_unlearnable(settings, train)
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():

@@ -20,9 +20,8 @@ from adapcla.data.split import ControlledSplit, Split
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
-from adapcla.generation.continuation import Continuation, continued
+from adapcla.generation.continuation import Continuation, continued, continued_given
 from adapcla.generation.fitting import fit
-from adapcla.generation.futures import continued_given
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import SampleRule, sample
 from adapcla.generation.steering import Target, closed_loop, steer
@@ -45,6 +44,32 @@ class Generator:
         self.settings = settings
         self.model_ = model
         self.outcome_: Outcome | None = None
+
+    def __repr__(self) -> str:
+        row = METHODS[self.method].settings if self.method in METHODS else Settings()
+        usual, mine = _named(row), _named(self.settings)
+        changed = [f"{name}={value!r}" for name, value in mine.items() if usual.get(name, value) != value]
+        fitted = "not fitted"
+        if self.model_ is not None:
+            patients = self.model_.facts.get("patients")
+            fitted = f"fitted to {patients:,} patients" if isinstance(patients, int) else "fitted"
+        return f"Generator({', '.join([repr(self.method), *changed])}; {fitted})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the constructor takes, as scikit-learn asks for it; with `deep` every setting by name, too."""
+        return {"settings": self.settings, **(_named(self.settings) if deep else {})}
+
+    def set_params(self, **changes: Any) -> Generator:
+        """The generator with some settings changed, by name; it is to be fitted again.
+
+        >>> generator_for("adapcla").set_params(width=64, passes=3).get_params()["passes"]
+        3.0
+        """
+        settings = changes.pop("settings", self.settings)
+        self.settings = settings_from(settings, changes) if changes else settings
+        refuse_unprotectable(self.settings)
+        self.model_ = self.outcome_ = None
+        return self
 
     @property
     def method(self) -> str:
@@ -155,9 +180,17 @@ class Generator:
         sized = {} if pilot is None else {"pilot": pilot}
         return closed_loop(self.model, first, seed, **sized) if calibrate and strength else first
 
-    def continue_(self, history: Cohort, visits: int = 1, draws: int = 100, seed: int = 1) -> Continuation:
+    def continue_(
+        self,
+        history: Cohort,
+        visits: int = 1,
+        draws: int = 100,
+        seed: int = 1,
+        toward: Target | Steering | None = None,
+        strength: float = 1.0,
+    ) -> Continuation:
         """What follows given histories: draws of the next visits and the probability of each code at the next one."""
-        return continued(self.model, history, visits, draws, seed)
+        return continued(self.model, history, visits, draws, seed, self.steering(toward, strength))
 
     def continue_given(
         self, history: Cohort, condition: Criteria, draws: int = 20, seed: int = 1, toward: Steering | None = None
@@ -172,6 +205,13 @@ class Generator:
     def save(self, folder: str | Path, overwrite: bool = False, shareable: bool = False) -> Path:
         """Write the generator to a folder: safetensors, JSON, Parquet and hashes; nothing that runs when opened."""
         return bundle.save(self.model, Path(folder), overwrite, shareable)
+
+
+def _named(settings: Settings) -> dict[str, Any]:
+    """Every setting by its name alone."""
+    content = settings.model_dump()
+    parts = {**content.pop("architecture"), **content.pop("budget")}
+    return {**content, **parts}
 
 
 def load(folder: str | Path) -> Generator:

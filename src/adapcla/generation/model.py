@@ -6,7 +6,6 @@ the source has them. The functions at the end go from one form to the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +19,8 @@ from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.criteria import Criteria
 from adapcla.data.quantization import Quantizer
 from adapcla.errors import InputError, UsageError
-from adapcla.models.base import Likelihood, Network, Shape, Traits
-from adapcla.models.batch import Batch, Records
+from adapcla.models.base import Network, Shape, Traits
+from adapcla.models.batch import Records
 from adapcla.scaffold import Scaffold
 from adapcla.seeds import random_stream
 from adapcla.training.settings import Settings
@@ -96,26 +95,15 @@ class Model:
         """The cohort ready for batches, as this model sees it."""
         return seen_records(self.settings, self.inside(cohort))
 
+    @torch.no_grad()
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""
-        return np.concatenate([-likelihood.record.numpy() for _, likelihood in self._likelihoods(cohort)])
-
-    def code_log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
-        """Log-likelihood of the codes of each patient's visits, in nats: without days and without going on."""
-        log_likelihoods = []
-        for batch, likelihood in self._likelihoods(cohort):
-            patient = batch.patient_of_visit.numpy()
-            log_likelihoods.append(-np.bincount(patient, likelihood.codes.double().numpy(), batch.n_patients))
-        return np.concatenate(log_likelihoods)
-
-    @torch.no_grad()
-    def _likelihoods(self, cohort: Cohort) -> Iterator[tuple[Batch, Likelihood]]:
-        """The patients batch by batch, and how probable they are."""
         self.network.eval()
-        records, bias = self.records(cohort), self.inference_bias
+        records, bias, parts = self.records(cohort), self.inference_bias, []
         for low in range(0, cohort.n_patients, _AT_ONCE):
             batch = records.batch(np.arange(low, min(low + _AT_ONCE, cohort.n_patients)))
-            yield batch, self.network.likelihood(batch, bias)
+            parts.append(-self.network.likelihood(batch, bias).record.numpy())
+        return np.concatenate(parts)
 
 
 def seen_records(settings: Settings, cohort: Cohort) -> Records:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,18 +20,15 @@ from adapcla.data.attributes import AttributeDistribution
 from adapcla.data.provenance import Group, Origin
 from adapcla.data.ragged import expand_ranges, since_segment_start, starts_from_sizes
 from adapcla.data.rules import Rules
-from adapcla.errors import AdapclaError, UsageError
+from adapcla.errors import UsageError
 from adapcla.generation.model import Model, as_natural
-from adapcla.models.base import Drawn, DrawRule, Network
+from adapcla.models.base import DrawRule, Network
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering
 from adapcla.seeds import stream_key
 
 #: Patients computed together.
 BLOCK = 1024
-#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
-#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
-_ATTEMPTS, _STREAMS = 60, 20
 #: Times that a patient who breaks a rule is drawn again.
 REDRAWS = 20
 
@@ -97,35 +94,8 @@ def joined(parts: list[Rolled]) -> Rolled:
     return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
 
 
-class Course(Protocol):
-    """How visits are drawn where not all patients are drawn alike: asked before each visit, and told what came."""
-
-    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
-        """Which of the patients `alive` (rows of it) are drawn by which rule; together they are all."""
-
-    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
-        """The codes that came out, by row of `alive`."""
-
-    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
-        """Who of `alive` is drawn on after this visit; the records of the others are left where they are."""
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Every patient is drawn by the same rule."""
-
-    rule: DrawRule
-
-    def rules(self, alive: NDArray[np.int64], number: int) -> list[tuple[NDArray[np.int64], DrawRule]]:
-        """One rule for all."""
-        return [(np.arange(len(alive)), self.rule)]
-
-    def saw(self, alive: NDArray[np.int64], number: int, drawn: Drawn) -> None:
-        """Nothing is made of it."""
-
-    def stays(self, alive: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
-        """Everybody is drawn on."""
-        return np.ones(len(alive), dtype=bool)
+#: The rule by which some patients (rows of the state that sampling began with) have their visit of a number drawn.
+RuleOf = Callable[[NDArray[np.int64], int], DrawRule]
 
 
 def roll(
@@ -133,101 +103,51 @@ def roll(
     state: Any,
     patients: NDArray[np.int64],
     attributes: NDArray[np.int64],
-    rule: DrawRule | Course,
+    rule: DrawRule | RuleOf,
     key: int,
-    visits: range,
+    n_visits: int,
     min_codes: int = 0,
 ) -> Rolled:
-    """Records of these patients from `state` on; visit numbers in `visits` key their random numbers."""
-    course = Alike(rule) if isinstance(rule, DrawRule) else rule
+    """Records of these patients from `state` on, of at most so many visits, the first of which is certain."""
     alive = np.arange(len(patients))
-    kept: list[tuple[NDArray[np.int64], int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    for number in visits:
+    kept: list[Visits] = []
+    for number in range(n_visits):
+        now = rule if isinstance(rule, DrawRule) else rule(alive, number)
         noise = Noise(key, patients[alive], number * 64)
-        if number > 0:
-            stays = np.flatnonzero(network.goes_on(state, noise))
-            alive, state, noise = alive[stays], network.keep(state, stays), noise.keep(stays)
+        step = network.step(state, now, noise, max(min_codes, number == 0), certain=number == 0)
+        kept.append(Visits(alive[step.rows], number, alive[step.who], step.codes, step.gap))
+        alive, state = alive[step.on], step.state
         if not len(alive):
             break
-        gap = network.draw_gap(state, noise)
-        state = network.enter(state, gap)
-        groups = course.rules(alive, number)
-        (who, codes), after = _visits(network, state, groups, noise, min_codes if number > 0 else max(1, min_codes))
-        course.saw(alive, number, (who, codes))
-        stays = np.unique(who)
-        if len(stays) < len(alive):  # an empty visit ends the record
-            alive, state, gap = alive[stays], network.keep(state, stays), gap[stays]
-            after = None if after is None else network.keep(after, stays)
-            who = np.searchsorted(stays, who)
-        if not len(alive):
-            break
-        kept.append((alive, number, alive[who], codes, gap))
-        on = course.stays(alive, number)
-        if network.last_code is not None:  # death ends the record
-            on[who[codes == network.last_code]] = False
-        if not on.any():
-            break
-        state = network.absorb(state, (who, codes), gap) if after is None else after
-        if not on.all():
-            stays = np.flatnonzero(on)
-            alive, state = alive[stays], network.keep(state, stays)
-    return _flat(kept, len(patients), attributes)
+    return flat(kept, attributes)
 
 
-def _visits(
-    network: Network, state: Any, groups: list[tuple[NDArray[np.int64], DrawRule]], noise: Noise, min_codes: int
-) -> tuple[Drawn, Any | None]:
-    """One visit for each patient, each group by its own rule; the state after it where drawing leaves that behind."""
-    if len(groups) == 1:
-        return _visit(network, state, groups[0][1], noise, min_codes)
-    parts = []
-    for rows, rule in groups:
-        (who, codes), _ = _visit(network, network.keep(state, rows), rule, noise.keep(rows), min_codes)
-        parts.append((rows[who], codes))
-    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
-    order = np.lexsort((codes, who))
-    return (who[order], codes[order]), None
+class Visits(NamedTuple):
+    """The visits of one number."""
+
+    rows: NDArray[np.int64]  # (visits,) the patient of each
+    number: int
+    who: NDArray[np.int64]  # (entries,) the patient of each code
+    codes: NDArray[np.int64]  # (entries,)
+    gap: NDArray[np.int64]  # (visits,)
 
 
-def _visit(network: Network, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> tuple[Drawn, Any | None]:
-    """One visit for each patient, drawn again where it has fewer than `min_codes` codes."""
-    (who, codes), after = network.visit(state, rule, noise)
-    n = len(noise.patients)
-    for attempt in range(1, _ATTEMPTS * _STREAMS):
-        small = np.flatnonzero(np.bincount(who, minlength=n) < min_codes)
-        if not len(small):
-            return (who, codes), after
-        after = None
-        stream, number = divmod(attempt, _ATTEMPTS)
-        key = stream_key(noise.key, "again", stream) if stream else noise.key
-        again = Noise(key, noise.patients[small], noise.place + number)
-        new_who, new_codes = network.draw_visit(network.keep(state, small), rule, again)
-        stays = ~np.isin(who, small)
-        who = np.concatenate([who[stays], small[new_who]])
-        codes = np.concatenate([codes[stays], new_codes])
-        order = np.lexsort((codes, who))
-        who, codes = who[order], codes[order]
-    raise AdapclaError(
-        f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
-        "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
-    )
-
-
-def _flat(kept: list[Any], n: int, attributes: NDArray[np.int64]) -> Rolled:
-    """Flat arrays in patient order from what each round of visits gave."""
+def flat(kept: list[Visits], attributes: NDArray[np.int64]) -> Rolled:
+    """Flat arrays in patient order from the visits of each number."""
+    n = len(attributes)
+    kept = [visits for visits in kept if len(visits.rows)]
     if not kept:
         empty = np.zeros(0, dtype=np.int64)
         return Rolled(empty.astype(np.int32), empty, np.zeros(n, dtype=np.int64), empty, attributes)
-    patient = np.concatenate([who for _, _, who, _, _ in kept])
-    visit_number = np.concatenate([np.full(len(who), at) for _, at, who, _, _ in kept])
-    code = np.concatenate([codes for _, _, _, codes, _ in kept])
+    patient, code = np.concatenate([v.who for v in kept]), np.concatenate([v.codes for v in kept])
+    visit_number = np.concatenate([np.full(len(v.who), v.number) for v in kept])
     order = np.lexsort((code, visit_number, patient))
     patient, visit_number, code = patient[order], visit_number[order], code[order]
     new_visit = np.r_[True, (np.diff(patient) != 0) | (np.diff(visit_number) != 0)]
     sizes = np.diff(np.r_[np.flatnonzero(new_visit), len(code)])
-    owner = np.concatenate([alive for alive, _, _, _, _ in kept])
-    when = np.concatenate([np.full(len(alive), at) for alive, at, _, _, _ in kept])
-    gaps = np.concatenate([gap for *_, gap in kept])[np.lexsort((when, owner))]
+    owner = np.concatenate([v.rows for v in kept])
+    when = np.concatenate([np.full(len(v.rows), v.number) for v in kept])
+    gaps = np.concatenate([v.gap for v in kept])[np.lexsort((when, owner))]
     return Rolled(code.astype(np.int32), sizes, np.bincount(owner, minlength=n), gaps, attributes)
 
 
@@ -249,7 +169,7 @@ def blocks(
 
     def drawn(patients: NDArray[np.int64], attributes: NDArray[np.int64], key: int) -> Rolled:
         state = network.begin(torch.from_numpy(attributes), Noise(key, patients, 0))
-        return roll(network, state, patients, attributes, rule, key, range(max_visits), min_codes)
+        return roll(network, state, patients, attributes, rule, key, max_visits, min_codes)
 
     for low in range(first, n, BLOCK):
         patients = np.arange(low, low + BLOCK)
@@ -394,8 +314,8 @@ def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule |
     counts = None
     if rule.codes_per_visit == "match":
         sizes = model.visit_sizes
-        if not len(sizes):
-            raise UsageError("a private model does not know the sizes of visits: codes_per_visit must be 'natural'")
+        if not sizes.any():
+            raise UsageError("this model does not know the sizes of visits: codes_per_visit must be 'natural'")
         counts = np.repeat(np.arange(len(sizes)), sizes)
     return DrawRule(bias, rule.temperature, counts)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -17,9 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from adapcla.data import Prevalence
+from adapcla.errors import AdapclaError
 from adapcla.models.batch import Batch, Records
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Schedule
+from adapcla.seeds import stream_key
+
+#: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new
+#: stream gives as many more. A network may leave a visit empty nine times in ten; 1,200 empty draws are none.
+_ATTEMPTS, _STREAMS = 60, 20
 
 #: (patient, code) pairs, sorted by patient.
 Drawn = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -50,6 +56,52 @@ class Likelihood(NamedTuple):
     record: Tensor  # (patients,) of codes, continuing and gaps together
 
 
+#: Targets of a passage: the visit is drawn as it is, or holds none of the codes.
+FREE, NONE = -2, -1
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """Some codes that visits must hold or lack; drawing them tells how probable that was.
+
+    A network draws the codes of a visit in an order. Wherever it would pass one of these codes, it has a hazard: the
+    probability that the code comes, given the visit so far and that nothing before it came instead. A visit that must
+    lack the codes passes each of them; one with a target passes those before the target, and then holds it. Up to
+    there both draw the same, from the same random numbers.
+    """
+
+    #: In the order in which the network draws them, see `Network.in_drawing_order`.
+    codes: NDArray[np.int64]
+    #: (patients,) `FREE`, `NONE`, or the place in `codes` of the code that comes.
+    target: NDArray[np.int64]
+    #: (patients,) the draw of the visit in which the target comes; in those before it none comes.
+    attempt: NDArray[np.int64]
+
+    def select(self, rows: NDArray[np.int64]) -> Passage:
+        """That of some of the patients."""
+        return Passage(self.codes, self.target[rows], self.attempt[rows])
+
+    def at(self, attempt: int) -> Passage:
+        """That of one draw of a visit.
+
+        >>> Passage(np.array([7]), np.array([FREE, NONE, 0, 0]), np.array([0, 0, 0, 1])).at(0).target.tolist()
+        [-2, -1, 0, -1]
+        """
+        waits = (self.target >= 0) & (self.attempt > attempt)
+        return Passage(self.codes, np.where(waits, NONE, self.target), self.attempt)
+
+    @property
+    def forbidden(self) -> NDArray[np.bool_]:
+        """(patients, codes) which codes must not come."""
+        place = np.arange(len(self.codes))
+        return (self.target == NONE)[:, None] | (place < self.target[:, None])
+
+    @property
+    def comes(self) -> NDArray[np.bool_]:
+        """(patients, codes) which code must come."""
+        return self.target[:, None] == np.arange(len(self.codes))
+
+
 @dataclass(frozen=True)
 class DrawRule:
     """How codes are drawn from logits: z / temperature + bias, in vocabulary order."""
@@ -59,6 +111,16 @@ class DrawRule:
     temperature: float = 1.0
     #: Numbers, one of which is drawn for each visit, which then holds exactly so many codes; None leaves it natural.
     counts: NDArray[np.int64] | None = None
+    #: Codes that the visits must hold or lack.
+    passage: Passage | None = None
+
+    def select(self, rows: NDArray[np.int64]) -> DrawRule:
+        """The rule of some of the patients."""
+        return self if self.passage is None else replace(self, passage=self.passage.select(rows))
+
+    def at(self, attempt: int) -> DrawRule:
+        """The rule of one draw of a visit."""
+        return self if self.passage is None else replace(self, passage=self.passage.at(attempt))
 
     def applied(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:
         """The logits (…, some codes) that are drawn from.
@@ -68,6 +130,50 @@ class DrawRule:
         """
         tempered = logits if self.temperature == 1 else logits / self.temperature
         return tempered if self.bias is None else tempered + self.bias[codes]
+
+
+class Visit(NamedTuple):
+    """One drawn visit of each patient."""
+
+    who: NDArray[np.int64]  # (entries,) ascending
+    codes: NDArray[np.int64]  # (entries,) ascending for each patient
+    #: (patients, codes of the passage) the hazard of each code that was passed, 0 elsewhere; None without a passage.
+    hazard: NDArray[np.float64] | None = None
+    #: The state after the visit, where drawing leaves it behind.
+    after: Any = None
+
+    @property
+    def drawn(self) -> Drawn:
+        """The pairs alone."""
+        return self.who, self.codes
+
+
+class Passed(NamedTuple):
+    """One draw of a visit under a passage."""
+
+    rows: NDArray[np.int64]  # the patients
+    attempt: int
+    hazard: NDArray[np.float64]  # (patients, codes of the passage)
+
+
+class Entered(NamedTuple):
+    """Patients who have another visit, before its codes are drawn."""
+
+    rows: NDArray[np.int64]
+    gap: NDArray[np.int64]  # days since the visit before
+    state: Any
+
+
+class Step(NamedTuple):
+    """One visit of some patients, who are numbered as in the state that it began with."""
+
+    rows: NDArray[np.int64]  # (visits,) those who have one
+    gap: NDArray[np.int64]  # (visits,)
+    who: NDArray[np.int64]  # (entries,)
+    codes: NDArray[np.int64]  # (entries,)
+    on: NDArray[np.int64]  # those who may have another one after it: not those who died
+    state: Any  # of those
+    passed: list[Passed]  # every draw, where there is a passage
 
 
 class Visits(Protocol):
@@ -99,8 +205,8 @@ class Head(Protocol):
     def nll(self, states: Tensor, visits: Visits, bias: Bias) -> Tensor:
         """The negative log-likelihood of each visit (visits,)."""
 
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Drawn:
-        """(patient, code) pairs of one drawn visit for each patient."""
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
+        """One visit of each patient."""
 
 
 class Network(nn.Module, ABC):
@@ -142,38 +248,108 @@ class Network(nn.Module, ABC):
         """The chances (patients, codes) of that visit's codes; None where they come one by one."""
         return None
 
-    # ---- rolling out ------------------------------------------------------------------------------------
+    # ---- sampling ---------------------------------------------------------------------------------------
+    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Some codes in the order in which a visit is drawn."""
+        return codes
+
     @abstractmethod
     def begin(self, attributes: Tensor, noise: Noise) -> Any:
         """The state of patients (n, attributes) before their first visit."""
 
     @abstractmethod
-    def goes_on(self, state: Any, noise: Noise) -> NDArray[np.bool_]:
-        """Whether each patient has another visit; asked before the codes of every visit but the first."""
+    def enter(self, state: Any, noise: Noise, certain: bool) -> Entered:
+        """Who has another visit, and after how many days; everybody has if it is certain."""
 
-    @abstractmethod
-    def draw_gap(self, state: Any, noise: Noise) -> NDArray[np.int64]:
-        """Days until the next visit."""
-
-    def enter(self, state: Any, gap: NDArray[np.int64]) -> Any:
-        """The state after those days, from which the codes of the next visit are drawn."""
+    def after_days(self, state: Any, gap: NDArray[np.int64]) -> Any:
+        """The state after the days before the next visit, where codes know them."""
         return state
 
     @abstractmethod
-    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Drawn:
-        """The codes of the next visit."""
-
-    def visit(self, state: Any, rule: DrawRule, noise: Noise) -> tuple[Drawn, Any | None]:
-        """The codes of the next visit, and the state after them where drawing leaves it behind."""
-        return self.draw_visit(state, rule, noise), None
+    def draw_visit(self, state: Any, rule: DrawRule, noise: Noise) -> Visit:
+        """The codes of the visit that patients have entered."""
 
     @abstractmethod
     def absorb(self, state: Any, drawn: Drawn, gap: NDArray[np.int64]) -> Any:
-        """The state after that visit."""
+        """The state after that visit; every patient must have drawn a code."""
 
     @abstractmethod
-    def keep(self, state: Any, rows: NDArray[np.int64]) -> Any:
+    def select(self, state: Any, rows: NDArray[np.int64]) -> Any:
         """The state of some of the patients."""
+
+    def step(self, state: Any, rule: DrawRule, noise: Noise, min_codes: int = 0, certain: bool = False) -> Step:
+        """The next visit of patients, and the state after it; a record ends at a visit without a code.
+
+        Args:
+            state: Where the patients stand; it is left as it is.
+            rule: How codes are drawn.
+            noise: The random numbers of this visit.
+            min_codes: Visits with fewer codes are drawn again.
+            certain: Every record is taken to go on, as it is before a first visit.
+        """
+        rows, gap, state = self.enter(state, noise, certain)
+        if not len(rows):
+            return Step(rows, rows, rows, rows, rows, state, [])
+        noise, rule = noise.keep(rows), rule.select(rows)
+        visit, passed = self._visit(state, rule, noise, min_codes)
+        passed = [draw._replace(rows=rows[draw.rows]) for draw in passed]
+        who, after = visit.who, visit.after
+        held = np.unique(who)
+        if len(held) < len(rows):
+            rows, gap, state = rows[held], gap[held], self.select(state, held)
+            after = None if after is None else self.select(after, held)
+            who = np.searchsorted(held, who)
+        if not len(rows):
+            return Step(rows, rows, rows, rows, rows, state, passed)
+        on = np.ones(len(rows), dtype=bool)
+        if self.last_code is not None:
+            on[who[visit.codes == self.last_code]] = False
+        state = self.absorb(state, (who, visit.codes), gap) if after is None else after
+        if not on.all():
+            state = self.select(state, np.flatnonzero(on))
+        return Step(rows, gap, rows[who], visit.codes, rows[on], state, passed)
+
+    def _visit(self, state: Any, rule: DrawRule, noise: Noise, min_codes: int) -> tuple[Visit, list[Passed]]:
+        """One visit of each patient, drawn again where it has fewer than `min_codes` codes; and all its draws."""
+        n = len(noise.patients)
+        visit = self.draw_visit(state, rule.at(0), noise)
+        who, codes = visit.drawn
+        passed = [] if visit.hazard is None else [Passed(np.arange(n), 0, visit.hazard)]
+        lost = np.zeros(n, dtype=bool)
+        for attempt in range(1, _ATTEMPTS * _STREAMS):
+            if visit.hazard is not None:
+                lost[passed[-1].rows[(visit.hazard == 1).any(axis=1)]] = True
+            small = np.flatnonzero((np.bincount(who, minlength=n) < min_codes) & ~lost)
+            if not len(small):
+                return Visit(who, codes, None, visit.after if attempt == 1 else None), passed
+            stream, number = divmod(attempt, _ATTEMPTS)
+            key = stream_key(noise.key, "again", stream) if stream else noise.key
+            again = Noise(key, noise.patients[small], noise.place + number)
+            visit = self.draw_visit(self.select(state, small), rule.select(small).at(attempt), again)
+            if visit.hazard is not None:
+                passed.append(Passed(small, attempt, visit.hazard))
+            stays = ~np.isin(who, small)
+            who = np.concatenate([who[stays], small[visit.who]])
+            codes = np.concatenate([codes[stays], visit.codes])
+            order = np.lexsort((codes, who))
+            who, codes = who[order], codes[order]
+        raise AdapclaError(
+            f"{len(small)} of {n} patients got no visit with at least {min_codes} codes in {attempt + 1} draws\n"
+            "to do: lower min_codes, or check that the target prevalence leaves codes to draw"
+        )
+
+    def prefill(self, batch: Batch, noise: Noise) -> Any:
+        """The state after the whole records of patients with equally many visits."""
+        n = batch.n_patients
+        state = self.begin(batch.start_attributes[batch.start_of_patient], noise)
+        entry_visit = batch.position[batch.visit_of_entry].numpy()
+        entry_patient = batch.patient_of_visit[batch.visit_of_entry].numpy()
+        codes, gaps = batch.codes.numpy(), batch.gap.view(n, -1).numpy()
+        for step in range(gaps.shape[1]):
+            here = entry_visit == step
+            state = state if step == 0 else self.after_days(state, gaps[:, step])
+            state = self.absorb(state, (entry_patient[here], codes[here]), gaps[:, step])
+        return state
 
 
 class Architecture(BaseModel):
@@ -199,6 +375,11 @@ class Architecture(BaseModel):
         return 1
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """Settings that change nothing beside the others."""
+        return ()
+
+    @property
     def counts_pairs(self) -> bool:
         """Whether pairs of codes of the training patients are counted and kept."""
         return False
@@ -212,16 +393,6 @@ class Architecture(BaseModel):
     def chooses(self) -> bool:
         """Whether codes of a choice group are drawn as one category, so that a visit holds at most one of them."""
         return False
-
-    @property
-    def exact_steps(self) -> bool:
-        """Whether the likelihood of a visit's codes after its history is the very law by which they are drawn."""
-        return True
-
-    @property
-    def empty_visits(self) -> bool:
-        """Whether a drawn visit may come out without a code."""
-        return True
 
     @model_validator(mode="after")
     def _width_fits_attention(self) -> Architecture:
@@ -274,7 +445,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Family:
-    """A family of networks; its module in `networks.families` names it `FAMILY`, and nothing else lists it."""
+    """A family of networks; its module in `adapcla.models` names it `FAMILY`, and nothing else lists it."""
 
     architecture: type[Architecture]
     network: Callable[[Any, Shape, Prevalence], Network]

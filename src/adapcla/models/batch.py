@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -95,13 +93,6 @@ class LengthGroup(NamedTuple):
     rows: Tensor  # (patients, visits + 1)
 
 
-class Origin(NamedTuple):
-    """Where the patients of a batch come from."""
-
-    mark: int  # that of the records
-    patients: Tensor  # (patients,) their positions there
-
-
 @dataclass(frozen=True)
 class Batch:
     """Some patients, packed.
@@ -125,7 +116,6 @@ class Batch:
     start_of_patient: Tensor  # (patients,) start row of each patient
     start_attributes: Tensor  # (starts, attributes) category + 1, 0 for unknown
     attention: AttentionLines
-    origin: Origin | None = None
 
     @property
     def first_visits(self) -> Tensor:
@@ -168,14 +158,6 @@ class Records:
         """Static attributes in their fixed order."""
         return tuple(sorted(self.cohort.attributes))
 
-    @cached_property
-    def mark(self) -> int:
-        """A number by which the same visits of the same patients are known again."""
-        mark = self.context
-        for part in (self.cohort.codes, self.cohort.visit_starts, self.cohort.patient_starts):
-            mark = zlib.crc32(np.ascontiguousarray(part).data, mark)
-        return mark
-
     @property
     def n_cut(self) -> int:
         """Visits beyond the context length, which are left out."""
@@ -203,8 +185,7 @@ class Records:
             days = np.asarray(cohort.days)[visits].astype(np.int64)
             gap[1:] = np.maximum(np.diff(days), 0)
             gap[starts_from_sizes(lengths)[:-1]] = 0
-        batch = packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
-        return replace(batch, origin=Origin(self.mark, torch.as_tensor(np.asarray(patients, dtype=np.int64))))
+        return packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
 
     def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Attribute categories plus one (0 unknown) of these patients, one column per attribute."""

@@ -23,7 +23,7 @@ from adapcla.data import Prevalence, Vocabulary
 from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.models.base import Drawn, DrawRule
+from adapcla.models.base import FREE, Drawn, DrawRule, Passage, Visit
 from adapcla.models.draws import FIRST_CHANNEL, Noise, bernoulli_codes
 from adapcla.scaffold import Scaffold
 
@@ -51,6 +51,15 @@ class Run(NamedTuple):
     def columns(self) -> slice:
         """Their columns."""
         return slice(self.start, self.stop)
+
+    def group_of(self, column: int) -> slice:
+        """The columns of the group that one of its columns belongs to.
+
+        >>> Run(4, 2, 3, 0).group_of(8)
+        slice(7, 10, None)
+        """
+        start = column - (column - self.start) % self.size
+        return slice(start, start + self.size)
 
     def of(self, logits: Tensor) -> Tensor:
         """A view (rows, groups, size) of their columns of some logits (rows, columns)."""
@@ -100,6 +109,10 @@ class Groups(NamedTuple):
             if run.start > begin:
                 yield slice(begin, run.start)
             begin = run.stop
+
+    def run_of(self, column: int) -> Run | None:
+        """The run that a column belongs to; None for a code of its own."""
+        return next((run for run in self.runs if run.start <= column < run.stop), None)
 
     def inside(self, columns: slice) -> Groups | None:
         """The groups of some columns, which cut none, counted from the first of them.
@@ -225,20 +238,61 @@ def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int
     return np.concatenate([*first, plain, *(members[name] for name in measured), *last])
 
 
+#: The logit of a code that must come.
+_SURE = 50.0
 #: Draws of a visit before its number of codes is given up; one in 2.5 standard deviations has the number.
 _ATTEMPTS = 2000
 
 
 def independent_codes(
     logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise, groups: Groups | None = None
-) -> Drawn:
-    """(patient, code) pairs of independent draws; with counts in the rule, each visit holds exactly one of them."""
+) -> Visit:
+    """Independent draws of the columns; with counts in the rule, each visit holds exactly one of them."""
+    hazard = None
+    if rule.passage is not None:
+        logits, row_of_patient, hazard = passage_logits(logits, row_of_patient, rule.passage, groups)
     if groups is not None:
-        return _codes_and_choices(logits, row_of_patient, rule, noise, groups)
-    if rule.counts is None:
-        return bernoulli_codes(logits, row_of_patient, noise, channel=FIRST_CHANNEL)
-    number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
-    return codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
+        who, codes = _codes_and_choices(logits, row_of_patient, rule, noise, groups)
+    elif rule.counts is None:
+        who, codes = bernoulli_codes(logits, row_of_patient, noise, channel=FIRST_CHANNEL)
+    else:
+        number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
+        who, codes = codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
+    return Visit(who, codes, hazard)
+
+
+def passage_logits(
+    logits: Tensor, row_of_patient: Tensor | None, passage: Passage, groups: Groups | None = None
+) -> tuple[Tensor, Tensor, NDArray[np.float64]]:
+    """Logits of independent columns under a passage, the row of each patient, and the hazards (patients, codes).
+
+    Rows are those pairs of a row and a target that occur. A code that must not come has the logit −∞; one that must
+    come, a very large one.
+
+    >>> from adapcla.models.base import NONE
+    >>> passage = Passage(np.array([1, 2]), np.array([NONE, 1]), np.zeros(2, dtype=np.int64))
+    >>> shifted, rows, hazard = passage_logits(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), passage)
+    >>> shifted[rows].tolist(), hazard.tolist()
+    ([[0.0, -inf, -inf], [0.0, -inf, 50.0]], [[0.5, 0.5], [0.5, 0.5]])
+    """
+    rows = np.arange(len(logits)) if row_of_patient is None else row_of_patient.numpy()
+    kinds = len(passage.codes) + 2
+    pairs, of_patient = np.unique(rows * kinds + passage.target - FREE, return_inverse=True)
+    out = logits[torch.from_numpy(pairs // kinds)]
+    every = Passage(passage.codes, pairs % kinds + FREE, np.zeros(len(pairs), dtype=np.int64))
+    forbidden, comes = torch.from_numpy(every.forbidden), torch.from_numpy(every.comes)
+    hazard = np.zeros((len(pairs), len(passage.codes)))
+    for k, column in enumerate(passage.codes.tolist()):
+        # Of a choice group only what stands before this code is settled: the codes before it do not come.
+        run = None if groups is None else groups.run_of(column)
+        others = slice(column, column + 1) if run is None else run.group_of(column)
+        inside = F.pad(out[:, others].double(), (0, 1))
+        hazard[:, k] = torch.softmax(inside, dim=1)[:, column - others.start].numpy()
+        out[forbidden[:, k], column] = -torch.inf
+        chosen = comes[:, k].nonzero()[:, 0]
+        out[chosen, others] = -torch.inf
+        out[chosen, column] = _SURE
+    return out, torch.from_numpy(of_patient.ravel()), hazard[of_patient.ravel()]
 
 
 def _codes_and_choices(

@@ -8,7 +8,6 @@ about a dozen random numbers instead of one for each of thousands of codes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from adapcla.errors import AdapclaError
 from adapcla.seeds import keyed_uniform
 
 _ARRIVALS = 16
-#: Parts of a channel, so that a long visit can ask for more: each is this many channels further.
+#: A long visit asks for more numbers, each time this many channels further.
 _CHANNELS = 64
 #: Channels of the code draws begin here.
 FIRST_CHANNEL = 8
@@ -41,14 +40,9 @@ class Noise:
     #: How often the same was drawn before and did not do.
     attempt: int = 0
 
-    def uniform(self, n: int, channel: int, layer: int = 0) -> NDArray[np.float64]:
-        """Uniform numbers (patients, n); another channel or layer gives other numbers."""
-        counters = np.full(len(self.patients), counter(self.place, channel, layer, self.attempt), dtype=np.int64)
-        return keyed_uniform(self.key, self.patients, counters, n)
-
-    def uniform_of(self, n: int, channels: NDArray[np.int64], part: int) -> NDArray[np.float64]:
-        """Uniform numbers (patients, n), of a channel for each patient and a part of it."""
-        counters = counter(self.place, *channel_of(channels, part), self.attempt)
+    def uniform(self, n: int, channel: int) -> NDArray[np.float64]:
+        """Uniform numbers (patients, n); another channel gives other numbers."""
+        counters = np.full(len(self.patients), counter(self.place, channel, self.attempt), dtype=np.int64)
         return keyed_uniform(self.key, self.patients, counters, n)
 
     def keep(self, rows: NDArray[np.int64]) -> Noise:
@@ -56,30 +50,16 @@ class Noise:
         return replace(self, patients=self.patients[rows])
 
 
-Channel = TypeVar("Channel", int, NDArray[np.int64])
+def counter(place: int, channel: int, attempt: int = 0) -> int:
+    """The number that keys a draw of a patient: another one for each place, channel and attempt.
 
-
-def counter(place: int, channel: Channel, layer: Channel | int = 0, attempt: int = 0) -> Channel:
-    """The number that keys a draw of a patient: another one for each place, channel, layer and attempt.
-
-    It has 16 bits for the channel, 24 for the place (262,144 visits of 64 places), 8 for the layer and what a channel
-    runs over, and 15 for the attempt.
+    It has 16 bits for the channel, 24 for the place (262,144 visits of 64 places), 8 for what a channel runs over, and
+    15 for the attempt.
 
     >>> counter(3, 8) == 3 * 65536 + 8
     True
     """
-    over, low = channel >> 16, channel & 0xFFFF
-    return (attempt << 48) + ((8 * layer + over) << 40) + (place << 16) + low
-
-
-def channel_of(channel: Channel, part: int) -> tuple[Channel, Channel]:
-    """Channel and layer of a part of a code draw: 64 draws side by side share a layer, and no two a channel.
-
-    >>> channel_of(8, 1), channel_of(8 + 64, 0)
-    ((72, 0), (8, 1))
-    """
-    layer = (channel - FIRST_CHANNEL) * (channel > FIRST_CHANNEL) // _CHANNELS
-    return channel + _CHANNELS * (part - layer), layer
+    return (attempt << 48) + ((channel >> 16) << 40) + (place << 16) + (channel & 0xFFFF)
 
 
 def bernoulli_codes(
@@ -95,12 +75,12 @@ def bernoulli_codes(
     if len(rows) != len(noise.patients):
         raise ValueError(f"{len(noise.patients)} patients for {len(rows)} rows")
     # Most patients get nothing from a small block: who does is seen by the first arrival alone.
-    first = -np.log(noise.uniform(1, *channel_of(channel, 0))[:, 0])
+    first = -np.log(noise.uniform(1, channel)[:, 0])
     some = np.flatnonzero(first < totals[rows])
     if not len(some):
         return some, some
     rows = rows[some]
-    arrivals = _arrivals(totals[rows], noise.keep(some), np.full(len(rows), channel))
+    arrivals = _arrivals(totals[rows], noise.keep(some), channel)
     which, marks = np.nonzero(arrivals < totals[rows][:, None])
     if row_of_patient is None:
         marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
@@ -123,36 +103,13 @@ def hazard_line(logits: Tensor) -> Tensor:
     return line
 
 
-def first_arrivals(noise: Noise, blocks: slice) -> NDArray[np.float64]:
-    """(patients, blocks) when something first arrives in each block: one with a smaller sum of hazards is empty."""
-    n = len(noise.patients)
-    channels = np.tile(FIRST_CHANNEL + np.arange(blocks.start, blocks.stop), n)
-    every = replace(noise, patients=np.repeat(noise.patients, blocks.stop - blocks.start))
-    return np.asarray(-np.log(every.uniform_of(1, channels, 0)).reshape(n, -1))
-
-
-def block_codes(
-    line: Tensor,
-    rows: NDArray[np.int64],
-    stretch: tuple[NDArray[np.float64], NDArray[np.float64]],
-    noise: Noise,
-    blocks: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(patient, code) pairs, some twice, of one block of each patient, given its stretch of the line of its row."""
-    begin, end = stretch
-    arrivals = begin[:, None] + _arrivals(end - begin, noise, FIRST_CHANNEL + blocks)
-    patients, marks = np.nonzero(arrivals < end[:, None])
-    marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
-    return patients, marked[patients, marks]
-
-
-def _arrivals(totals: NDArray[np.float64], noise: Noise, channels: NDArray[np.int64]) -> NDArray[np.float64]:
+def _arrivals(totals: NDArray[np.float64], noise: Noise, channel: int) -> NDArray[np.float64]:
     """Arrival times of unit Poisson processes, far enough to pass every total."""
     reached = np.zeros((len(totals), 1))
     pieces = []
     part = 0
     while (reached[:, -1] < totals).any():
-        gaps = -np.log(noise.uniform_of(_ARRIVALS, channels, part))
+        gaps = -np.log(noise.uniform(_ARRIVALS, channel + _CHANNELS * part))
         piece = reached[:, -1:] + np.cumsum(gaps, axis=1)
         pieces.append(piece)
         reached = piece

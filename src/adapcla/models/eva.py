@@ -23,6 +23,7 @@ from adapcla.models.base import (
     Architecture,
     Drawn,
     DrawRule,
+    Entered,
     Family,
     Likelihood,
     Moment,
@@ -31,6 +32,7 @@ from adapcla.models.base import (
     Row,
     Shape,
     Traits,
+    Visit,
 )
 from adapcla.models.batch import Batch
 from adapcla.models.draws import Noise, bernoulli, normal
@@ -55,11 +57,6 @@ class EvaArchitecture(Architecture):
     def depth(self) -> int:
         """Convolutions of the decoder."""
         return self.layers
-
-    @property
-    def exact_steps(self) -> bool:
-        """Its likelihood is a bound: a record is drawn from a latent that nobody knows afterwards."""
-        return False
 
 
 class EvaState(NamedTuple):
@@ -186,7 +183,7 @@ class EvaNetwork(Network):
         record = torch.zeros(batch.n_patients, dtype=torch.float64)
         return Likelihood(codes, record.index_add_(0, batch.patient_of_visit, codes + self._rest(states, batch)))
 
-    # ---- rolling out ------------------------------------------------------------------------------------
+    # ---- sampling ---------------------------------------------------------------------------------------
     @torch.no_grad()
     def begin(self, attributes: Tensor, noise: Noise) -> EvaState:
         """Whole records of patients (n, attributes), decoded from draws of the prior."""
@@ -194,27 +191,26 @@ class EvaNetwork(Network):
         return EvaState(self.steps(latent, self.embedding.starts(attributes), self.context), 0)
 
     @torch.no_grad()
-    def goes_on(self, state: EvaState, noise: Noise) -> NDArray[np.bool_]:
-        """Whether each patient has another visit."""
-        return bernoulli(self.going_on(state.steps[:, state.n_seen - 1])[:, 0], noise, channel=0)
+    def enter(self, state: EvaState, noise: Noise, certain: bool) -> Entered:
+        """Who goes on, and the days until then."""
+        rows = np.arange(len(noise.patients))
+        if not certain:
+            rows = np.flatnonzero(bernoulli(self.going_on(state.steps[:, state.n_seen - 1])[:, 0], noise, channel=0))
+            state, noise = self.select(state, rows), noise.keep(rows)
+        if self.gap_head is None or state.n_seen == 0 or not len(rows):
+            return Entered(rows, np.zeros(len(rows), dtype=np.int64), state)
+        return Entered(rows, drawn_gap(self.gap_head(state.steps[:, state.n_seen]), noise), state)
 
     @torch.no_grad()
-    def draw_gap(self, state: EvaState, noise: Noise) -> NDArray[np.int64]:
-        """Days until the next visit."""
-        if self.gap_head is None or state.n_seen == 0:
-            return np.zeros(len(noise.patients), dtype=np.int64)
-        return drawn_gap(self.gap_head(state.steps[:, state.n_seen]), noise)
-
-    @torch.no_grad()
-    def draw_visit(self, state: EvaState, rule: DrawRule, noise: Noise) -> Drawn:
-        """The codes of the next step, drawn or cut at one half."""
+    def draw_visit(self, state: EvaState, rule: DrawRule, noise: Noise) -> Visit:
+        """The codes of the next step."""
         return self.head.draw(state.steps[:, state.n_seen], None, rule, noise)
 
     def absorb(self, state: EvaState, drawn: Drawn, gap: NDArray[np.int64]) -> EvaState:
         """The next step; what was drawn changes nothing."""
         return EvaState(state.steps, state.n_seen + 1)
 
-    def keep(self, state: EvaState, rows: NDArray[np.int64]) -> EvaState:
+    def select(self, state: EvaState, rows: NDArray[np.int64]) -> EvaState:
         """The state of some of the patients."""
         return EvaState(state.steps[torch.from_numpy(rows)], state.n_seen)
 

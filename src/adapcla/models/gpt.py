@@ -19,6 +19,7 @@ The three parts, each a switch:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,18 +33,21 @@ from adapcla.data import Prevalence
 from adapcla.data.code_systems import Hierarchy
 from adapcla.data.ragged import expand_ranges
 from adapcla.data.vocabulary import DEATH
-from adapcla.errors import UsageError
+from adapcla.errors import AdapclaError, UsageError
 from adapcla.models.base import (
     Architecture,
     Drawn,
     DrawRule,
+    Entered,
     Family,
     Likelihood,
     Network,
+    Passage,
     Row,
     ScaffoldedLikelihood,
     Shape,
     Traits,
+    Visit,
 )
 from adapcla.models.batch import AttentionLines, Batch, Records, attention_lines
 from adapcla.models.choice_groups import Groups, ranked, visits_of_codes
@@ -101,6 +105,11 @@ class GptArchitecture(Architecture):
         return self.heads
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """The strength of a prior that is not there."""
+        return () if self.prior else ("prior_strength",)
+
+    @property
     def counts_pairs(self) -> bool:
         """Pairs are counted for the prior."""
         return self.prior
@@ -109,11 +118,6 @@ class GptArchitecture(Architecture):
     def chooses(self) -> bool:
         """The codes behind a choice group follow upon any of its codes."""
         return True
-
-    @property
-    def empty_visits(self) -> bool:
-        """A closing token comes after at least one code."""
-        return False
 
     def multiplications(self, n_codes: int, codes_per_visit: float) -> float:
         """Roughly, the work for one visit: a row for each code and each closing, where others have one per visit."""
@@ -127,7 +131,7 @@ class ShrunkEmbedding(Remembering):
     def __init__(self, width: int, family: Tensor, visits: Tensor, kappa: float) -> None:
         super().__init__()
         self.own = nn.Parameter(torch.randn(len(family), width) * 0.02)
-        learns(self.own, weight_decay=1.0 if kappa else None)
+        learns(self.own, weight_decay=1.0 if kappa else None, table=True)
         self.family_vector = nn.Parameter(torch.randn(int(family.max()) + 1, width) * 0.02) if kappa else None
         self.family: Tensor
         self.weight: Tensor
@@ -600,6 +604,10 @@ class GPT(Network):
         )
 
     # ---- sampling ---------------------------------------------------------------------------------------
+    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Some codes by rank."""
+        return codes[np.argsort(self.rank_of_code.numpy()[codes])]
+
     @torch.no_grad()
     def begin(self, attributes: Tensor, noise: Noise) -> GptState:
         """The state of patients (n, attributes) after START."""
@@ -614,24 +622,23 @@ class GPT(Network):
         return torch.addmm(self.bias[self.n_codes :], state.last, self.closing.t())
 
     @torch.no_grad()
-    def goes_on(self, state: GptState, noise: Noise) -> NDArray[np.bool_]:
-        """Whether what closed the visit is not END."""
-        logits = self._closing_logits(state).double()
-        return bernoulli(torch.logsumexp(logits[:, :-1], dim=1) - logits[:, -1], noise, channel=0)
+    def enter(self, state: GptState, noise: Noise, certain: bool) -> Entered:
+        """Whom END did not close, and the days that the closing token says."""
+        rows = np.arange(len(noise.patients))
+        if not certain:
+            logits = self._closing_logits(state).double()
+            going_on = torch.logsumexp(logits[:, :-1], dim=1) - logits[:, -1]
+            rows = np.flatnonzero(bernoulli(going_on, noise, channel=0))
+            state, noise = self.select(state, rows), noise.keep(rows)
+        gap = np.zeros(len(rows), dtype=np.int64)
+        if state.n_seen == 0 or not len(rows):
+            return Entered(rows, gap, state)
+        if self.with_days:
+            gap = day_in_bucket(categorical(self._closing_logits(state)[:, :-1], noise, channel=1), noise)
+        return Entered(rows, gap, self.after_days(state, gap))
 
-    @torch.no_grad()
-    def draw_gap(self, state: GptState, noise: Noise) -> NDArray[np.int64]:
-        """Days until the next visit."""
-        if not self.with_days or state.n_seen == 0:
-            return np.zeros(len(noise.patients), dtype=np.int64)
-        bucket = categorical(self._closing_logits(state)[:, :-1], noise, channel=1)
-        return day_in_bucket(bucket, noise)
-
-    @torch.no_grad()
-    def enter(self, state: GptState, gap: NDArray[np.int64]) -> GptState:
+    def after_days(self, state: GptState, gap: NDArray[np.int64]) -> GptState:
         """The state after the days before the next visit."""
-        if state.n_seen == 0:
-            return state
         n = len(gap)
         bucket = gap_bucket(torch.from_numpy(gap)) if self.with_days else torch.zeros(n, dtype=torch.int64)
         at = torch.full((n,), state.n_seen)
@@ -640,7 +647,7 @@ class GPT(Network):
         return state._replace(last=last, cache=cache)
 
     @torch.no_grad()
-    def visit(self, state: GptState, rule: DrawRule, noise: Noise) -> tuple[Drawn, GptState]:
+    def draw_visit(self, state: GptState, rule: DrawRule, noise: Noise) -> Visit:
         """The codes of the next visit, token by token until it closes, and the state after them."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this network draws token by token")
@@ -655,6 +662,10 @@ class GPT(Network):
         members, is_open, lowest = torch.arange(n), torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int64)
         sizes = torch.zeros(n, dtype=torch.int64)
         who, ranks = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        passage, hazard = rule.passage, None
+        if passage is not None:
+            passage = replace(passage, codes=self.rank_of_code.numpy()[passage.codes])
+            hazard = np.zeros((n, len(passage.codes)))
         for place in range(min(self.longest_visit, n_codes) + 1):
             logits = torch.addmm(bias, reached, output.t())
             of_codes = logits[:, :n_codes]
@@ -673,7 +684,14 @@ class GPT(Network):
                 of_codes.fill_(-torch.inf)
             if self.probability_sum is not None:
                 self.probability_sum += torch.softmax(logits[is_open], dim=1).double().sum(0)
-            token = torch.from_numpy(categorical(logits, noise.keep(members.numpy()), channel=16 + place))
+            mine = noise.keep(members.numpy())
+            if passage is None or hazard is None:
+                token = torch.from_numpy(categorical(logits, mine, channel=16 + place))
+            else:
+                here = passage.select(members.numpy())
+                drawn_token, passed = token_under(here, logits, lowest.numpy(), mine.uniform(1, 16 + place))
+                token, still = torch.from_numpy(drawn_token), is_open.numpy()
+                hazard[members.numpy()[still]] += passed[still]
             is_open &= token < n_codes
             if not bool(is_open.any()):
                 break
@@ -694,7 +712,7 @@ class GPT(Network):
             last[members[is_open]] = reached[is_open]
         drawn = np.concatenate(who), np.concatenate(ranks)
         full.lengths = state.cache.lengths + sizes
-        return self._in_vocabulary(drawn), self._after(state, last, full, drawn)
+        return Visit(*self._in_vocabulary(drawn), hazard, self._after(state, last, full, drawn))
 
     def _extended(
         self, token: Tensor, n_seen: int, place: int, work: KeyValueCache, full: KeyValueCache, members: Tensor
@@ -733,10 +751,6 @@ class GPT(Network):
             before[torch.from_numpy(drawn[0]), torch.from_numpy(drawn[1])] = True
         return GptState(last, cache, state.n_seen + 1, before, earlier)
 
-    def draw_visit(self, state: GptState, rule: DrawRule, noise: Noise) -> Drawn:
-        """The codes of the next visit."""
-        return self.visit(state, rule, noise)[0]
-
     @torch.no_grad()
     def absorb(self, state: GptState, drawn: Drawn, gap: NDArray[np.int64]) -> GptState:
         """The state after a visit of these codes."""
@@ -755,11 +769,56 @@ class GPT(Network):
             full.lengths = state.cache.lengths + sizes.clamp(max=place + 1)
         return self._after(state, last, full, (who.numpy(), ranks.numpy()))
 
-    def keep(self, state: GptState, rows: NDArray[np.int64]) -> GptState:
+    def select(self, state: GptState, rows: NDArray[np.int64]) -> GptState:
         """The state of some of the patients."""
         index = torch.from_numpy(rows)
         before, earlier = (None if x is None else x[index] for x in (state.before, state.earlier))
         return GptState(state.last[index], state.cache.select(index), state.n_seen, before, earlier)
+
+
+def token_under(
+    passage: Passage, logits: Tensor, lowest: NDArray[np.int64], uniform: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """One token of each patient under a passage, and the hazards (patients, codes) of the codes that it passes.
+
+    A code c is passed by what stands behind it. Its hazard is p(c) over the probability of c and all behind it; without
+    c, what is behind it has 1 / (1 − hazard) of its probability. Up to a target the distribution function is that
+    without the codes, and at the target it is 1, so that the same uniform number gives the same token before it.
+
+    Args:
+        passage: Codes by rank, ascending.
+        logits: (patients, tokens), −∞ where a token is not possible.
+        lowest: (patients,) the first possible rank.
+        uniform: (patients, 1).
+
+    >>> from adapcla.models.base import NONE
+    >>> passage = Passage(np.array([1]), np.array([NONE, 0]), np.zeros(2, dtype=np.int64))
+    >>> token, hazard = token_under(passage, torch.zeros(2, 4), np.zeros(2, dtype=np.int64), np.full((2, 1), 0.9))
+    >>> token.tolist(), hazard.round(4).tolist()
+    ([3, 1], [[0.3333], [0.3333]])
+    """
+    chance = torch.softmax(logits.double(), dim=1)
+    if not bool(torch.isfinite(chance).all()):
+        raise AdapclaError("the network gave probabilities that are not finite; load another checkpoint")
+    n, codes = len(chance), passage.codes.tolist()
+    ends = [*codes[1:], chance.shape[1]]
+    # Sums over each code and what stands before the next one, then from each code to the end.
+    behind = torch.stack([chance[:, code:end].sum(1) for code, end in zip(codes, ends, strict=True)], dim=1)
+    behind = torch.flip(torch.cumsum(torch.flip(behind, [1]), dim=1), [1])
+    hazard = (chance[:, codes] / behind.clamp(min=1e-300)).clamp(max=1.0)
+    forbidden = torch.from_numpy(passage.forbidden)
+    more, factor = torch.ones(n, dtype=torch.float64), chance
+    for k, (code, end) in enumerate(zip(codes, ends, strict=True)):
+        more = torch.where(forbidden[:, k], more / (1 - hazard[:, k]).clamp(min=1e-300), more)
+        factor[:, code] = torch.where(forbidden[:, k], 0.0, factor[:, code] * more)
+        factor[:, code + 1 : end] *= more[:, None]
+    steps = torch.cumsum(factor, dim=1).numpy()
+    targets = np.flatnonzero((passage.target >= 0) & (lowest <= passage.codes[np.maximum(passage.target, 0)]))
+    for row in targets.tolist():
+        steps[row, codes[passage.target[row]] :] = 2.0
+    token = np.minimum((uniform > steps).sum(axis=1), steps.shape[1] - 1)
+    passed = (passage.codes >= lowest[:, None]) & (passage.codes <= token[:, None])
+    return token, np.where(passed, hazard.numpy(), 0.0)
 
 
 _OURS = {

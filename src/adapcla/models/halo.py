@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.models.base import Bias, Drawn, DrawRule, Rows, Visits
+from adapcla.models.base import Bias, DrawRule, Passage, Rows, Visit, Visits
 from adapcla.models.draws import Noise
 from adapcla.models.losses import SparseTargets, bce_of_logits
 
@@ -82,6 +82,8 @@ def _uniform(rows: int, columns: int, bound: float) -> Tensor:
 
 #: Codes of a block: small enough that the diagonal squares are cheap, large enough for fast products.
 BLOCK = 256
+#: The logit of a code that must come.
+_SURE = 1e4
 #: Random numbers asked for at once while drawing.
 _WAITS = 16
 
@@ -141,8 +143,8 @@ class HaloHead(nn.Module):
         return out.index_add_(0, visits.visit_of_entry, -logits[visits.visit_of_entry, visits.codes].double())
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Drawn:
-        """(patient, code) pairs of one drawn visit for each patient, in one sweep over the codes."""
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
+        """One visit of each patient, in one sweep over the codes."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this head draws code by code")
         sums = self.history_to_hidden(states)
@@ -150,6 +152,7 @@ class HaloHead(nn.Module):
         if row_of_patient is not None:
             sums, logits = sums[row_of_patient], logits[row_of_patient]
         waits = _Waits(noise)
+        hazard = None if rule.passage is None else np.zeros((len(logits), len(rule.passage.codes)))
         hidden = torch.empty_like(sums)
         patients: list[NDArray[np.int64]] = []
         codes: list[NDArray[np.int64]] = []
@@ -159,14 +162,21 @@ class HaloHead(nn.Module):
                 table = self.codes_to_hidden.before[number]
                 sums[:, low:high].index_add_(0, torch.from_numpy(who), table[torch.from_numpy(which)])
             here = torch.addmm(logits[:, low:high], hidden[:, :low], self.hidden_to_code.before[number])
-            who, which = self._draw_block(number, sums[:, low:high], here, rule, waits, low)
+            who, which = self._draw_block(number, sums[:, low:high], here, rule, waits, low, hazard)
             hidden[:, low:high] = F.relu(sums[:, low:high])
             patients.append(who)
             codes.append(which + low)
-        return np.concatenate(patients), np.concatenate(codes)
+        return Visit(np.concatenate(patients), np.concatenate(codes), hazard)
 
     def _draw_block(
-        self, number: int, sums: Tensor, base: Tensor, rule: DrawRule, waits: _Waits, low: int
+        self,
+        number: int,
+        sums: Tensor,
+        base: Tensor,
+        rule: DrawRule,
+        waits: _Waits,
+        low: int,
+        hazards: NDArray[np.float64] | None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw the codes of one block; `sums` are the units before their relu and take in what is drawn.
 
@@ -182,6 +192,8 @@ class HaloHead(nn.Module):
         while len(active):
             products = torch.addmm(base[active], F.relu(sums[active]), to_code)
             logits = rule.applied(products, slice(low, low + size))
+            if rule.passage is not None and hazards is not None:
+                self._pass(logits, rule.passage, hazards, active, behind, low)
             hazard = F.softplus(logits).double()
             line = torch.cumsum(torch.where(place > behind[:, None], hazard, 0.0), dim=1)
             left = torch.from_numpy(waits.left[active.numpy()])
@@ -197,6 +209,21 @@ class HaloHead(nn.Module):
             which.append(code.numpy())
             behind = code
         return np.concatenate(who), np.concatenate(which)
+
+    @staticmethod
+    def _pass(
+        logits: Tensor, passage: Passage, hazards: NDArray[np.float64], active: Tensor, behind: Tensor, low: int
+    ) -> None:
+        """Note the hazards of codes of this block that are still ahead, and make them come or not, in place."""
+        rows = active.numpy()
+        here = passage.select(rows)
+        forbidden, comes = torch.from_numpy(here.forbidden), torch.from_numpy(here.comes)
+        for k, column in enumerate((passage.codes - low).tolist()):
+            if 0 <= column < logits.shape[1]:
+                ahead = (behind < column).numpy()
+                hazards[rows[ahead], k] = torch.sigmoid(logits[:, column].double()).numpy()[ahead]
+                logits[forbidden[:, k], column] = -torch.inf
+                logits[comes[:, k], column] = _SURE
 
 
 class _Waits:

@@ -18,9 +18,10 @@ from adapcla.models.draws import Noise, categorical
 GAP_EDGES = (0, 1, 2, 3, 7, 14, 30, 60, 90, 180, 365, 730, 1460)
 
 
-def learns(parameter: nn.Parameter, weight_decay: float | None = None, rate: float = 1.0) -> None:
-    """Let a parameter be trained with a weight decay of its own and a multiple of the learning rate."""
+def learns(parameter: nn.Parameter, weight_decay: float | None = None, rate: float = 1.0, table: bool = False) -> None:
+    """Let a parameter be trained with a weight decay of its own, or that of code tables, or another learning rate."""
     parameter.weight_decay, parameter.rate_factor = weight_decay, rate  # type: ignore[attr-defined]
+    parameter.in_table = table  # type: ignore[attr-defined]
 
 
 class Remembering(nn.Module):
@@ -54,6 +55,7 @@ class CodeTable(nn.Module):
     def __init__(self, n_codes: int, width: int) -> None:
         super().__init__()
         self.own = nn.Parameter(torch.randn(n_codes, width) * 0.02)
+        learns(self.own, table=True)
 
     def forward(self) -> Tensor:
         """The whole table (codes, width)."""

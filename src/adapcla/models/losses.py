@@ -103,14 +103,6 @@ def bce_of_logits(logits: Tensor, targets: SparseTargets, positive_weight: float
     return total + (positive_weight - 1.0) * F.softplus(-positives).sum()
 
 
-def sparse_bce_plain(
-    states: Tensor, weight: Tensor, bias: Tensor, targets: SparseTargets, positive_weight: float = 1.0
-) -> Tensor:
-    """The summed loss of states (rows, d), as autograd differentiates it by itself."""
-    states, targets = asked(states, targets)
-    return bce_of_logits(torch.addmm(bias, states, weight.t()), targets, positive_weight)
-
-
 class Tile(NamedTuple):
     """A rectangle of rows × codes and its present entries, numbered from its corner."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,19 @@ from torch import Tensor
 from adapcla.data import Prevalence
 from adapcla.data.vocabulary import DEATH
 from adapcla.errors import UsageError
-from adapcla.models.base import Architecture, Drawn, DrawRule, Family, Likelihood, Network, Row, Shape, Traits
+from adapcla.models.base import (
+    Architecture,
+    Drawn,
+    DrawRule,
+    Entered,
+    Family,
+    Likelihood,
+    Network,
+    Row,
+    Shape,
+    Traits,
+    Visit,
+)
 from adapcla.models.batch import Batch, Records
 from adapcla.models.choice_groups import Groups, arranged, independent_codes
 from adapcla.models.draws import Noise, bernoulli
@@ -98,33 +111,36 @@ class MarginalNetwork(Network):
         """The state before the first visit."""
         return Place(len(noise.patients), 0)
 
-    def goes_on(self, state: Place, noise: Noise) -> NDArray[np.bool_]:
-        """Whether each patient has another visit."""
-        at = min(state.n_seen, len(self.going_on)) - 1
-        return bernoulli(self.going_on[at].expand(state.n), noise, channel=0)
+    def enter(self, state: Place, noise: Noise, certain: bool) -> Entered:
+        """Who goes on, and the days until then."""
+        rows = np.arange(state.n)
+        if not certain:
+            at = min(state.n_seen, len(self.going_on)) - 1
+            rows = np.flatnonzero(bernoulli(self.going_on[at].expand(state.n), noise, channel=0))
+            state, noise = self.select(state, rows), noise.keep(rows)
+        if not self.with_days or state.n_seen == 0 or not len(rows):
+            return Entered(rows, np.zeros(len(rows), dtype=np.int64), state)
+        return Entered(rows, drawn_gap(self.gaps.expand(state.n, -1), noise), state)
 
-    def draw_gap(self, state: Place, noise: Noise) -> NDArray[np.int64]:
-        """Days until the next visit."""
-        if not self.with_days or state.n_seen == 0:
-            return np.zeros(state.n, dtype=np.int64)
-        return drawn_gap(self.gaps.expand(state.n, -1), noise)
-
-    def draw_visit(self, state: Place, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw_visit(self, state: Place, rule: DrawRule, noise: Noise) -> Visit:
         """The codes of the next visit."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' is for networks; marginal draws codes as they are")
         logits = rule.applied(self.logits[None])[:, self.order]
         rows = torch.zeros(state.n, dtype=torch.int64)
-        who, places = independent_codes(logits, rows, DrawRule(), noise, self.groups)
-        codes = self.order[places]
-        order = np.lexsort((codes, who))
-        return who[order], codes[order]
+        passage = rule.passage
+        if passage is not None:
+            passage = replace(passage, codes=np.argsort(self.order)[passage.codes])
+        visit = independent_codes(logits, rows, DrawRule(passage=passage), noise, self.groups)
+        codes = self.order[visit.codes]
+        order = np.lexsort((codes, visit.who))
+        return visit._replace(who=visit.who[order], codes=codes[order])
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:
         """The state after one more visit; its codes are forgotten."""
         return Place(state.n, state.n_seen + 1)
 
-    def keep(self, state: Place, rows: NDArray[np.int64]) -> Place:
+    def select(self, state: Place, rows: NDArray[np.int64]) -> Place:
         """Some of the patients."""
         return Place(len(rows), state.n_seen)
 

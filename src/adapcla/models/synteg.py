@@ -8,9 +8,9 @@ days, is what stage one learned.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -22,7 +22,6 @@ from adapcla.errors import UsageError
 from adapcla.models.base import (
     Architecture,
     Bias,
-    Drawn,
     DrawRule,
     Family,
     Likelihood,
@@ -33,11 +32,12 @@ from adapcla.models.base import (
     Rows,
     Shape,
     Traits,
+    Visit,
     Visits,
 )
 from adapcla.models.batch import Batch
-from adapcla.models.choice_groups import ranked
-from adapcla.models.draws import FIRST_CHANNEL, Noise, bernoulli_codes, normal
+from adapcla.models.choice_groups import independent_codes, ranked
+from adapcla.models.draws import Noise, normal
 from adapcla.models.layers import CodeTable, RecurrentCache, RecurrentTrunk, VisitEmbedding
 from adapcla.models.visit_transformer import IndependentHead, RollState, VisitNetwork
 
@@ -74,11 +74,6 @@ class SyntegArchitecture(Architecture):
     def attention_heads(self) -> int:
         """Heads of the attention."""
         return self.heads
-
-    @property
-    def exact_steps(self) -> bool:
-        """There is no likelihood."""
-        return False
 
 
 class AttentiveEmbedding(VisitEmbedding):
@@ -139,7 +134,7 @@ class Predictor(nn.Module):
         """The negative log-likelihood of each visit under the guess (visits,)."""
         return self.inner.nll(states, visits, bias)
 
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
         """Refused: visits come from the generator."""
         raise UsageError("the predictor of stage one is not sampled from")
 
@@ -231,18 +226,17 @@ class SyntegNetwork(VisitNetwork):
         """Refused: an adversarial generator has draws, and no likelihood."""
         raise UsageError("synteg has no likelihood: its generator can be drawn from, not evaluated")
 
-    # ---- rolling out ------------------------------------------------------------------------------------
+    # ---- sampling ---------------------------------------------------------------------------------------
     @torch.no_grad()
-    def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Visit:
         """The codes of the next visit."""
         if rule.bias is not None or rule.counts is not None:
             raise UsageError("synteg has no log-odds of codes, so that it can be neither steered nor matched")
         conditions = state.states if state.row_of_patient is None else state.states[state.row_of_patient]
         logits = self.written_logits(conditions, normal(noise, self.settings.noise, channel=6))
-        who, ranks = bernoulli_codes(rule.applied(logits), None, noise, channel=FIRST_CHANNEL)
-        codes = self.code_of_rank.numpy()[ranks]
-        order = np.lexsort((codes, who))
-        return who[order], codes[order]
+        if rule.passage is not None:
+            rule = replace(rule, passage=replace(rule.passage, codes=self.rank_of_code.numpy()[rule.passage.codes]))
+        return self._in_vocabulary(independent_codes(rule.applied(logits), None, rule, noise))
 
 
 def _kernel(one: Tensor, two: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from adapcla.models.base import (
     Bias,
     Drawn,
     DrawRule,
+    Entered,
     Family,
     Head,
     Likelihood,
@@ -32,6 +33,7 @@ from adapcla.models.base import (
     ScaffoldedLikelihood,
     Shape,
     Traits,
+    Visit,
     Visits,
 )
 from adapcla.models.batch import Batch
@@ -102,8 +104,8 @@ class IndependentHead(nn.Module):
         return sparse_nll(states, self.table(), self._bias(bias), *entries, self.groups)
 
     @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Drawn:
-        """(patient, code) pairs of one drawn visit for each patient."""
+    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
+        """One visit of each patient."""
         return independent_codes(rule.applied(self.logits(states)), row_of_patient, rule, noise, self.groups)
 
 
@@ -222,7 +224,11 @@ class VisitNetwork(Network):
         last = ranked.n_starts + (ranked.continues == 0).nonzero()[:, 0]
         return self.head.logits(self.states(ranked)[last])
 
-    # ---- rolling out ------------------------------------------------------------------------------------
+    # ---- sampling ---------------------------------------------------------------------------------------
+    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Some codes by rank."""
+        return codes[np.argsort(self.rank_of_code.numpy()[codes])]
+
     @torch.no_grad()
     def begin(self, attributes: Tensor, noise: Noise) -> RollState:
         """The state of patients (n, attributes) before their first visit; equal patients share a row."""
@@ -231,26 +237,32 @@ class VisitNetwork(Network):
         return RollState(states, torch.from_numpy(row_of_patient.ravel()), cache, 0)
 
     @torch.no_grad()
-    def goes_on(self, state: RollState, noise: Noise) -> NDArray[np.bool_]:
-        """Whether each patient has another visit."""
-        logits = self.going_on(state.states)[:, 0]
-        return bernoulli(logits if state.row_of_patient is None else logits[state.row_of_patient], noise, channel=0)
+    def enter(self, state: RollState, noise: Noise, certain: bool) -> Entered:
+        """Who goes on, and the days until then: a bucket, then a day in it."""
+        rows = np.arange(len(noise.patients))
+        if not certain:
+            logits = self.going_on(state.states)[:, 0]
+            logits = logits if state.row_of_patient is None else logits[state.row_of_patient]
+            rows = np.flatnonzero(bernoulli(logits, noise, channel=0))
+            state, noise = self.select(state, rows), noise.keep(rows)
+        if self.gap_head is None or state.n_seen == 0 or not len(rows):
+            return Entered(rows, np.zeros(len(rows), dtype=np.int64), state)
+        return Entered(rows, drawn_gap(self.gap_head(state.states), noise), state)
 
     @torch.no_grad()
-    def draw_gap(self, state: RollState, noise: Noise) -> NDArray[np.int64]:
-        """Days until the next visit: a bucket, then a day in it."""
-        if self.gap_head is None or state.n_seen == 0:
-            return np.zeros(len(noise.patients), dtype=np.int64)
-        return drawn_gap(self.gap_head(state.states), noise)
-
-    @torch.no_grad()
-    def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Drawn:
+    def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Visit:
         """The codes of the next visit."""
-        ranked = replace(rule, bias=self._in_rank_order(rule.bias))
-        who, ranks = self.head.draw(state.states, state.row_of_patient, ranked, noise)
-        codes = self.code_of_rank.numpy()[ranks]
-        order = np.lexsort((codes, who))
-        return who[order], codes[order]
+        passage = rule.passage
+        if passage is not None:
+            passage = replace(passage, codes=self.rank_of_code.numpy()[passage.codes])
+        ranked = replace(rule, bias=self._in_rank_order(rule.bias), passage=passage)
+        return self._in_vocabulary(self.head.draw(state.states, state.row_of_patient, ranked, noise))
+
+    def _in_vocabulary(self, visit: Visit) -> Visit:
+        """A visit that was drawn by rank, with the codes themselves in their order."""
+        codes = self.code_of_rank.numpy()[visit.codes]
+        order = np.lexsort((codes, visit.who))
+        return visit._replace(who=visit.who[order], codes=codes[order])
 
     @torch.no_grad()
     def absorb(self, state: RollState, drawn: Drawn, gap: NDArray[np.int64]) -> RollState:
@@ -267,7 +279,7 @@ class VisitNetwork(Network):
         states, cache = self.trunk.step(rows, cache)  # type: ignore[operator]
         return RollState(states, None, cache, state.n_seen + 1)
 
-    def keep(self, state: RollState, rows: NDArray[np.int64]) -> RollState:
+    def select(self, state: RollState, rows: NDArray[np.int64]) -> RollState:
         """The state of some of the patients."""
         index = torch.from_numpy(rows)
         if state.row_of_patient is not None:

@@ -294,7 +294,14 @@ class ReleasePlan:
             what,
             self.place(attempt, "gate"),
             partial(self._decide, attempt),
-            {"limits": limits, "chances": [CHANCE, DOUBTED_CHANCE], "accept": asked.accept, "reason": asked.reason},
+            {
+                "limits": limits,
+                "chances": [CHANCE, DOUBTED_CHANCE],
+                "accept": asked.accept,
+                "reason": asked.reason,
+                # A decision that was written with other fields cannot be read.
+                "fields": list(GateLine.__dataclass_fields__),
+            },
             (vocabulary, *before, evaluate),
             revision=DECISION + COMPARED,
             seconds=0.5,

@@ -98,8 +98,9 @@ class Loop:
     def _optimiser(self, turn: str, named: list[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """AdamW; parameters that share a weight decay and a multiple of the learning rate are a group."""
         groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-        for name, parameter in named:
-            usual = self.budget.table_decay if ".own" in name else self.budget.weight_decay
+        for _, parameter in named:
+            in_table = getattr(parameter, "in_table", False)
+            usual = self.budget.table_decay if in_table else self.budget.weight_decay
             decay = getattr(parameter, "weight_decay", None)
             decay = (usual if parameter.dim() > 1 else 0.0) if decay is None else decay
             groups.setdefault((decay, getattr(parameter, "rate_factor", 1.0)), []).append(parameter)

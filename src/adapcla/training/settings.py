@@ -170,6 +170,26 @@ class Settings(BaseModel):
         return hashlib.sha256(json_bytes(content)).hexdigest()[:16]
 
 
+def refuse_unread(settings: Settings) -> None:
+    """Raise where a setting was changed that nothing reads: the fit would be called another, and be the same.
+
+    >>> refuse_unread(Settings(schedule="none", tempering=0.5))
+    Traceback (most recent call last):
+    adapcla.errors.UsageError: setting tempering: adapcla with these settings does not read it
+    to do: leave it out
+    """
+    scaffold = settings.schedule != "none" or settings.bias_at_inference or settings.first_stage == "static"
+    names: tuple[str, ...] = () if scaffold else ("tempering", "permuted", "epsilon", "bias_at_validation")
+    for part, unread in ((settings, names), (settings.architecture, settings.architecture.unread)):
+        fields = type(part).model_fields
+        changed = [name for name in unread if getattr(part, name) != fields[name].default]
+        if changed:
+            raise UsageError(
+                f"setting {', '.join(changed)}: {settings.method} with these settings does not read it\n"
+                "to do: leave it out"
+            )
+
+
 def calibration_size(training_patients: int) -> int:
     """The patients that a round of calibration samples.
 

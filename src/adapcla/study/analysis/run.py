@@ -397,13 +397,12 @@ def _diseases(subject: Subject, folder: Any) -> None:
     """The rarest codes that enough held-out patients have: these beside patients who were asked to have them."""
     from adapcla.data.criteria import Criteria
     from adapcla.evaluation.conditioned import FEWEST
-    from adapcla.generation.conditional import can_be_weighed, sample_given
-    from adapcla.generation.sampler import SampleRule
+    from adapcla.generation.conditional import sample_given
     from adapcla.report.figures.cohorts import disease, rarest
 
     runs, test = subject.runs(), subject.parts()["test"]
     row = next((name for name in ("tailwise", subject.method) if name in runs), None)
-    if row is None or not can_be_weighed(runs[row].model, SampleRule()):
+    if row is None:
         say("no row can be asked for patients with a code: add tailwise, or the row of analyse.method, to fit.methods")
         return
     model = runs[row].model

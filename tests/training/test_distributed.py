@@ -1,9 +1,4 @@
-"""Devices: everything that a step touches must lie on the device, for every method.
-
-No card is needed to see that. `PretendDevice` watches every operation of torch: what is made for or moved to the
-pretended device ("meta" stands for it) is marked, results of marked tensors are marked, and an operation that mixes
-marked and unmarked tensors is what would fail on a card.
-"""
+"""Devices, and which of several processes this is."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -24,7 +19,7 @@ from adapcla.errors import UsageError
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 from adapcla.training import loop
-from adapcla.training.distributed import chosen_device, computing_on
+from adapcla.training.distributed import Processes, chosen_device, computing_on, processes
 from adapcla.training.settings import METHODS
 
 PRETENDED = torch.device("meta")
@@ -152,3 +147,25 @@ def test_probes_stay_on_processors(parts: Any, monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(UsageError, match="probes and privacy"):
         generator_for("adapcla", **TINY).fit(parts.train, parts.valid, observers=[Watcher()])
+
+
+def test_a_process_alone_is_the_first_and_sums_nothing() -> None:
+    alone = processes()
+    assert alone == Processes(0, 1) and alone.main
+    alone.wait()
+    parameter = nn.Parameter(torch.ones(2))
+    alone.sum_gradients([parameter])
+    assert parameter.grad is None
+    assert alone.summed([1.5, float("inf")]) == [1.5, float("inf")]
+
+
+def test_shares_are_the_whole_without_repeats() -> None:
+    """Seven shards for three processes: 0 3 6, 1 4, 2 5."""
+    shares = [list(Processes(index, 3).share(range(7))) for index in range(3)]
+    assert shares == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_a_process_alone_says_what_it_thinks_and_keeps_its_bytes() -> None:
+    alone = Processes(0, 1)
+    assert (alone.first_says(True), alone.first_says(False)) == (True, False)
+    assert alone.bytes_of_first(b"abc") == b"abc" and alone.bytes_of_first(None) is None

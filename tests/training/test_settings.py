@@ -1,11 +1,15 @@
-"""Settings: one place for defaults, unknown names refused with the nearest known one."""
+"""Settings: one place for defaults, unknown and unread names refused; budgets."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from adapcla.data import Cohort
 from adapcla.errors import UsageError
-from adapcla.training.settings import Settings, settings_from
+from adapcla.generation import generator_for
+from adapcla.training.settings import METHODS, Budget, Settings, refuse_unread, settings_from
 
 
 def test_nested_and_plain_names_reach_their_place() -> None:
@@ -57,3 +61,40 @@ def test_settings_saved_before_there_were_families_are_read() -> None:
     saved = Settings().model_dump()
     del saved["architecture"]["family"], saved["first_stage"], saved["bias_at_validation"]
     assert settings_from(Settings(), saved) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("adapcla-no-scaffold", {"tempering": 0.5}),
+        ("halo", {"permuted": True}),
+        ("eva", {"bias_at_validation": True}),
+        ("gpt", {"prior_strength": 3.0}),
+    ],
+)
+def test_a_setting_that_a_model_does_not_read_is_refused(method: str, changes: dict, tiny: Cohort) -> None:
+    generator = generator_for(method, **changes)
+    with pytest.raises(UsageError, match=f"setting {next(iter(changes))}: {method} with these settings does not read"):
+        generator.fit(tiny, tiny)
+
+
+def test_every_method_reads_what_its_row_says() -> None:
+    for method in METHODS.values():
+        refuse_unread(method.settings)
+    refuse_unread(generator_for("gpt", prior=True, prior_strength=3.0).settings)
+
+
+@given(n_steps=st.integers(2, 5000), warmup=st.floats(0, 0.5))
+def test_the_rate_rises_then_falls_and_stays_in_bounds(n_steps: int, warmup: float) -> None:
+    budget = Budget(learning_rate=1.0, warmup=warmup, final_rate=0.1)
+    rates = [budget.rate(step, n_steps) for step in range(n_steps)]
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert max(rates) <= 1.0
+    assert rates[-1] == pytest.approx(0.1, abs=0.02) or n_steps < 10
+
+
+def test_a_fraction_of_a_pass_is_a_fraction_of_its_steps() -> None:
+    assert Budget(passes=0.5, batch_size=10).steps(100) == 5
+    assert Budget(passes=0.001, batch_size=10).steps(100) == 1
