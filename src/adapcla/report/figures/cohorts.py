@@ -366,7 +366,7 @@ def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Fig
             axes[0, 0].legend(fontsize=7)
     caption = (
         "Percentiles of the values, synthetic against training patients; the numbers that most patients have. On the "
-        "black line the shapes are equal. Below it synthetic values are too low, a flat line has too few different ones. "
+        "black line the shapes are equal. Below it synthetic values are too low, a flat line has too few values. "
         "Whether values are those of the right patients is in the table."
     )
     return figure, caption
