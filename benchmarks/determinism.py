@@ -61,7 +61,7 @@ def repeat(root: Path, number: int) -> dict[str, str]:
     settings = [part for item in SETTINGS for part in ("--set", item)]
     # A relative path in one, an absolute one in the next.
     divided, train = (".", "train") if number % 2 else (str(here), str(here / "train"))
-    adapcla(here, surroundings, "train", divided, "--out", "run", "--passes", "2", *settings)
+    adapcla(here, surroundings, "train", divided, "--out", "run", "--epochs", "2", *settings)
     adapcla(here, surroundings, "sample", "run", "--patients", "400", "--out", "sample")
     cohorts = ["--train", train, "--test", "test", "--synthetic", "sample"]
     adapcla(here, surroundings, "evaluate", *cohorts, "--suites", "tail,fidelity", "--quick", "--out", "scores")

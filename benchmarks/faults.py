@@ -85,7 +85,7 @@ class Bench:
 def training(out: Path | str, passes: int = 4) -> list[str]:
     """The command that every training run here is."""
     settings = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-    return ["train", "cohort", "--out", str(out), "--passes", str(passes), *settings]
+    return ["train", "cohort", "--out", str(out), "--epochs", str(passes), *settings]
 
 
 def weights(run: Path) -> str:
@@ -134,7 +134,7 @@ def resume_and_compare(bench: Bench, name: str) -> bool:
 # ---- sampling and evaluation ------------------------------------------------------------------------------
 def sampling(out: str) -> list[str]:
     """The command that every sampling run here is."""
-    return ["sample", "whole", "--patients", str(PATIENTS), "--max-visits", "3", "--out", out]
+    return ["sample", "whole", "--patients", str(PATIENTS), "--set", "max_visits=3", "--out", out]
 
 
 def kill_sampling(bench: Bench, name: str, seconds: float, crash: str = "") -> bool:
@@ -150,7 +150,7 @@ def kill_sampling(bench: Bench, name: str, seconds: float, crash: str = "") -> b
 def evaluation(out: str, cache: str) -> list[str]:
     """The command that every evaluation here is."""
     cohorts = ["--train", "parts/train", "--test", "parts/test", "--synthetic", "parts/valid"]
-    return ["evaluate", *cohorts, "--quick", "--suites", "tail,fidelity", "--out", out, "--cache", cache]
+    return ["evaluate", *cohorts, "--quick", "--suites", "tail,fidelity", "--out", out, "--set", f"cache={cache}"]
 
 
 def kill_evaluation(bench: Bench, name: str, seconds: float) -> bool:

@@ -65,7 +65,7 @@ def main() -> None:
         for _ in range(options.repeats):
             for n in counts:
                 shutil.rmtree(run, ignore_errors=True)
-                adapcla(n, "train", str(world), "--out", str(run), "--passes", "2", "--set", "validations=1")
+                adapcla(n, "train", str(world), "--out", str(run), "--epochs", "2", "--set", "validations=1")
                 training[n].append(steps_a_second(run))
                 shutil.rmtree(sample, ignore_errors=True)
                 asked = ("--patients", str(options.sampled), "--out", str(sample))

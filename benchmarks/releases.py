@@ -114,7 +114,7 @@ def run_release(name: str, out: Path, minutes: float, formats: str, more: list[s
         return {"set": name, "skipped": f"no {asked.path} in the folder of data"}
     words = [str(path) if word == "{}" else word for word in asked.words]
     options = {"--out": out / name, "--minutes": asked.minutes or minutes, "--format": asked.formats or formats}
-    words += [str(word) for pair in options.items() for word in pair] + ["--birth-year", "1950", "--json", *more]
+    words += [str(word) for pair in options.items() for word in pair] + ["--set", "birth_year=1950", "--json", *more]
     if kept.is_file() and (before := json.loads(kept.read_text()))["words"] == words:
         return dict(before)
     began = time.monotonic()

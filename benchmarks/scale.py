@@ -88,7 +88,7 @@ def wide(root: Path) -> dict[str, object]:
     made = "import scale; wide = scale.with_a_long_history(600, 50_000, 2_000)"
     made += "; wide.save('wide/train'); wide.save('wide/valid')"
     child(root, [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); {made}"])
-    common = ["--passes", "1", "--set", "validations=1", "--set", "threads=1"]
+    common = ["--epochs", "1", "--set", "validations=1", "--set", "threads=1"]
     found = {
         "train": adapcla(root, "train", "wide", "--out", "wide-run", *common, limit=LIMIT),
         "train_whole_history": adapcla(
@@ -118,9 +118,9 @@ def steps(root: Path, n: int) -> Iterator[tuple[str, dict[str, object]]]:
     yield "", child(here, [sys.executable, __file__, "--write-csv", "real", "long.csv"])
     yield "import", adapcla(here, "import", "table", "long.csv", "--out", "imported")
     (here / "long.csv").unlink(missing_ok=True)
-    yield "train", adapcla(here, "train", "real", "--out", "run", "--passes", "1", *settings)
+    yield "train", adapcla(here, "train", "real", "--out", "run", "--epochs", "1", *settings)
     yield "sample", adapcla(here, "sample", "run", "--patients", str(n), "--out", "made")
-    cohorts = ["--train", "real", "--test", "test", "--synthetic", "made", "--cache", "cache"]
+    cohorts = ["--train", "real", "--test", "test", "--synthetic", "made", "--set", "cache=cache"]
     yield "tail+fidelity", adapcla(here, "evaluate", *cohorts, "--suites", "tail,fidelity", "--out", "scores")
     shutil.rmtree(here)
 

@@ -32,7 +32,7 @@ LIGHT = (
 #: The rest of the way: training, sampling, steering, evaluating.
 WHOLE = (
     "methods",
-    "train parts --out run --method tailwise --seed 1 --set width=16 --set layers=1 --set heads=2 --passes 1",
+    "train parts --out run --method tailwise --seed 1 --set width=16 --set layers=1 --set heads=2 --epochs 1",
     "sample run --patients 100 --out made",
     "sample run --patients 100 --toward prior.csv --out steered",
     "evaluate --train parts/train --test parts/test --synthetic made --suites tail,fidelity --quick --out scores",

@@ -45,7 +45,7 @@ def test_completion_shows_the_public_names():
 
 
 #: Packages whose module has another name.
-MODULES = {"scikit-learn": "sklearn", "icd-mappings": "icdmappings"}
+MODULES = {"scikit-learn": "sklearn", "icd-mappings": "icdmappings", "python-calamine": "python_calamine"}
 
 
 def test_dependencies_are_floors_and_each_is_used(repository):

@@ -25,7 +25,7 @@ from adapcla.data.split import split_positions
 from adapcla.evaluation import Scores
 
 MARKS = ("MARK/CONTROL", "MARK/TEST")
-_TINY = "--set width=16 --set layers=1 --set heads=2 --passes 2"
+_TINY = "--set width=16 --set layers=1 --set heads=2 --epochs 2"
 #: What makes a command small, by how it begins; the last value of an option counts.
 SMALLER = {
     "simulate": "--patients 400 --codes 60",

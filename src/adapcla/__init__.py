@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from adapcla.data import Cohort, Prevalence, Vocabulary
     from adapcla.engine import cluster
     from adapcla.evaluation import Scores, evaluate
-    from adapcla.generation import AdaPCLA, load
+    from adapcla.generation import AdaPCLA, Generator, load
     from adapcla.generation.generator import methods, train
     from adapcla.io import read
     from adapcla.io.simulator import simulate
-    from adapcla.release.synthesize import synthesize
+    from adapcla.release.synthesize import Release, synthesize
 
 _HOME = {
     "AdaPCLA": "adapcla.generation",
     "Cohort": "adapcla.data",
+    "Generator": "adapcla.generation",
     "Prevalence": "adapcla.data",
+    "Release": "adapcla.release.synthesize",
     "Scores": "adapcla.evaluation",
     "Vocabulary": "adapcla.data",
     "cluster": "adapcla.engine",
@@ -44,7 +46,9 @@ _HOME = {
 __all__ = [
     "AdaPCLA",
     "Cohort",
+    "Generator",
     "Prevalence",
+    "Release",
     "Scores",
     "Vocabulary",
     "__version__",

@@ -71,7 +71,7 @@ def test_too_few_controls_end_with_code_5_and_the_line_named(tmp_path):
         cohort.subset(np.array(rows)).save(tmp_path / name)
     parts = [f"--{name}={tmp_path / folder}" for name, folder in (("train", "train"), ("test", "test"))]
     words = [*parts, f"--synthetic={tmp_path / 'made'}", "--suites=privacy", "--quick", "--gate"]
-    code, text = run("evaluate", *words, f"--out={tmp_path / 'scores'}", f"--cache={tmp_path / 'cache'}")
+    code, text = run("evaluate", *words, f"--out={tmp_path / 'scores'}", f"--set=cache={tmp_path / 'cache'}")
     assert code == 5 and "not assessed  membership_auc:" in text
 
 
@@ -81,7 +81,7 @@ def spoil(table: Path, every: int, what: str = "code") -> Path:
     lines = table.read_text().splitlines()
     for number in range(1, len(lines), every):
         patient, date, code = lines[number].split(",")
-        lines[number] = f"{patient},{date},=cmd{number}" if what == "code" else f"{patient},the {number}th,{code}"
+        lines[number] = f"{patient},{date},cmd{number}\x07" if what == "code" else f"{patient},the {number}th,{code}"
     table.write_text("\n".join(lines) + "\n")
     return table
 
@@ -100,7 +100,7 @@ def test_a_source_of_which_more_than_one_per_cent_is_lost_is_refused_with_the_wa
     )
     code, text = run(verb, *words)
     assert code == 3 and not (tmp_path / "out").exists() and not (tmp_path / "c").exists()
-    reason = "codes of a form that is not allowed" if what == "code" else "visits without a readable date"
+    reason = "codes of characters that cannot be printed" if what == "code" else "visits without a readable date"
     assert "too much of the source would be lost" in text and reason in text and "--allow-dropped 0." in text
     assert "cmd" not in text and "MRN7" not in text
 
@@ -159,10 +159,10 @@ def test_evaluate_of_a_condition_refuses_what_it_would_not_do(more, tmp_path):
 
 
 def test_both_doors_read_the_same_table_under_the_same_key(table, tmp_path, monkeypatch):
-    from adapcla.cli import synthesize as door
+    from adapcla.cli import release as door
 
     keys = []
-    monkeypatch.setattr(door, "_show", lambda plan, _: keys.append([step.key for step in plan.steps]))
+    monkeypatch.setattr(door, "show_steps", lambda steps, *_: keys.append([step.key for step in steps]))
     assert run("synthesize", table, f"--out={tmp_path / 'out'}", "--dry-run")[0] == 0
     plan = ReleasePlan(release_settings("table", str(table)), tmp_path / "out")
     assert keys == [[step.key for step in plan.steps]]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.behaviour
 # A date stands by itself: among the digits of a score the same figures are chance.
 PERSON = re.compile(rb"PZQ\d{5}X|(?<![\d.])193\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])(?!\d)", re.IGNORECASE)
 MARK = re.compile(rb"TRIPWIRE\d", re.IGNORECASE)
-TINY = ["--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "threads=1", "--passes", "2"]
+TINY = ["--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "threads=1", "--epochs", "2"]
 
 
 def rows(patients: int = 260) -> list[str]:
@@ -94,7 +94,7 @@ def test_nothing_of_a_single_person_is_told(
     shell("train", "cohort", "--out", "run", "--resume", *TINY, "--set", "width=32", code=4)
     shell("sample", "run", "--patients", "60", "--out", "sample")
     shell("prior", "export", "cohort", "--out", "prior.csv")
-    cohorts = ["--train", "parts/train", "--test", "parts/test", "--synthetic", "sample", "--cache", "cache"]
+    cohorts = ["--train", "parts/train", "--test", "parts/test", "--synthetic", "sample", "--set", "cache=cache"]
     shell("evaluate", *cohorts, "--quick", "--suites", "tail,fidelity", "--out", "scores")
 
     assert MARK.search(Path("raw.csv").read_bytes()) and PERSON.search(Path("raw.csv").read_bytes())

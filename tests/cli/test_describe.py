@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from adapcla.cli import describe
+from adapcla.cli.main import app
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError
 
 
 def run(*arguments: str):
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    describe.register(app)
     return CliRunner().invoke(app, ["describe", *arguments])
 
 

@@ -9,25 +9,15 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from adapcla.cli import evaluate
-from adapcla.cli.main import main
+from adapcla.cli.main import app, main
 from adapcla.data import Cohort
 from adapcla.data.provenance import SEPARATED
 from adapcla.errors import ExistsError, GateError, InputError, UsageError
 from adapcla.evaluation import Scores
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
-
-app = typer.Typer()
-evaluate.register(app)
-
-
-@app.callback()
-def _verbs() -> None:
-    """More than one verb, so that the name is needed as in the real command line."""
 
 
 def patients(seed: int, n: int) -> Cohort:
@@ -60,7 +50,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folders: Path, out: Path, *more: str, synthetic: str = "fresh") -> str:
     arguments = ["evaluate", "--train", str(folders / "train"), "--test", str(folders / "test")]
-    arguments += ["--synthetic", str(folders / synthetic), "--out", str(out), "--cache", str(out.parent / "cache")]
+    arguments += ["--synthetic", str(folders / synthetic), "--out", str(out), "--set", f"cache={out.parent / 'cache'}"]
     result = CliRunner().invoke(app, [*arguments, *more])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -77,7 +67,9 @@ def test_json_is_all_that_stdout_carries(folders: Path, tmp_path: Path):
 
 
 def test_without_json_a_table_is_printed(folders: Path, tmp_path: Path):
-    assert "| pair_seen ↑ | all |" in run(folders, tmp_path / "out", "--suites", "tail,fidelity", "--method", "mine")
+    assert "| pair_seen ↑ | all |" in run(
+        folders, tmp_path / "out", "--suites", "tail,fidelity", "--set", "method=mine"
+    )
     assert Scores.open(tmp_path / "out").method == "mine"
 
 
@@ -130,7 +122,7 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
     """The whole road: divided with controls, trained on the whole cohort without any, judged with the controls."""
     planted.simulate(patients=200, codes=60, seed=1).save(tmp_path / "c")
     at = {name: str(tmp_path / name) for name in ("c", "parts", "wrong", "right", "of_wrong", "of_right")}
-    small = ["--passes", "0.2", "--set", "width=16", "--set", "layers=1", "--set", "heads=2"]
+    small = ["--epochs", "0.2", "--set", "width=16", "--set", "layers=1", "--set", "heads=2"]
     cohorts = [f"--{name}={at['parts']}/{name}" for name in ("train", "test", "control")]
     for words in (
         ["split", at["c"], "--control", "0.1", "--out", at["parts"]],
@@ -140,16 +132,16 @@ def test_controls_that_were_trained_on_end_with_exit_code_3(tmp_path: Path, caps
         ["sample", at["right"], "--patients", "30", "--out", at["of_right"]],
     ):
         assert exit_code(*words) == 0
-    judge = ["evaluate", *cohorts, "--suites", "tail", "--cache", str(tmp_path / "cache"), "--out"]
+    judge = ["evaluate", *cohorts, "--suites", "tail", "--set", f"cache={tmp_path / 'cache'}", "--out"]
     assert exit_code(*judge, str(tmp_path / "s1"), "--synthetic", at["of_wrong"]) == 3
     assert "control patients took part in training" in capsys.readouterr().err
     assert not (tmp_path / "s1").exists()
     judge_right = [*judge, str(tmp_path / "s2"), "--synthetic", at["of_right"]]
     # The sample is innocent, the model behind the attacks is not.
-    assert exit_code(*judge_right, "--generator", at["wrong"]) == 3
+    assert exit_code(*judge_right, "--model", at["wrong"]) == 3
     assert exit_code(*judge_right) == 0
     assert Scores.open(tmp_path / "s2").card[SEPARATED] == "yes"
-    assert exit_code(*judge_right, "--generator", at["right"], "--overwrite") == 0
+    assert exit_code(*judge_right, "--model", at["right"], "--overwrite") == 0
     assert Scores.open(tmp_path / "s2")["pair_seen"].n > 0
 
 
@@ -162,7 +154,7 @@ def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_pa
     generator.save(tmp_path / "model")
     generator.sample(60, having=asked).save(tmp_path / "written")
     words = [f"--{name}={tmp_path / name}" for name in ("train", "test")]
-    words += [f"--synthetic={tmp_path / 'written'}", f"--generator={tmp_path / 'model'}", f"--having={asked}"]
+    words += [f"--synthetic={tmp_path / 'written'}", f"--model={tmp_path / 'model'}", f"--having={asked}"]
     result = CliRunner().invoke(app, ["evaluate", *words, f"--out={tmp_path / 'out'}", "--json"])
     assert result.exit_code == 0, result.exception
     rows = json.loads(result.stdout)["rows"]

@@ -42,7 +42,7 @@ def test_patients_without_an_age_are_left_out_of_omop_and_counted(tmp_path: Path
     said = json.loads(out.stdout)
     assert (said["patients"], said["patients left out"], said["visits"]) == (1, 1, 1)
     assert "1 patients are left out" in out.stderr
-    whole = json.loads(adapcla(*words, "--birth-year", "1950", "--visit-type", "inpatient").stdout)
+    whole = json.loads(adapcla(*words, "--birth-year", "1950", "--set", "visit_type=inpatient").stdout)
     assert (whole["patients"], whole["patients left out"]) == (2, 0)
     assert adapcla(*words, "--birth-year", "0").returncode == 2
     assert adapcla(*words, "--vocabulary", tmp_path / "absent").returncode == 3

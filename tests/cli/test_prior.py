@@ -4,20 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from adapcla.cli import prior
+from adapcla.cli.main import app
 from adapcla.data import Cohort
 from adapcla.data.prevalence import read_prevalence
-from adapcla.errors import ExistsError
+from adapcla.errors import ExistsError, UsageError
 
 
 def run(*arguments: str) -> str:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    prior.register(app)
-    result = CliRunner().invoke(app, ["prior", "export", *arguments])
+    result = CliRunner().invoke(app, ["export", "--to", "prevalence", *arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -48,3 +44,11 @@ def test_a_file_is_not_replaced_unasked(cohort: Path, tmp_path: Path) -> None:
     with pytest.raises(ExistsError):
         run(str(cohort), "--out", str(tmp_path / "p.csv"))
     run(str(cohort), "--out", str(tmp_path / "p.csv"), "--overwrite")
+
+
+def test_the_former_verb_writes_the_same(cohort: Path, tmp_path: Path) -> None:
+    run(str(cohort), "--out", str(tmp_path / "new.csv"), "--min-cell", "5")
+    former = ["prior", "export", str(cohort), "--out", str(tmp_path / "old.csv"), "--min-cell", "5"]
+    assert CliRunner().invoke(app, former).exit_code == 0
+    assert (tmp_path / "new.csv").read_bytes() == (tmp_path / "old.csv").read_bytes()
+    assert isinstance(CliRunner().invoke(app, ["prior", "import", *former[2:]]).exception, UsageError)

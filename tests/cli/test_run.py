@@ -32,7 +32,7 @@ def toml(tmp_path):
 
 
 def test_the_last_line_is_the_place_of_the_page(toml, tmp_path):
-    ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--resume"])
+    ran = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out")])
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip().splitlines()[-1] == str(tmp_path / "out" / "small" / "report.html")
     again = CliRunner().invoke(app, ["run", str(toml), "--out", str(tmp_path / "out"), "--json"])
@@ -62,11 +62,6 @@ def test_absent_data_ends_with_code_3(tmp_path, repository, monkeypatch):
     assert ran.returncode == 3 and "--set data.path=" in ran.stderr
 
 
-def test_resume_and_overwrite_exclude_each_other(toml):
-    ran = CliRunner().invoke(app, ["run", str(toml), "--resume", "--overwrite"])
-    assert ran.exit_code != 0 and "exclude" in str(ran.exception)
-
-
 def test_one_path_is_all_that_a_user_with_credentialed_tables_sets(open_data_at, repository, tmp_path):
     """The public demo tables stand in for the full ones: one method, one pass."""
     changes = [
@@ -93,8 +88,17 @@ def cohort(tmp_path_factory):
 
 
 def test_options_are_a_specification(cohort, tmp_path):
-    words = ["run", "--cohort", str(cohort), "--methods", "marginal", "--external", f"theirs={cohort}"]
-    words += ["--suites", "tail", "--quick", "--patients", "100", "--out", str(tmp_path), "--json"]
+    words = ["run", "--cohort", str(cohort), "--methods", "marginal", "--set", f"external.theirs={cohort}"]
+    words += [
+        "--set",
+        'evaluate.suites=["tail"]',
+        "--quick",
+        "--set",
+        "sample.patients=100",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
     ran = CliRunner().invoke(app, ["--quiet", *words, "--set", "fit.settings.passes=0.5"])
     assert ran.exit_code == 0, ran.output
     emitted = json.loads(ran.stdout.splitlines()[-1])
@@ -106,7 +110,17 @@ def test_options_are_a_specification(cohort, tmp_path):
 
 
 def test_options_change_a_file(toml, tmp_path):
-    words = ["run", str(toml), "--methods", "marginal,lstm", "--seeds", "1,2", "--control", "0.1", "--dry-run"]
+    words = [
+        "run",
+        str(toml),
+        "--methods",
+        "marginal,lstm",
+        "--seeds",
+        "1,2",
+        "--set",
+        "split.control=0.1",
+        "--dry-run",
+    ]
     told = json.loads(CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json"]).stdout)
     assert sum(step["stage"] == "train" for step in told["steps"]) == 4
 
@@ -115,13 +129,12 @@ def test_options_change_a_file(toml, tmp_path):
     ("words", "message"),
     [
         (["--methods", "nonesuch"], "no method"),
-        (["--seeds", "one"], "whole numbers"),
-        (["--seeds", ","], "whole numbers"),
-        (["--external", "theirs"], "NAME=PATH"),
-        (["--suites", "beauty"], "beauty"),
-        (["--control", "2"], "less than"),
-        (["--analyse", "tea-leaves"], "analyse.parts"),
-        (["--external", "theirs=nowhere"], "nowhere"),
+        (["--seeds", "one"], "expected"),
+        (["--seeds", ","], "expected"),
+        (["--set", 'evaluate.suites=["beauty"]'], "beauty"),
+        (["--set", "split.control=2"], "less than"),
+        (["--set", 'analyse.parts=["tea-leaves"]'], "analyse.parts"),
+        (["--set", "external.theirs=nowhere"], "nowhere"),
     ],
 )
 def test_wrong_words_are_refused_before_any_work(words, message, cohort, tmp_path):

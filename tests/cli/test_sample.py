@@ -63,7 +63,7 @@ def test_a_steered_sample_says_what_was_achieved(model: Path, tmp_path: Path) ->
     words = [str(model), "--patients", "300", "--toward", str(tmp_path / "other"), "--json"]
     paper, loop = (
         json.loads(_run(*words, *more, "--out", str(tmp_path / name)).stdout)
-        for name, more in (("paper", []), ("loop", ["--calibrate", "--pilot", "400"]))
+        for name, more in (("paper", []), ("loop", ["--calibrate", "--set", "pilot=400"]))
     )
     assert {"inside_sampling_error", "mae", "max_gap", "n_judged", "floor"} == set(paper["achieved"])
     assert loop["achieved"]["inside_sampling_error"] >= 0.9
@@ -107,7 +107,7 @@ def test_conditions_that_cannot_be_met_are_refused(model: Path, tmp_path: Path) 
         (["--having", "PLANTED/A00.99"], "nearest: "),
         (["--having", tokens[0], "--without", tokens[0]], "with and without"),
         (["--having", tokens[0], "--resume"], "--resume"),
-        (["--having", tokens[0], "--at", "noon"], "--at noon"),
+        (["--having", tokens[0], "--set", "at=noon"], "expected: any, first, last"),
     ):
         result = _run(*words, *more)
         assert isinstance(result.exception, UsageError) and said in str(result.exception), result.output
@@ -122,13 +122,13 @@ def test_histories_are_gone_on_with(model: Path, tmp_path: Path) -> None:
     histories.save(tmp_path / "histories")
     share = load(model).prevalence_.share
     asked = tokens[int(share.argmax())]
-    words = [str(model), "--continue", str(tmp_path / "histories"), "--within", "2", "--draws", "4"]
+    words = [str(model), "--continue", str(tmp_path / "histories"), "--set", "within=2", "--draws", "4"]
     result = _run(*words, "--having", asked, "--out", str(tmp_path / "f"), "--json")
     assert result.exit_code == 0, result.output
     cohort = Cohort.open(tmp_path / "f")
     assert cohort.n_patients == 8 and cohort.card["draws"] == 4 and cohort.card["histories"] == 2
     assert Criteria.of(asked, within=2).matches(cohort).all() and cohort.visits_per_patient.max() <= 2
-    told = json.loads(_run(*words, "--likeliest", "3", "--out", str(tmp_path / "g"), "--json").stdout)["likeliest"]
+    told = json.loads(_run(*words, "--set", "likeliest=3", "--out", str(tmp_path / "g"), "--json").stdout)["likeliest"]
     assert Cohort.open(tmp_path / "g").n_patients == 8 and "likeliest" not in json.loads(result.stdout)
     generator = load(model)
     expected = generator.continue_(as_known(generator.model, histories), 2, 4, 1).probabilities

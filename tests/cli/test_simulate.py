@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from adapcla.cli import simulate
+from adapcla.cli.main import app
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError
 from adapcla.io import simulator as planted
 
 
 def run(*arguments: str):
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    simulate.register(app)
     return CliRunner().invoke(app, ["simulate", *arguments])
 
 
@@ -34,11 +30,13 @@ def test_a_cohort_folder_that_opens_to_the_patients_of_the_library(tmp_path):
 def test_without_json_nothing_is_on_stdout(tmp_path):
     done = run("--out", str(tmp_path / "world"), "--patients", "20", "--codes", "60")
     assert done.stdout == ""
-    assert "20 made-up patients" in done.stderr
+    assert "20 simulated patients" in done.stderr
 
 
 def test_tripwires_and_the_law_seed_reach_the_world(tmp_path):
-    run("--out", str(tmp_path / "w"), "--patients", "20", "--codes", "60", "--tripwires", "2", "--law-seed", "8")
+    run(
+        "--out", str(tmp_path / "w"), "--patients", "20", "--codes", "60", "--set", "tripwires=2", "--set", "law_seed=8"
+    )
     arguments = Cohort.open(tmp_path / "w").card["arguments"]
     assert (arguments["tripwires"], arguments["law_seed"]) == (2, 8)
 
@@ -60,7 +58,7 @@ def test_overwrite_replaces_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["--population elsewhere", "--codes 3", "--patients 0", "--patients many", "--tripwires -1"]
+    "wrong", ["--population elsewhere", "--codes 3", "--patients 0", "--patients many", "--set tripwires=-1"]
 )
 def test_wrong_settings_end_with_exit_code_two_and_no_folder(tmp_path, wrong):
     done = run("--out", str(tmp_path / "world"), "--patients", "20", "--codes", "60", *wrong.split())

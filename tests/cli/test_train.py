@@ -15,7 +15,7 @@ from adapcla.errors import ExistsError, UsageError
 from adapcla.generation import load
 from adapcla.io import simulator as planted
 
-TINY = ["--passes", "0.5", "--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "batch_size=64"]
+TINY = ["--epochs", "0.5", "--set", "width=16", "--set", "layers=1", "--set", "heads=2", "--set", "batch_size=64"]
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +39,16 @@ def test_a_run_is_trained_on_the_train_part_alone(cohort: Path, tmp_path: Path) 
 
 
 def test_a_folder_of_parts_and_the_cohort_divided_alike_train_the_same_model(cohort: Path, tmp_path: Path) -> None:
-    parts, options = str(tmp_path / "parts"), ["--control", "0.2"]
-    assert _run("split", str(cohort), "--seed", "7", *options, "--out", parts).exit_code == 0
+    parts, options = str(tmp_path / "parts"), ["--set", "split.control=0.2"]
+    assert _run("split", str(cohort), "--seed", "7", "--control", "0.2", "--out", parts).exit_code == 0
     assert _run("train", parts, "--out", str(tmp_path / "one"), *TINY).exit_code == 0
-    words = ["--split-seed", "7", *options, "--out", str(tmp_path / "two")]
+    words = ["--set", "split.seed=7", *options, "--out", str(tmp_path / "two")]
     assert _run("train", str(cohort), *words, *TINY).exit_code == 0
     one, two = (load(tmp_path / name) for name in ("one", "two"))
     assert one.model.origin == two.model.origin
     assert one.sample(20).fingerprint == two.sample(20).fingerprint
     assert one.model.facts["patients"] == Cohort.open(cohort).split(7, control=0.2).train.n_patients
-    again = _run("train", parts, "--split-seed", "7", "--out", str(tmp_path / "three"), *TINY)
+    again = _run("train", parts, "--set", "split.seed=7", "--out", str(tmp_path / "three"), *TINY)
     assert isinstance(again.exception, UsageError) and "divided already" in str(again.exception)
 
 
@@ -68,7 +68,7 @@ def test_a_shareable_model_knows_only_codes_with_support(cohort: Path, tmp_path:
         (["--method", "nonesuch"], UsageError),
         (["--set", "widht=3"], UsageError),
         (["--set", "width"], UsageError),
-        (["--schedule", "sudden"], UsageError),
+        (["--set", "schedule=sudden"], UsageError),
     ],
 )
 def test_wrong_words_are_refused_before_any_work(
@@ -90,8 +90,19 @@ def test_resuming_with_another_setting_is_refused(cohort: Path, tmp_path: Path) 
 # ---- differential privacy ---------------------------------------------------------------------------------
 def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> None:
     pytest.importorskip("opacus", reason="opacus is not installed: pip install 'adapcla[dp]'")
-    asked = ["train", str(cohort), "--out", str(tmp_path / "run"), "--dp", "--epsilon", "6", "--json", *TINY]
-    ran = _run(*asked, "--delta", "0.001")
+    asked = [
+        "train",
+        str(cohort),
+        "--out",
+        str(tmp_path / "run"),
+        "--method",
+        "adapcla",
+        "--epsilon",
+        "6",
+        "--json",
+        *TINY,
+    ]
+    ran = _run(*asked, "--set", "privacy.delta=0.001")
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout.splitlines()[-1])
     assert 5.9 < told["privacy"]["epsilon"] <= 6 and told["privacy"]["delta"] == pytest.approx(0.001)
@@ -103,14 +114,13 @@ def test_private_training_tells_what_it_spent(cohort: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--epsilon", "8"], "add --dp"),
-        (["--delta", "0.1"], "add --dp"),
-        (["--dp", "--shareable"], "reads patients beyond"),
-        (["--dp", "--min-support", "5"], "reads patients beyond"),
-        (["--dp", "--method", "synteg"], "cannot be trained with differential privacy"),
-        (["--dp", "--method", "marginal"], "cannot be trained with differential privacy"),
-        (["--dp", "--epsilon", "0"], "privacy.epsilon"),
-        (["--dp", "--prior", "nowhere.csv"], "no such file"),
+        (["--set", "privacy.delta=0.1"], "add --epsilon"),
+        (["--epsilon", "8", "--shareable"], "reads patients beyond"),
+        (["--epsilon", "8", "--set", "min_support=5"], "reads patients beyond"),
+        (["--epsilon", "8", "--method", "synteg"], "cannot be trained with differential privacy"),
+        (["--epsilon", "8", "--method", "marginal"], "cannot be trained with differential privacy"),
+        (["--epsilon", "0"], "privacy.epsilon"),
+        (["--method", "adapcla", "--epsilon", "8", "--set", "privacy.prior=nowhere.csv"], "no such file"),
     ],
 )
 def test_private_options_that_contradict_are_refused(
@@ -122,7 +132,7 @@ def test_private_options_that_contradict_are_refused(
 
 def test_codes_of_few_patients_are_rolled_up_and_not_dropped(cohort: Path, tmp_path: Path) -> None:
     """What is left is held by enough training patients, and families stand in the place of their rare members."""
-    ran = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--method", "marginal", "--min-support", "11")
+    ran = _run("train", str(cohort), "--out", str(tmp_path / "run"), "--method", "marginal", "--set", "min_support=11")
     assert ran.exit_code == 0, ran.output
     vocabulary = load(tmp_path / "run").vocabulary_
     before = Cohort.open(cohort).vocabulary

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapcla.data import Code, Vocabulary
-from adapcla.data.vocabulary import CODE_PATTERN
 from adapcla.errors import InputError
 
-tokens = st.lists(st.from_regex(CODE_PATTERN, fullmatch=True), unique=True, max_size=20)
+tokens = st.lists(
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._/ -]{0,20}[A-Za-z0-9]", fullmatch=True), unique=True, max_size=20
+)
 
 
 def test_token_joins_system_and_code_and_keeps_leading_zeros():
@@ -53,14 +54,16 @@ def test_a_vocabulary_out_of_order_is_refused(codes):
         Vocabulary(tuple(Code(code) for code in codes))
 
 
-@pytest.mark.parametrize("bad", ["", "=1+1", "-1", "+A", "@x", "A B", "A\nB", "A\n", "é", ".5", "x" * 65, "A\x00"])
+@pytest.mark.parametrize("bad", ["", " A", "A ", "A\nB", "A\n", "A\u200eB", "x" * 257, "A\x00"])
 def test_a_code_of_another_form_is_refused_without_showing_it(bad):
     with pytest.raises(InputError) as caught:
         Vocabulary.of([bad])
     assert not bad or bad not in str(caught.value).split("expected")[0]
 
 
-@pytest.mark.parametrize("good", ["0389", "NA", "None", "1E10", "I10", "A.B_C-D/E", "x" * 64])
+@pytest.mark.parametrize(
+    "good", ["0389", "NA", "None", "1E10", "I10", "A.B_C-D/E", "x" * 256, "Aspirin 81 mg", "é", "=1+1", "-1", ".5"]
+)
 def test_codes_that_look_like_something_else_stay_what_they_are(good):
     assert Vocabulary.of([good]).tokens == (good,)
 

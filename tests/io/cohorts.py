@@ -7,17 +7,23 @@ from hypothesis import strategies as st
 
 from adapcla.data import Attribute, Code, Cohort, Vocabulary
 from adapcla.data.vocabulary import (
-    CODE_PATTERN,
     DISCHARGES,
     LENGTH_OF_STAY,
     VISIT_KINDS,
     discharge_code,
+    is_code,
+    normalize_code,
     visit_kind_code,
 )
 
 #: Words of several scripts, with separators, quotes and formula marks, without blanks at the ends.
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8)
-TOKENS = st.from_regex(CODE_PATTERN, fullmatch=True)
+TOKENS = st.one_of(
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,20}", fullmatch=True),
+    st.text(st.characters(categories=("L", "N", "P", "S"), include_characters=" "), min_size=1, max_size=20)
+    .map(normalize_code)
+    .filter(is_code),
+)
 
 
 @st.composite

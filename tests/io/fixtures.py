@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import csv
 import json
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from adapcla.io import Options
+from adapcla.io import ReadOptions
 
 #: (patient, visit, date, codes): ten codes; `0389`, `NA`, `None` and `1E10` must come through as they are.
 ROWS = (
@@ -46,7 +45,7 @@ class Dataset:
     """A data set on disk: what to give to the source, and what must come out."""
 
     root: Path
-    options: Options
+    options: ReadOptions
     tables: tuple[TextTable, ...]
     #: Codes without their system, as `plain_patients` gives them.
     patients: list[list[list[str]]]
@@ -86,7 +85,7 @@ def mimic3(folder: Path) -> Dataset:
     )
     return Dataset(
         folder,
-        Options(),
+        ReadOptions(),
         (
             TextTable(admissions, ("SUBJECT_ID", "HADM_ID", "ADMITTIME"), date="ADMITTIME", key="HADM_ID"),
             TextTable(patients, ("SUBJECT_ID", "GENDER", "DOB")),
@@ -116,7 +115,7 @@ def mimic4(folder: Path) -> Dataset:
     )
     return Dataset(
         folder,
-        Options(),
+        ReadOptions(),
         (
             TextTable(admissions, ("subject_id", "hadm_id", "admittime"), date="admittime", key="hadm_id"),
             TextTable(patients, ("subject_id", "gender", "anchor_age", "anchor_year")),
@@ -161,7 +160,7 @@ def eicu(folder: Path) -> Dataset:
     )
     return Dataset(
         folder,
-        Options(),
+        ReadOptions(),
         (
             TextTable(patient, ("patientunitstayid", "patienthealthsystemstayid", "uniquepid"), key="uniquepid"),
             TextTable(diagnosis, ("patientunitstayid", "icd9code"), code="icd9code", key="patientunitstayid"),
@@ -179,7 +178,7 @@ def table(folder: Path) -> Dataset:
     )
     return Dataset(
         path,
-        Options(patient="who", visit="stay", date="when", codes="what"),
+        ReadOptions(patient="who", visit="stay", date="when", codes="what"),
         (TextTable(path, ("who", "stay", "when", "what"), code="what", date="when", key="who"),),
         PATIENTS,
         DAYS,
@@ -206,7 +205,7 @@ def omop(folder: Path) -> Dataset:
     )
     return Dataset(
         folder,
-        Options(),
+        ReadOptions(),
         (
             TextTable(person, ("person_id",)),
             # A visit that this table lacks begins with its first code, so an empty one loses nobody.
@@ -229,7 +228,7 @@ def meds(folder: Path) -> Dataset:
         [(p, v, f"{dates[v]} 08:00:00", f"ICD9CM/{c}") for p, v, c in _codes()],
     )
     table = TextTable(events, ("subject_id", "time", "code"), date="time", key="subject_id", coded=True)
-    return Dataset(folder, Options(), (table,), PATIENTS, DAYS)
+    return Dataset(folder, ReadOptions(), (table,), PATIENTS, DAYS)
 
 
 def fhir(folder: Path) -> Dataset:
@@ -261,34 +260,38 @@ def fhir(folder: Path) -> Dataset:
             ],
         ),
     )
-    return Dataset(folder, Options(), (), PATIENTS, DAYS, files)
+    return Dataset(folder, ReadOptions(), (), PATIENTS, DAYS, files)
 
 
-def diabetes130(folder: Path) -> Dataset:
-    """One row per stay, with drugs in columns; stays are ordered by their number."""
-    header = ("encounter_id", "patient_nbr", "race", "gender", "age", "diag_1", "diag_2", "diag_3")
-    rows = [(v, p, "?", "Male", "[70-80)", *codes, *["?"] * (3 - len(codes))) for p, v, _, codes in ROWS]
-    path = write_csv(folder / "diabetic_data.csv", header, rows)
+def synthea(folder: Path) -> Dataset:
+    """The files of the generator, with columns in capitals and times with a zone."""
+    patients = write_csv(
+        folder / "patients.csv",
+        ("Id", "BIRTHDATE", "DEATHDATE", "GENDER"),
+        [("1", "1950-01-01", "", "F"), ("2", "1931-01-01", "", "M"), ("3", "2000-01-01", "", "F")],
+    )
+    write_csv(
+        folder / "encounters.csv",
+        ("Id", "START", "STOP", "PATIENT", "ENCOUNTERCLASS"),
+        [(v, f"{d}T08:00:00Z", f"{d}T09:00:00Z", p, "ambulatory") for p, v, d, _ in ROWS],
+    )
+    dates = {visit: date for _, visit, date, _ in ROWS}
+    conditions = write_csv(
+        folder / "conditions.csv",
+        ("START", "STOP", "PATIENT", "ENCOUNTER", "CODE", "DESCRIPTION"),
+        [(dates[v], "", p, v, c, "") for p, v, c in _codes()],
+    )
     return Dataset(
         folder,
-        Options(),
-        # Codes are in three columns, so that the tests of one column of codes do not apply.
-        (TextTable(path, ("encounter_id", "patient_nbr", "diag_1"), coded=True, key="patient_nbr"),),
+        ReadOptions(),
+        (
+            # The table of encounters may be missing: they then begin with their first code.
+            TextTable(patients, ("Id",)),
+            TextTable(conditions, ("PATIENT", "ENCOUNTER", "CODE"), code="CODE", key="PATIENT"),
+        ),
         PATIENTS,
-        None,
+        DAYS,
     )
-
-
-def halo(folder: Path) -> Dataset:
-    """Pickles of plain lists, as HALO writes them; visits without days."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens = sorted({code for _, _, code in _codes()})
-    records = [{"visits": [[tokens.index(c) for c in v] for v in p], "labels": [0.0] * 25} for p in PATIENTS]
-    contents = {"trainDataset": records, "indexToCode": dict(enumerate(tokens))}
-    files = tuple(folder / f"{name}.pkl" for name in contents)
-    for path, content in zip(files, contents.values(), strict=True):
-        path.write_bytes(pickle.dumps(content))
-    return Dataset(folder, Options(), (), PATIENTS, None, files)
 
 
 #: Source name → what writes its data set into a folder.
@@ -300,6 +303,5 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "meds": meds,
     "fhir": fhir,
     "table": table,
-    "diabetes130": diabetes130,
-    "halo": halo,
+    "synthea": synthea,
 }

@@ -28,11 +28,7 @@ def test_it_speaks_of_codes_only(tiny_full: Cohort, tmp_path: Path) -> None:
     assert content["attributes"] == {"sex": ["F", "M"]}
     assert content["labels"] == ["first", "second"]
     assert content["days"] is True
-    book = Codebook.beside(tmp_path)
-    assert book is not None
-    assert book.vocabulary == tiny_full.vocabulary
-    assert Codebook.beside(tmp_path / FILE) == book
-    assert Codebook.beside(tmp_path.parent) is None
+    assert Codebook.read(tmp_path / FILE).vocabulary == tiny_full.vocabulary
 
 
 @pytest.mark.parametrize(

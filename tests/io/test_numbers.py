@@ -10,30 +10,28 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.errors import UsageError
-from adapcla.io import Options
-from adapcla.io.assembly import assemble
-from adapcla.io.workbench import Workbench
+from adapcla.io import ReadOptions
+from adapcla.io.assemble import SourceTables, assemble
+from adapcla.io.database import Database
 
 #: visit, code, value, unit, moment
 Row = tuple[str, str, str, str, str]
+#: The visits 1 and 2 of one patient, with a plain code each.
+_VISITS = """SELECT '1' AS patient, visit, '' AS start, '' AS "end", '' AS day, '' AS sequence, '' AS kind,
+    '' AS discharge, false AS died, CAST(NULL AS DOUBLE) AS length_days FROM (VALUES ('1'), ('2')) t(visit)"""
+_PLAIN = """SELECT '1' AS patient, visit, '' AS time, '' AS system, 'A' AS code, 'diagnosis' AS domain,
+    false AS measured, '' AS value, '' AS unit FROM (VALUES ('1'), ('2')) t(visit)"""
 
 
-def read(rows: list[Row], **options: object) -> Cohort:
+def read(rows: list[Row], plain: str = _PLAIN, **options: object) -> Cohort:
     """The cohort of one patient with these values, in the visits 1 and 2, which also hold a plain code."""
     names = ("visit", "code", "value", "unit", "moment")
-    batch = pa.record_batch({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})
-    with Workbench() as bench:
-        visits = "VALUES ('1', '1', '', '', ''), ('1', '2', '', '', '')"
-        bench.run(f"CREATE TABLE visits AS SELECT * FROM ({visits}) t(patient, visit, date, day, sequence)")
-        code = "'A' AS code, '' AS system, 'diagnosis' AS domain"
-        bench.run(f"CREATE VIEW entries AS SELECT patient, visit, {code} FROM visits")
-        bench.add("rows", [batch])
-        bench.run(
-            """CREATE VIEW results AS SELECT '1' AS patient, visit, code, 'LAB' AS system, 'lab' AS domain, unit,
-               number_of(value) AS value, try_cast(moment AS DOUBLE) AS moment FROM rows"""
-        )
-        asked = Options(domains=("dx", "lab"), **options)
-        return assemble(bench, source="hand", visit_rule="by hand", options=asked, results=True)
+    with Database() as db:
+        columns = {name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)}
+        db.add("labs", pa.table(columns))
+        events = f"""{plain} UNION ALL SELECT '1', visit, moment, 'LAB', code, 'lab', true, value, unit FROM labs"""
+        found = SourceTables(visits=_VISITS, events=events, visit_rule="by hand")
+        return assemble(db, found, ReadOptions(**{"domains": ("dx", "lab"), **options}), "hand")
 
 
 def values(cohort: Cohort) -> list[dict[str, float]]:
@@ -90,8 +88,8 @@ def test_values_of_unknown_visits_are_counted() -> None:
 
 
 def test_a_code_of_another_form_is_counted() -> None:
-    cohort = read([("1", "=x", "1", "g", "1"), ("1", "y", "1", "g", "1")])
-    assert cohort.card["dropped"] == {"values of codes of a form that is not allowed": 1}
+    cohort = read([("1", "x\x07", "1", "g", "1"), ("1", "y", "1", "g", "1")])
+    assert cohort.card["dropped"] == {"values of codes of characters that cannot be printed, or too long": 1}
 
 
 def test_labs_by_use_by_name_and_from_a_file(tmp_path: Path) -> None:
@@ -107,16 +105,26 @@ def test_labs_by_use_by_name_and_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_plain_code_of_the_same_name_gives_way() -> None:
-    """`entries` say LAB/x of visit 2 too, without a number: it is left out and counted."""
-    both = "FROM (VALUES ('1'), ('2')) t(visit)"
-    lab = "'x' AS code, 'LAB' AS system, 'lab' AS domain"
-    with Workbench() as bench:
-        bench.run(f"CREATE VIEW visits AS SELECT '1' AS patient, visit, '' AS date, '' AS day, '' AS sequence {both}")
-        bench.run(f"CREATE VIEW entries AS SELECT '1' AS patient, visit, {lab} {both}")
-        bench.run(
-            f"""CREATE VIEW results AS SELECT '1' AS patient, visit, {lab}, 'g' AS unit, CAST(3 AS FLOAT) AS value,
-                CAST(1 AS DOUBLE) AS moment {both} WHERE visit = '1'"""
-        )
-        cohort = assemble(bench, source="hand", visit_rule="by hand", options=Options(domains=("lab",)), results=True)
+    """The codes say LAB/x of visit 2 too, without a number: it is left out and counted."""
+    plain = _PLAIN.replace("'' AS system, 'A' AS code, 'diagnosis'", "'LAB' AS system, 'x' AS code, 'lab'")
+    cohort = read([("1", "x", "3", "g", "1")], plain, domains=("lab",))
     assert values(cohort) == [{"LAB/x": 3.0}]
     assert cohort.card["dropped"] == {"codes of a number without one": 1, "visits without a code": 1}
+
+
+def test_an_item_number_of_two_systems_is_that_of_both() -> None:
+    """Of two systems with the same number, the last one was taken."""
+    other = _PLAIN.replace(
+        "'' AS system, 'A' AS code, 'diagnosis' AS domain,\n    false AS measured, '' AS value",
+        "'HOUSE' AS system, 'x' AS code, 'lab' AS domain,\n    true AS measured, '7' AS value",
+    )
+    cohort = read([("1", "x", "3", "g", "1"), ("1", "y", "3", "g", "1")], other, labs="x")
+    assert cohort.vocabulary.tokens == ("HOUSE/x", "LAB/x")
+    assert read([("1", "x", "3", "g", "1")], other, labs="LAB/x").vocabulary.tokens == ("LAB/x",)
+
+
+def test_decimal_commas_are_read_where_the_numbers_say_so() -> None:
+    """`5,4` alone is one; `1,234` could be a thousand, so that it stays unread until somebody says what it is."""
+    cohort = read([("1", "x", "1.234,5", "g", "1"), ("2", "x", "5", "g", "1")], decimal="comma")
+    assert values(cohort) == [{"LAB/x": 1234.5}, {"LAB/x": 5.0}]
+    assert values(read([("1", "x", "1,234.5", "g", "1")], decimal="point"))[0] == {"LAB/x": 1234.5}

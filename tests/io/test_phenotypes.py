@@ -69,7 +69,7 @@ def test_auto_labels_and_says_when_nothing_varies() -> None:
 
 @pytest.mark.parametrize(
     ("text", "where"),
-    [("code,label\nI10,\n", "row 2, column 'label'"), ("code,label\nI10,a\n=1+1,b\n", "row 3, column 'code'")],
+    [("code,label\nI10,\n", "row 2, column 'label'"), ("code,label\nI10,a\n\x07,b\n", "row 3, column 'code'")],
 )
 def test_a_bad_cell_is_named_by_place(tmp_path: Path, text: str, where: str) -> None:
     (tmp_path / "l.csv").write_text(text)

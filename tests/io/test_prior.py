@@ -58,7 +58,7 @@ def test_counts_with_a_denominator_become_shares(tmp_path: Path) -> None:
         ("A,often\n", "not a number"),
         ("A,1_0\n", "not a number"),
         ("A,0.5\nB,0.1\nA,0.5\n", "row 4, column 'code': the code of row 2 again"),
-        ("=A,0.5\n", "row 2, column 'code': a code of a form"),
+        ("A\x07,0.5\n", "row 2, column 'code': a code of a form"),
         (",0.5\n", "row 2, column 'code': no code"),
         ("", "no row"),
         ("A\n", "row 2: 1 cells"),

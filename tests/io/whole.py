@@ -42,7 +42,7 @@ class Whole:
     elective: str = "elective"
     dx: tuple[str, str] = ("ICD9CM/25000", "ICD9CM/4019")
     px: str = "ICD9PROC/9671"
-    rx: str = "DRUG/aspirin"
+    rx: str = "DRUG/Aspirin"
     #: More options of the reading.
     options: dict[str, object] = field(default_factory=dict)
 
@@ -124,7 +124,7 @@ def eicu(folder: Path) -> Whole:
         [(stay, "glucose", offset, value, unit) for stay, offset, value, unit in rows],
     )
     dx = ("ICD9CM/250.00", "ICD9CM/401.9")
-    return Whole(folder, "LAB/glucose", elective="inpatient", dx=dx, px="TREATMENT/pulmonary_ventilation")
+    return Whole(folder, "LAB/glucose", elective="inpatient", dx=dx, px="TREATMENT/pulmonary|ventilation")
 
 
 def omop(folder: Path) -> Whole:
@@ -174,7 +174,7 @@ def meds(folder: Path) -> Whole:
         rows.append((patient, ends_at[visit], f"HOSPITAL_DISCHARGE//{end}", ""))
     rows += [(patient, ends_at[visit], f"DIAGNOSIS//ICD//9//{code}", "") for patient, visit, code in CODES]
     rows.append(("1", ends_at["11"], "PROCEDURE//ICD//9//9671", ""))
-    rows.append(("1", ends_at["11"], "MEDICATION//START//aspirin", ""))
+    rows.append(("1", ends_at["11"], "MEDICATION//START//Aspirin", ""))
     rows += [(p, time, f"LAB//50931//{unit}", value if value != "high" else "") for p, _, time, value, unit in VALUES]
     write_csv(folder / "data" / "0.csv", ("subject_id", "time", "code", "numeric_value"), rows)
     return Whole(folder)
@@ -213,7 +213,7 @@ def fhir(folder: Path) -> Whole:
     )
     save("Condition", [of(p, v, code=coded(nine, c)) for p, v, c in CODES])
     save("Procedure", [of("1", "11", code=coded("http://hl7.org/fhir/sid/icd-9-cm-procedure", "9671"))])
-    save("MedicationRequest", [of("1", "11", medicationCodeableConcept=coded("urn:x:DRUG", "aspirin"))])
+    save("MedicationRequest", [of("1", "11", medicationCodeableConcept=coded("urn:x:DRUG", "Aspirin"))])
     observations = []
     for patient, visit, time, value, unit in VALUES:
         quantity = {"value": float(value), "unit": unit} if value != "high" else {"unit": unit}

@@ -132,10 +132,8 @@ def shown(folder: Path) -> Callable[..., Any]:
     from streamlit.testing.v1 import AppTest
 
     def page(name: str) -> Any:
-        script = (
-            f"from adapcla.studio import pieces\nfrom adapcla.studio.screens import {name}\npieces.guarded({name}.page)"
-        )
-        return AppTest.from_string(script, default_timeout=60).run()
+        imports = f"from adapcla.studio import widgets\nfrom adapcla.studio.screens import {name}\n"
+        return AppTest.from_string(f"{imports}widgets.guarded({name}.page)", default_timeout=60).run()
 
     return page
 

@@ -11,8 +11,7 @@ import pytest
 from adapcla.data import Cohort, Strata
 from adapcla.errors import InputError
 from adapcla.generation import load
-from adapcla.studio.albums import album_of, known_by
-from adapcla.studio.workspace import Workspace
+from adapcla.studio.workspace import Workspace, album_of, known_by
 
 WORK = "releases/hospital-work"
 

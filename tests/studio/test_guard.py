@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapcla.studio.guard import Guard
+from adapcla.studio.server import Guard
 
 TOKEN, PORT = "right-token", 8765
 HOST = f"127.0.0.1:{PORT}"

@@ -13,7 +13,7 @@ import pytest
 
 from adapcla.files import read_json
 from adapcla.studio import jobs
-from adapcla.studio.jobs import Job, job_at, jobs_in, newest, start
+from adapcla.studio.jobs import ERR, EXIT, OUT, Job, carry_out, job_at, jobs_in, newest, start
 
 
 def ended(job: Job, seconds: float = 60) -> Job:
@@ -103,3 +103,15 @@ def test_exit_codes_in_words(tmp_path: Path, code: int, state: str) -> None:
         tmp_path, ["x"], "x", {}, tmp_path, code=code, said="reading\nadapcla: found\nexpected: that\nto do: this\n"
     )
     assert job.state == state and job.message == "found\nexpected: that\nto do: this"
+
+
+def test_what_a_verb_says_and_its_exit_code_are_kept(tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        assert carry_out(tmp_path, ["--version"]) == 0
+        assert (tmp_path / OUT).read_text().strip() and read_json(tmp_path / EXIT)["code"] == 0
+        assert carry_out(tmp_path, ["describe", "nothing"]) == 3
+        assert (tmp_path / ERR).read_text().startswith("adapcla: nothing") and read_json(tmp_path / EXIT)["code"] == 3
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

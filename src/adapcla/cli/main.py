@@ -1,4 +1,4 @@
-"""The command line: its verbs, each made from its module when it is called."""
+"""The command line: its verbs, each made into a command only when it is called."""
 
 from __future__ import annotations
 
@@ -6,59 +6,58 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
-from inspect import getdoc
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group, solve_typer_info_help
+from typer.main import get_group
 
 from adapcla.errors import AdapclaError
 from adapcla.machine import thread_count
 from adapcla.version import __version__
 
-#: The verbs in the order in which `--help` shows them; each is a module of `adapcla.cli`.
-VERBS = (
-    "synthesize",
-    "run",
-    "report",
-    "simulate",
-    "import_",
-    "describe",
-    "split",
-    "export",
-    "prior",
-    "methods",
-    "train",
-    "sample",
-    "evaluate",
-    "judge",
-    "doctor",
-    "studio",
-)
+if TYPE_CHECKING:
+    from adapcla.cli.options import Verb
+
+#: Verbs in the order in which `--help` shows them, the first five for newcomers, and the module of each.
+VERBS = {
+    "synthesize": "release",
+    "sample": "models",
+    "evaluate": "evaluate",
+    "studio": "system",
+    "run": "study",
+    "train": "models",
+    "import": "data",
+    "export": "data",
+    "describe": "data",
+    "split": "data",
+    "simulate": "data",
+    "report": "study",
+    "methods": "models",
+    "doctor": "system",
+    "prior": "data",
+    "judge": "system",
+}
+NEWCOMERS = 5
 
 #: Boxes and colours would more than double the time that `--help` takes.
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False, "add_completion": False}
 
 
+def verb_of(name: str) -> Verb:
+    """The verb of this name, from its module."""
+    verbs: tuple[Verb, ...] = import_module(f"adapcla.cli.{VERBS[name]}").VERBS
+    return next(verb for verb in verbs if verb.name == name)
+
+
 @cache
-def app_of(verb: str) -> typer.Typer:
-    """A command line of this verb's module alone."""
+def commands_of(name: str) -> dict[str, Any]:
+    """The command of a verb, with its options."""
+    # With two commands typer makes a group of them, in which each has its name.
     alone = typer.Typer(**PLAIN)
-    import_module(f"adapcla.cli.{verb}").register(alone)
-    return alone
-
-
-def offers(verb: str) -> list[tuple[str, str]]:
-    """The name and the first line of what a verb's module offers, without a look at its options.
-
-    >>> [name for name, _ in offers("import_")]
-    ['import']
-    """
-    alone = app_of(verb)
-    found = [(info.name or "", info.help or getdoc(info.callback) or "") for info in alone.registered_commands]
-    found += [(info.name or "", solve_typer_info_help(info)) for info in alone.registered_groups]
-    return [(name, text.strip().partition("\n")[0]) for name, text in found]
+    alone.command("-", hidden=True)(lambda: None)
+    verb_of(name).add_to(alone)
+    return {name: get_group(alone).commands[name]}
 
 
 class Verbs(TyperGroup):
@@ -66,22 +65,24 @@ class Verbs(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order of `VERBS`."""
-        return [name for verb in VERBS for name, _ in offers(verb)]
+        return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; a name that is no verb makes all of them, to suggest the nearest."""
-        for verb in [verb for verb in VERBS if verb.rstrip("_") == cmd_name] or VERBS:
-            self.commands.update(get_group(app_of(verb)).commands)
+        for name in [cmd_name] if cmd_name in VERBS else VERBS:
+            self.commands.update(commands_of(name))
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs into the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([offer for verb in VERBS for offer in offers(verb)])
+        shown = [verb for verb in map(verb_of, VERBS) if not verb.hidden]
+        for title, some in (("First steps", shown[:NEWCOMERS]), ("Further commands", shown[NEWCOMERS:])):
+            with formatter.section(title):
+                formatter.write_dl([(verb.name, verb.summary) for verb in some])
 
 
 app = typer.Typer(
-    help="Synthetic longitudinal health records that are right in the long tail.",
+    help="Synthetic longitudinal health records with realistic rare codes.",
     cls=Verbs,
     no_args_is_help=True,
     **PLAIN,

@@ -66,13 +66,13 @@ class Criteria:
         ((('A', 'B'), ('C*',)), 2, 5)
         """
         if at not in PLACES:
-            raise UsageError(f"--at {at}: expected one of {', '.join(PLACES)}")
+            raise UsageError(f"at {at}: expected one of {', '.join(PLACES)}")
         if within is not None and within < 1:
-            raise UsageError(f"--within {within}: expected at least 1 visit")
+            raise UsageError(f"within {within}: expected at least 1 visit")
         clauses = tuple(_alternatives(text, "--having") for text in _listed(having))
         lacking = tuple(code for text in _listed(without) for code in _alternatives(text, "--without"))
         if not clauses and (at != "any" or within is not None):
-            raise UsageError("--at and --within say where an asked code must stand: expected --having with them")
+            raise UsageError("at and within say where a requested code must stand: expected --having with them")
         return cls(clauses, lacking, tuple(where), *_visits(visits), at, within)
 
     @property

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from adapcla.data.attributes import Attribute
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.data.vocabulary import (
-    CODE_PATTERN,
     DISCHARGES,
     LENGTH_OF_STAY,
     STAY,
@@ -27,6 +26,8 @@ from adapcla.data.vocabulary import (
     Code,
     Vocabulary,
     discharge_code,
+    is_code,
+    normalize_code,
     visit_kind_code,
 )
 from adapcla.errors import InputError, UsageError, nearest
@@ -121,7 +122,10 @@ def read_frame(
         for name, texts in rows_of.items()
     }
     content.dropped = {reason: n for reason, n in dropped.items() if n}
-    content.in_source = {"visits": visits.n_seen, "codes": len(row) + dropped["codes of a form that is not allowed"]}
+    content.in_source = {
+        "visits": visits.n_seen,
+        "codes": len(row) + dropped["codes of characters that cannot be printed, or too long"],
+    }
     content.in_source["patients"] = len(set(filter(None, ids)))
     return content
 
@@ -297,15 +301,15 @@ def _read_codes(
                 )
                 rows.append(row)
                 numbers.append(number_of.setdefault(key, len(number_of)))
-    found = [Code.of(text, system=of, domain=kind) for text, of, kind, _ in number_of]
+    found = [Code.of(normalize_code(text), system=of, domain=kind) for text, of, kind, _ in number_of]
     found = [_STAY_CODES.get(code.token, code) if code.domain == STAY else code for code in found]
     found = [
         code._replace(unit=measure) if measure else code for code, (*_, measure) in zip(found, number_of, strict=True)
     ]
-    good = np.array([CODE_PATTERN.fullmatch(code.token) is not None for code in found], dtype=bool)
+    good = np.array([is_code(code.token) for code in found], dtype=bool)
     out = np.array(numbers, dtype=np.int64)
     if len(out):
-        dropped["codes of a form that is not allowed"] += int((~good[out]).sum())
+        dropped["codes of characters that cannot be printed, or too long"] += int((~good[out]).sum())
         out = np.where(good[out], out, -1)
     return np.array(rows, dtype=np.int64), out, found
 

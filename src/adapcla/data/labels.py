@@ -15,7 +15,7 @@ from scipy import sparse
 from adapcla.data.code_systems import Hierarchy, ccs, ccs_name, icd_systems
 from adapcla.data.cohort import Cohort
 from adapcla.data.storage import read_text_table
-from adapcla.data.vocabulary import CODE_PATTERN, Vocabulary
+from adapcla.data.vocabulary import Vocabulary, is_code
 from adapcla.errors import InputError, UsageError
 
 #: Where the card of a labelled cohort keeps the rule.
@@ -246,8 +246,8 @@ def labels_from_table(path: Path, vocabulary: Vocabulary) -> LabelRule:
             tokens_of.setdefault(spelling, []).append(code.token)
     groups: dict[str, list[str]] = {}
     for row, (code_text, label) in enumerate(zip(table["code"], table["label"], strict=True), 2):
-        if not label or not CODE_PATTERN.fullmatch(code_text):
-            column, expected = ("label", "a name") if not label else ("code", f"a code matching {CODE_PATTERN.pattern}")
+        if not label or not is_code(code_text):
+            column, expected = ("label", "a name") if not label else ("code", "characters that can be printed")
             raise InputError(
                 "a cell of another form",
                 path=path,

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from adapcla.console import say
 from adapcla.data.storage import read_text_table, require_columns
-from adapcla.data.vocabulary import CODE_PATTERN, Code, Vocabulary
+from adapcla.data.vocabulary import Code, Vocabulary, is_code
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.files import write_bytes
@@ -61,6 +61,17 @@ class Prevalence:
     def known(self) -> NDArray[np.bool_]:
         """Codes with a value."""
         return ~np.isnan(self.share)
+
+    @property
+    def rare(self) -> NDArray[np.bool_]:
+        """The rarest third of the codes that were seen; a share that is withheld is of a rare code.
+
+        >>> Prevalence(Vocabulary.of(["A", "B", "C"]), np.array([0.5, np.nan, 0.25]), 100).rare.tolist()
+        [False, True, False]
+        """
+        n_visits = max(self.n_visits or 0, 1)
+        counts = np.round(np.nan_to_num(self.share) * n_visits).astype(np.int64)
+        return Strata.of(np.where(self.known, counts, 1), self.vocabulary).tail
 
     def rest(self, among: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """The share of visits without each code; for a code of a choice group, without any code of the group.
@@ -335,13 +346,13 @@ def _refuse_bad_codes(file: Path, codes: list[str]) -> None:
     """Raise on a code of a form that is not allowed, or that comes twice."""
     seen: dict[str, int] = {}
     for row, code in enumerate(codes, 2):
-        if not CODE_PATTERN.fullmatch(code):
+        if not is_code(code):
             raise InputError(
                 "no code" if not code else "a code of a form that is not allowed",
                 path=file,
                 row=row,
                 column="code",
-                expected=CODE_PATTERN.pattern,
+                expected="characters that can be printed",
                 remedy="write the code as the cohort's vocabulary does",
             )
         if code in seen:

@@ -39,7 +39,7 @@ def open_or_split(folder: str | Path, seed: int | None = None, control: float = 
         return split_cohort(Cohort.open(folder), SPLIT_SEED if seed is None else seed, control)
     if seed is not None or control:
         raise UsageError(
-            f"{folder} is divided already\nto do: leave --split-seed and --control out, or divide the whole cohort anew"
+            f"{folder} is divided already\nto do: leave the settings of the split out, or divide the whole cohort anew"
         )
     parts = open_splits(folder)
     if "valid" not in parts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +23,30 @@ from adapcla.errors import InputError
 #: The revision that a system's name speaks of, where a source says nothing finer.
 REVISIONS = {"ICD9CM": "9", "ICD9PROC": "9", "ICD10": "10", "ICD10CM": "10", "ICD10PCS": "10"}
 
-#: What a code may look like; it also keeps spreadsheet formulas out of every file we write.
-CODE_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
+#: The longest code, with its system.
+LONGEST_CODE = 256
+_BLANKS = re.compile(r"\s+")
+
+
+def normalize_code(text: str) -> str:
+    """The text of a code as it is kept: Unicode composed (NFC), no blanks at its ends, single blanks inside.
+
+    >>> normalize_code(" Aspirin  81 mg "), normalize_code("Mu\u0308ller") == "M\xfcller"
+    ('Aspirin 81 mg', True)
+    """
+    if text.isascii() and text.isalnum():
+        return text
+    return _BLANKS.sub(" ", unicodedata.normalize("NFC", text)).strip()
+
+
+def is_code(text: str) -> bool:
+    """Whether a text may be a code: all of it can be printed, without blanks at its ends, and it is not too long.
+
+    >>> is_code("I10"), is_code("Aspirin 81 mg"), is_code(""), is_code("a\\x07b"), is_code(" a")
+    (True, True, False, False, False)
+    """
+    return 0 < len(text) <= LONGEST_CODE and text.isprintable() and text == text.strip()
+
 
 #: The number of fields that a code without a group and a unit has.
 N_PLAIN = 6
@@ -99,10 +122,10 @@ class Vocabulary:
                 remedy="build it with Vocabulary.of(codes)",
             )
         for position, token in enumerate(tokens):
-            if not CODE_PATTERN.fullmatch(token):
+            if not is_code(token):
                 raise InputError(
                     f"code number {position} of the vocabulary has a form that is not allowed",
-                    expected=f"a code matching {CODE_PATTERN.pattern}",
+                    expected=f"at most {LONGEST_CODE} characters that can be printed, no blanks at the ends",
                     remedy="drop or rename such codes when reading the source",
                 )
 

@@ -52,7 +52,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
     if model.traits.holds_counts and not np.array_equal(prevalence.known, model.prevalence.known):
         raise UsageError(
             f"{settings.method} is the exact prevalence of every code; some have fewer than {MIN_COUNT} visits\n"
-            "to do: keep rare codes out of the cohort (--min-support), or share another method"
+            "to do: keep rare codes out of the cohort (--set min_support=11), or share another method"
         )
     law = _shared(model.law) if shareable and not private else model.law
     visit_sizes, longest = model.visit_sizes, model.longest

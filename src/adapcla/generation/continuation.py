@@ -247,7 +247,7 @@ def _conditioned(
             elif not pool.enough(draws) and pool.n >= _MOST:
                 raise AdapclaError(
                     f"a history got {pool.n_taken} of {draws} continuations in {pool.n:,} proposals\n"
-                    "to do: ask for fewer draws, more visits (--within), or a condition that is less rare"
+                    "to do: ask for fewer draws, more visits (--set within=N), or a condition that is less rare"
                 )
         waiting = np.array([i for i in waiting if not pools[i].enough(draws)], dtype=np.int64)
     return pools, n_proposals

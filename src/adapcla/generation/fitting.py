@@ -49,7 +49,7 @@ def demand_memory(settings: Settings, shape: Shape, prevalence: Prevalence) -> i
         raise UsageError(
             f"{settings.method} on {shape.n_codes:,} codes has {n:,} parameters; training it needs "
             f"{needed / GIGABYTE:.1f} GB of memory and {free / GIGABYTE:.1f} GB are free\n"
-            "to do: a smaller --set width=…, fewer codes by --min-support, or another --method"
+            "to do: a smaller --set width=…, fewer codes by --set min_support=11, or another --method"
         )
     return needed
 

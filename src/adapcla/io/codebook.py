@@ -6,7 +6,7 @@ mean anything. It speaks of codes only; the patients are in the format's own fil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,17 @@ from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary, code
 from adapcla.data.code_systems import ICD9, ICD10
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
-from adapcla.io.assembly import assemble
-from adapcla.io.contract import Options
-from adapcla.io.tables import open_table
-from adapcla.io.workbench import Workbench
+from adapcla.io.assemble import SourceTables, assemble
+from adapcla.io.database import Database, quoted
+from adapcla.io.options import ReadOptions
+from adapcla.io.tables import Table, open_table
 
 FILE = "adapcla.json"
 FORMAT = 1
 #: The tables of a CSV or Parquet export: one row per code, one row per visit, one row per patient.
-LONG, WIDE, PATIENTS = "long", "visits", "patients"
+LONG, WIDE, PATIENTS, WORKBOOK = "long", "visits", "patients", "cohort.xlsx"
+#: What may stand between the codes of a visit; the first that no code holds is taken.
+_BETWEEN = (" ", ";", "|", "\t")
 _CARD_LINES = ("label_rule", "level", "icd", "origin")
 #: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.
 NAMES = {
@@ -58,28 +60,6 @@ class Codebook:
         attributes = {name: attribute.categories for name, attribute in sorted(cohort.attributes.items())}
         kept = {key: value for key, value in cohort.card.items() if key in _CARD_LINES}
         return cls(cohort.vocabulary, attributes, cohort.label_names, cohort.days is not None, kept)
-
-    @classmethod
-    def beside(cls, path: Path) -> Codebook | None:
-        """The codebook in a folder, or beside a file; None where there is none."""
-        file = (path if path.is_dir() else path.parent) / FILE
-        return cls.read(file) if file.is_file() else None
-
-    @classmethod
-    def of_table(cls, path: Path, options: Options) -> tuple[Codebook | None, Path, Options]:
-        """For a table of a CSV export its codebook, and how to read it; for any other table, things as they are."""
-        folder = path if path.is_dir() else path.parent
-        ending = ".parquet" if (folder / f"{LONG}.parquet").is_file() else ".csv"
-        file = folder / f"{LONG}{ending}" if path.is_dir() else path
-        own = file.stem in (LONG, WIDE) and file.suffix == ending and (folder / f"{PATIENTS}{ending}").is_file()
-        if not own or not (folder / FILE).is_file():
-            return None, path, options
-        book, plain = cls.read(folder / FILE), replace(options, domains=("dx",), attributes=())
-        if file.stem == LONG:
-            return book, file, replace(plain, separator="")
-        # A table of one row per visit has no place for numbers.
-        coded = replace(book, vocabulary=book.vocabulary.without_units())
-        return coded, file, replace(plain, separator=" ", value=None)
 
     @classmethod
     def read(cls, file: Path) -> Codebook:
@@ -116,61 +96,13 @@ class Codebook:
         }
         write_json(folder / FILE, content)
 
-    def fact_keys(self) -> list[tuple[str, str, str]]:
-        """Every fact about a patient as (text used in the files, column of `people`, value there).
-
-        >>> from adapcla.data import Attribute
-        >>> sex = {"sex": Attribute(np.array([1], dtype=np.int16), ("F", "M"))}
-        >>> Codebook.of(Cohort.of([[["A"]]], attributes=sex)).fact_keys()
-        [('ATTRIBUTE//sex//F', 'attribute_0', 'F'), ('ATTRIBUTE//sex//M', 'attribute_0', 'M')]
-        """
-        attributes = [
-            (f"ATTRIBUTE//{name}//{value}", f"attribute_{number}", value)
-            for number, (name, values) in enumerate(self.attributes.items())
-            for value in values
-        ]
-        return attributes + [(f"LABEL//{name}", f"label_{number}", "1") for number, name in enumerate(self.labels)]
-
     @property
     def columns(self) -> list[str]:
         """The columns of `people` in which `restored` looks for attributes and labels."""
         attributes = [f"attribute_{number}" for number in range(len(self.attributes))]
         return attributes + [f"label_{number}" for number in range(len(self.labels))]
 
-    def make_people(self, bench: Workbench, facts: str) -> None:
-        """Make the view `people` from a query of (patient, key)."""
-        import pyarrow as pa
-
-        listed = self.fact_keys()
-        names = ("key", "name", "value")
-        batch = pa.record_batch(
-            {name: pa.array([row[i] for row in listed], pa.string()) for i, name in enumerate(names)}
-        )
-        bench.add("fact_keys", [batch], names)
-        pivot = ", ".join(f"coalesce(max(k.value) FILTER (k.name = '{c}'), '') AS \"{c}\"" for c in self.columns)
-        bench.run(
-            f"""CREATE VIEW people AS SELECT f.patient, '' AS visit{", " if pivot else ""}{pivot}
-                FROM ({facts}) f JOIN fact_keys k ON k.key = f.key GROUP BY f.patient"""
-        )
-
-    def load_people(self, bench: Workbench, path: Path) -> None:
-        """Make `people` from the table of patients of a CSV export: id, attributes, labels, in this order."""
-        table = open_table(path)
-        if len(table.columns) != len(self.columns) + 1:
-            raise InputError(
-                f"{len(table.columns)} columns",
-                path=path,
-                row=1,
-                expected=str(len(self.columns) + 1),
-                remedy="export again",
-            )
-        bench.load("patient_rows", table, dict(zip(("patient", *self.columns), table.columns, strict=True)))
-        # In CSV an apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
-        mark = "^''" if path.suffix == ".csv" else "^$"
-        words = "".join(f""", regexp_replace("{c}", '{mark}', '') AS "{c}" """ for c in self.columns)
-        bench.run(f"CREATE VIEW people AS SELECT patient, '' AS visit{words} FROM patient_rows")
-
-    def restored(self, cohort: Cohort, options: Options) -> Cohort:
+    def restored(self, cohort: Cohort, options: ReadOptions) -> Cohort:
         """What was exported, from what was read back with this book's `columns` as attributes."""
         strange = [code for code in cohort.vocabulary.codes if code.token not in self.vocabulary.index]
         vocabulary = Vocabulary.of([*self.vocabulary.codes, *strange]) if strange else self.vocabulary
@@ -213,14 +145,80 @@ def _numbers(attribute: Attribute, categories: Sequence[str]) -> NDArray[np.int1
     return position[attribute.values]
 
 
-def assembled(bench: Workbench, book: Codebook | None, *, options: Options, **rest: Any) -> Cohort:
-    """The cohort in the workbench: as anybody's data, or completed by the codebook of an export."""
-    if book is None:
-        return assemble(bench, options=options, **rest)
+# ---- reading an export back -------------------------------------------------------------------------------
+def separator_of(tokens: Iterable[str]) -> str:
+    """What stands between the codes of a visit in a table of visits.
+
+    >>> separator_of(["I10"]), separator_of(["Aspirin 81 mg"])
+    (' ', ';')
+    """
+    held = "".join(tokens)
+    return next((mark for mark in _BETWEEN if mark not in held), "\x1f")
+
+
+def read_export(db: Database, path: Path, options: ReadOptions) -> Cohort | None:
+    """The cohort in an export of this project as flat tables, completed by its codebook; None for any other table."""
+    folder = path if path.is_dir() else path.parent
+    found = _open_export(path, folder) if (folder / FILE).is_file() else None
+    if found is None:
+        return None
+    rows, patients = found
+    book = Codebook.read(folder / FILE)
+    if rows.path.stem == WIDE:
+        # A table of one row per visit has no place for numbers.
+        book = replace(book, vocabulary=book.vocabulary.without_units())
     # Codes get their systems and domains from the book, so grouping and mapping have to wait for it.
-    plain = replace(options, level="full", icd="apart")
-    numbers = bool(book.vocabulary.numbers.any())
-    return book.restored(
-        assemble(bench, options=plain, **{**rest, "attributes": book.columns, "results": numbers, "courses": False}),
-        options,
+    plain = replace(options, domains=("dx",), level="full", icd="apart", labels=None)
+    return book.restored(assemble(db, _tables_of(db, book, rows, patients), plain, "table", path), options)
+
+
+def _open_export(path: Path, folder: Path) -> tuple[Table, Table] | None:
+    """The table of codes or visits and that of patients, where a path is an export or one of these tables."""
+    for ending in (".csv", ".parquet"):
+        file = folder / f"{LONG}{ending}" if path.is_dir() else path
+        patients = folder / f"{PATIENTS}{ending}"
+        if file.is_file() and patients.is_file() and file.suffix == ending and file.stem in (LONG, WIDE):
+            return open_table(file), open_table(patients)
+    file = folder / WORKBOOK if path.is_dir() else path
+    if file.is_file() and file.name == WORKBOOK:
+        return open_table(file, sheet=LONG), open_table(file, sheet=PATIENTS)
+    return None
+
+
+def _tables_of(db: Database, book: Codebook, rows: Table, patients: Table) -> SourceTables:
+    """What the tables of an export hold; attributes and labels as the columns of the book."""
+    if len(patients.columns) != len(book.columns) + 1:
+        raise InputError(
+            f"{len(patients.columns)} columns",
+            path=patients.path,
+            row=1,
+            expected=str(len(book.columns) + 1),
+            remedy="export again",
+        )
+    wide = rows.path.stem == WIDE
+    columns = {"patient": "patient_id", "visit": "visit_id", "sequence": "visit_index"}
+    columns["code"] = "codes" if wide else "code"
+    # A table of one row per visit has no place for numbers.
+    optional = {"day": ("day",), "value": () if wide else ("value",), "unit": () if wide else ("unit",)}
+    db.load("rows", rows, columns, optional=optional)
+    db.load("patient_rows", patients, dict(zip(("patient", *book.columns), patients.columns, strict=True)))
+    # In CSV an apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
+    mark = "^''" if rows.path.suffix == ".csv" else "^$"
+
+    def word(column: str) -> str:
+        return f"regexp_replace(\"{column}\", '{mark}', '')"
+
+    code = word("code")
+    if wide:
+        code = f"unnest(string_split({code}, {quoted(separator_of(book.vocabulary.tokens))}))"
+    people = "".join(f', {word(column)} AS "attribute_{column}"' for column in book.columns)
+    return SourceTables(
+        visits="""SELECT DISTINCT patient, visit, '' AS start, '' AS "end", day, sequence, '' AS kind, '' AS discharge,
+            false AS died, CAST(NULL AS DOUBLE) AS length_days FROM rows""",
+        events=f"""SELECT patient, visit, '' AS time, '' AS system, {code} AS code, 'diagnosis' AS domain,
+            value <> '' AS measured, value, unit FROM rows""",
+        visit_rule="one value of visit_id; ordered by day, visit_index, visit_id",
+        patients=f"""SELECT patient, '' AS visit, '' AS sex, '' AS birth, '' AS age, '' AS death{people}
+            FROM patient_rows""",
+        attributes=tuple(book.columns),
     )

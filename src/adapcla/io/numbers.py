@@ -1,13 +1,14 @@
 """From rows of measurements to one number for each visit and lab: which labs, which unit, which of several values.
 
-`results` of a source, and the view `measured` of it and of the lengths of stays, hold patient, visit, code, system,
-domain, value (a number, or NULL where none could be read), unit, and moment (when, as a number; NULL where the source
-does not say). They may be longer than memory: everything but the last answer is computed in the workbench.
+The view `measured` holds patient, visit, code, system, domain, value (a number, or NULL where none could be read),
+unit, and moment (when, as a number; NULL where the source does not say). It may be longer than memory: everything but
+the last answer is computed in the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data import Code, Vocabulary
-from adapcla.data.vocabulary import CODE_PATTERN
+from adapcla.data.vocabulary import is_code, normalize_code
 from adapcla.errors import UsageError
-from adapcla.io.contract import LabValue, Options
-from adapcla.io.workbench import Workbench
+from adapcla.io.database import Database
+from adapcla.io.options import LabValue, ReadOptions
 
 #: The unit of what has none.
 UNITLESS = "1"
@@ -39,53 +40,86 @@ class Number:
     """A lab that is read: how the source calls it, its unit there, and a code for each value that is kept."""
 
     system: str
-    code: str
+    #: All spellings of its code.
+    spellings: tuple[str, ...]
     unit: str
     kept: Mapping[LabValue, Code]
     #: How many rows have it, in this unit.
     n_rows: int
 
 
-def found(
-    bench: Workbench, options: Options, descriptions: Mapping[tuple[str, str], str]
+#: (system, code) → rows, unit, unit as it is mostly written, domain: one for each unit.
+_Items = dict[tuple[str, str], list[tuple[int, str, str, str]]]
+
+
+def common_spellings(rows: Iterable[tuple[str, str, str, int]]) -> dict[tuple[str, str], str]:
+    """From (system, code) as a source writes it to the code as it is kept; rows are system, code, domain, count.
+
+    Names of drugs and labs that differ in upper and lower case only are one, as most rows write it.
+
+    >>> common_spellings([("DRUG", "Aspirin  81 mg", "drug", 5), ("DRUG", "ASPIRIN 81 MG", "drug", 2)])
+    {('DRUG', 'Aspirin  81 mg'): 'Aspirin 81 mg', ('DRUG', 'ASPIRIN 81 MG'): 'Aspirin 81 mg'}
+    """
+    clean: dict[tuple[str, str], str] = {}
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for system, code, domain, n in rows:
+        clean[system, code] = normalize_code(code)
+        if domain in ("drug", "lab"):
+            counts.setdefault((system, clean[system, code].casefold()), Counter())[clean[system, code]] += n
+    common = {key: min(found, key=lambda text: (-found[text], text)) for key, found in counts.items()}
+    return {(system, code): common.get((system, text.casefold()), text) for (system, code), text in clean.items()}
+
+
+def select_numbers(
+    db: Database, options: ReadOptions, known: Mapping[tuple[str, str], tuple[str, str]]
 ) -> tuple[list[Number], dict[str, Any]]:
     """The numbers to read, by name, and what the card says of them; what is left out is counted."""
-    of_item: dict[tuple[str, str], list[tuple[int, str, str, str]]] = {}
-    for system, code, domain, unit, spelling, n, unreadable, nameless in bench.query(
+    rows = db.query(
         f"""SELECT system, code, min(domain), {_UNIT.format("unit")} AS u, min(unit),
             count(*) FILTER (value IS NOT NULL AND patient <> '' AND visit <> ''),
             count(*) FILTER (value IS NULL AND patient <> '' AND visit <> ''),
             count(*) FILTER (patient = '' OR visit = '') FROM measured GROUP BY system, code, u ORDER BY ALL"""
-    ):
-        bench.drop("values without a patient or visit id", nameless)
-        bench.drop("values that are no number", unreadable)
+    )
+    spelling = common_spellings((system, code, domain, n) for system, code, domain, _, _, n, _, _ in rows)
+    items: _Items = {}
+    spellings: dict[tuple[str, str], set[str]] = {}
+    for system, code, domain, unit, written, n, unreadable, nameless in rows:
+        db.drop("values without a patient or visit id", nameless)
+        db.drop("values that are no number", unreadable)
         if n:
-            none = unit in _NO_UNIT
-            of_item.setdefault((system, code), []).append((n, unit, UNITLESS if none else spelling, domain))
-    asked = _asked(of_item, options)
+            item = (system, spelling[system, code])
+            spellings.setdefault(item, set()).add(code)
+            items.setdefault(item, []).append((n, unit, UNITLESS if unit in _NO_UNIT else written, domain))
+    wanted = _wanted_items(items, options)
     numbers, others = [], 0
-    for (system, code), rows in sorted(of_item.items()):
-        n_rows, unit, spelling, domain = max(rows, key=lambda row: (row[0], row[1]))
-        which: tuple[LabValue, ...] = options.lab_values if domain == "lab" else ("last",)
-        if (system, code) not in asked:
-            others += sum(row[0] for row in rows)
+    for (system, code), of_units in sorted(items.items()):
+        n_of_unit: Counter[str] = Counter()
+        for n, unit, *_ in of_units:
+            n_of_unit[unit] += n
+        unit = max(n_of_unit, key=lambda name: (n_of_unit[name], name))
+        _, _, written, domain = max(row for row in of_units if row[1] == unit)
+        if (system, code) not in wanted:
+            others += n_of_unit.total()
             continue
+        which: tuple[LabValue, ...] = options.lab_values if domain == "lab" else ("last",)
+        text = known.get((system, code), ("", ""))[0]
         kept = {
             name: Code.of(
                 f"{code}.{name}" if len(which) > 1 else code,
                 system,
-                description=_described(descriptions.get((system, code), ""), name if len(which) > 1 else ""),
+                description=_described(text, name if len(which) > 1 else ""),
                 domain=domain,
-                unit=spelling,
+                unit=written,
             )
             for name in which
         }
-        if all(CODE_PATTERN.fullmatch(text) for full in kept.values() for text in (full.token, full.code)):
-            bench.drop("values in another unit than most of their kind", sum(row[0] for row in rows if row[1] != unit))
-            numbers.append(Number(system, code, unit, kept, n_rows))
+        if all(is_code(full.token) and is_code(full.code) for full in kept.values()):
+            db.drop("values in another unit than most of their kind", n_of_unit.total() - n_of_unit[unit])
+            names = tuple(sorted(spellings[system, code]))
+            numbers.append(Number(system, names, unit, kept, n_of_unit[unit]))
         else:
-            bench.drop("values of codes of a form that is not allowed", sum(row[0] for row in rows))
-    bench.drop("values of labs that were not asked for", others)
+            db.drop("values of codes of characters that cannot be printed, or too long", n_of_unit.total())
+    db.drop("values of labs that were not asked for", others)
     return numbers, _card(numbers, options)
 
 
@@ -94,29 +128,27 @@ def _described(text: str, which: str) -> str:
     return f"{text}, {which} of the visit" if text and which else text
 
 
-def _card(numbers: list[Number], options: Options) -> dict[str, Any]:
+def _card(numbers: list[Number], options: ReadOptions) -> dict[str, Any]:
     """How many labs there are and which values of a visit were kept, for the card."""
     labs = sum(any(code.domain == "lab" for code in number.kept.values()) for number in numbers)
     return {"labs": {"items": labs, "values of a visit": list(options.lab_values)}} if labs else {}
 
 
-def _asked(
-    of_item: Mapping[tuple[str, str], list[tuple[int, str, str, str]]], options: Options
-) -> set[tuple[str, str]]:
+def _wanted_items(items: _Items, options: ReadOptions) -> set[tuple[str, str]]:
     """The items that `--labs` asks for; what is no lab is never left out."""
     labs = options.labs
-    others = {item for item, rows in of_item.items() if rows[0][3] != "lab"}
-    listed = [item for item in of_item if item not in others]
+    others = {item for item, rows in items.items() if rows[0][3] != "lab"}
+    listed = [item for item in items if item not in others]
     if labs == "all":
         return {*listed, *others}
     if labs.isdigit():
-        order = sorted(listed, key=lambda item: (-sum(row[0] for row in of_item[item]), item))
+        order = sorted(listed, key=lambda item: (-sum(row[0] for row in items[item]), item))
         return {*order[: int(labs)], *others}
     file = options.labs_file
     text = labs.replace(",", "\n") if file is None else file.read_text(encoding="utf-8", errors="replace")
     names = {line.strip() for line in text.splitlines() if line.strip()}
-    known = {name: item for item in listed for name in (item[1], f"{item[0]}/{item[1]}")}
-    chosen = {known[name] for name in names if name in known}
+    # A bare item is that of every system that has it.
+    chosen = {item for item in listed if item[1] in names or f"{item[0]}/{item[1]}" in names}
     if listed and not chosen:
         raise UsageError(
             f"--labs {labs}\nexpected: a number, all, items of this source with commas, or a file with one a line; "
@@ -125,44 +157,46 @@ def _asked(
     return chosen | others
 
 
-def entries(
-    bench: Workbench, numbers: list[Number], vocabulary: Vocabulary
+def collect_numbers(
+    db: Database, numbers: list[Number], vocabulary: Vocabulary
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Visit number × size of the vocabulary + code number of every number of a visit, and the numbers."""
     import pyarrow as pa
 
+    spelled = [(number, code, place) for place, number in enumerate(numbers) for code in number.spellings]
     listed = {
-        "system": [number.system for number in numbers],
-        "code": [number.code for number in numbers],
-        "unit": [number.unit for number in numbers],
-        "place": [str(place) for place in range(len(numbers))],
+        "system": pa.array([number.system for number, _, _ in spelled], pa.string()),
+        "code": pa.array([code for _, code, _ in spelled], pa.string()),
+        "unit": pa.array([number.unit for number, _, _ in spelled], pa.string()),
+        "place": pa.array([place for _, _, place in spelled], pa.int64()),
     }
-    bench.add("wanted", [pa.record_batch({name: pa.array(v, pa.string()) for name, v in listed.items()})])
+    db.add("wanted", pa.table(listed))
     which = sorted({name for number in numbers for name in number.kept})
     columns = "".join(f", {_VALUES[name]} AS {name}" for name in which)
-    bench.run(
-        f"""CREATE TABLE summed AS SELECT o.position * {max(len(numbers), 1)} + CAST(w.place AS BIGINT) AS key,
+    n_numbers = max(len(numbers), 1)
+    db.run(
+        f"""CREATE TABLE summed AS SELECT o.position * {n_numbers} + w.place AS key,
             count(*) AS n{columns} FROM measured m
             JOIN wanted w ON w.code = m.code AND w.system = m.system AND w.unit = {_UNIT.format("m.unit")}
             JOIN ordered o ON o.patient = m.patient AND o.visit = m.visit WHERE m.value IS NOT NULL GROUP BY 1"""
     )
-    n_joined = bench.number("SELECT sum(n) FROM summed")
-    bench.drop("values of visits that are not known", sum(number.n_rows for number in numbers) - n_joined)
+    n_joined = db.number("SELECT sum(n) FROM summed")
+    db.drop("values of visits that are not known", sum(number.n_rows for number in numbers) - n_joined)
     keys, values = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for name in which:
         place = np.array(
             [vocabulary.index[n.kept[name].token] if name in n.kept else -1 for n in numbers], dtype=np.int64
         )
-        rows = bench.arrays(f"SELECT key, {name} AS value FROM summed")
+        rows = db.arrays(f"SELECT key, {name} AS value FROM summed")
         # In place, because there may be as many as memory can hold.
         key = np.asarray(rows.pop("key"), dtype=np.int64)
-        of_number = place[key % max(len(numbers), 1)]
-        key //= max(len(numbers), 1)
+        of_number = place[key % n_numbers]
+        key //= n_numbers
         key *= len(vocabulary)
         key += of_number
         there = of_number >= 0
         value = np.asarray(rows.pop("value"), dtype=np.float32)
         keys.append(key if there.all() else key[there])
         values.append(value if there.all() else value[there])
-    bench.run("DROP TABLE summed")
+    db.run("DROP TABLE summed")
     return np.concatenate(keys), np.concatenate(values)

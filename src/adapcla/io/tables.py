@@ -1,37 +1,45 @@
-"""Tables as streams of text columns: nothing inferred, nothing changed, every defect named by file, row and column.
+"""Tables as files: which there are, in which form, and what their columns are called.
 
-CSV and TSV (packed or not), Parquet, one file or a folder of shards. A cell is text: `0389`, `NA`, `None` and `1E10`
-come out as they went in; a missing Parquet value comes out as the empty text. Errors never show a cell.
+Text (comma, semicolon, tab or bar between cells; packed or not), Parquet and workbooks; one file or a folder of shards.
+What a file is, is seen from its first bytes; nothing is inferred about its cells. Errors never show a cell.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import difflib
-import io
-import itertools
+import gzip
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any, cast
 
 from adapcla.errors import AdapclaError, InputError
-from adapcla.io.streams import BLOCK, CheckedStream
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: File endings of a table, in the order in which they are looked for.
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")
+TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+PARQUET, WORKBOOK = (".parquet", ".pq"), (".xlsx", ".xlsm", ".xls")
+ENDINGS = (*TEXT, *PARQUET, *WORKBOOK)
+#: A row, a quoted cell or a header may not be longer than this many bytes.
+LONGEST_ROW = 1 << 22
 _DELIMITERS = (",", "\t", ";", "|")
-#: A Parquet file that claims more rows for each of its bytes than this is lying.
-_MAX_ROWS_PER_BYTE = 1_000
-_MAX_ROW_GROUP_BYTES = 1 << 32
-_ARROW_ODD_ROW = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")
-_ARROW_ROW = re.compile(r"Row #(\d+)")
-_ARROW_COLUMN = re.compile(r"column #(\d+)")
+_GZIP_MARK, _UTF16_MARKS = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# What two bytes or more of UTF-8 look like; text in an encoding of one byte hardly ever holds it.
+_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text file is written."""
+
+    encoding: str
+    delimiter: str
+    #: Rows before the first row of cells: the header, and empty rows before it.
+    skip: int
 
 
 @dataclass(frozen=True)
@@ -44,17 +52,20 @@ class Table:
     path: Path
     files: tuple[Path, ...]
     columns: tuple[str, ...]
+    #: The form of each file; None for Parquet and workbooks.
+    forms: tuple[TextForm | None, ...]
+    sheet: str | None = None
+    #: How many rows are read; None reads all.
+    limit: int | None = None
 
     def has(self, name: str) -> bool:
         """Whether there is a column of that name."""
-        return self._spelling(name) is not None
+        return self.first_of(name) is not None
 
     def column(self, *names: str) -> str:
         """The file's spelling of the first of these names that is a column; none is an `InputError`."""
-        for name in names:
-            spelling = self._spelling(name)
-            if spelling is not None:
-                return spelling
+        if (spelling := self.first_of(*names)) is not None:
+            return spelling
         # Of a file without a header the "columns" are a patient's cells, so only a near name is shown, never the list.
         near = difflib.get_close_matches(names[0].lower(), [c.lower() for c in self.columns], n=1, cutoff=0.7)
         raise InputError(
@@ -67,21 +78,21 @@ class Table:
 
     def first_of(self, *names: str) -> str | None:
         """The file's spelling of the first of these names that is a column, or None."""
-        return next((spelling for name in names if (spelling := self._spelling(name)) is not None), None)
+        for name in names:
+            wanted = name.strip()
+            exact = [column for column in self.columns if column == wanted]
+            found = exact or [column for column in self.columns if column.lower() == wanted.lower()]
+            if found:
+                return found[0]
+        return None
 
-    def batches(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """Record batches of text columns, named by the keys; the values are columns of the table (any case)."""
-        asked = {new: self.column(old) for new, old in columns.items()}
-        for file in self.files:
-            yield from (_parquet_batches if _is_parquet(file) else _text_batches)(file, self.columns, asked)
-
-    def _spelling(self, name: str) -> str | None:
-        lower = name.strip().lower()
-        exact = [column for column in self.columns if column == name.strip()]
-        return next(iter(exact or [column for column in self.columns if column.lower() == lower]), None)
+    def head(self, n: int) -> Table:
+        """The first rows of the table, as a table."""
+        return replace(self, limit=n)
 
 
-def find_table(root: Path, *names: str) -> Table | None:
+# ---- finding and opening ----------------------------------------------------------------------------------
+def find_table(root: Path, *names: str, encoding: str | None = None) -> Table | None:
     """The table of the first of these names that a folder holds, in any case, packing or format; None if there is none.
 
     A name may hold a subfolder (`hosp/admissions`). A folder of that name is read as shards.
@@ -95,13 +106,13 @@ def find_table(root: Path, *names: str) -> Table | None:
             folder = _entry(folder, [part], want_folder=True) or folder / part
         entry = _entry(folder, [last + ending for ending in ENDINGS]) or _entry(folder, [last], want_folder=True)
         if entry is not None:
-            return open_table(entry)
+            return open_table(entry, encoding)
     return None
 
 
-def need_table(root: Path, *names: str) -> Table:
+def need_table(root: Path, *names: str, encoding: str | None = None) -> Table:
     """Like `find_table`, but a missing table is an `InputError` that names it."""
-    table = find_table(root, *names)
+    table = find_table(root, *names, encoding=encoding)
     if table is None:
         raise InputError(
             f"no table {names[0]!r} in the folder",
@@ -112,19 +123,18 @@ def need_table(root: Path, *names: str) -> Table:
     return table
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path, encoding: str | None = None, sheet: str | None = None) -> Table:
     """The table in a file or in a folder of shards, its header checked."""
+    files: tuple[Path, ...] = (path,)
     if path.is_dir():
         files = tuple(sorted(f for f in path.rglob("*") if f.is_file() and f.name.lower().endswith(ENDINGS)))
         if not files:
             raise InputError(
                 "a folder without any table", path=path, expected=", ".join(ENDINGS), remedy="check the path"
             )
-    else:
-        files = (path,)
-    headers = [_columns_of(file) for file in files]
-    for file, header in zip(files[1:], headers[1:], strict=True):
-        if [c.lower() for c in header] != [c.lower() for c in headers[0]]:
+    opened = [_columns_of(file, encoding, sheet) for file in files]
+    for file, (columns, _) in zip(files[1:], opened[1:], strict=True):
+        if [c.lower() for c in columns] != [c.lower() for c in opened[0][0]]:
             raise InputError(
                 "columns differ from those of the first shard",
                 path=file,
@@ -132,24 +142,7 @@ def open_table(path: Path) -> Table:
                 expected=f"the columns of {files[0].name}",
                 remedy="give all shards the same columns in the same order",
             )
-    return Table(path, files, headers[0])
-
-
-@contextmanager
-def guarded(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a reader library throws at a bad file, panics included, into an `InputError`."""
-    try:
-        yield
-    except (AdapclaError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
-        raise
-    except BaseException as error:
-        # A panic of a Rust reader derives from BaseException; its text may hold cells, so only its type is shown.
-        raise InputError(
-            f"not readable as {kind} ({type(error).__name__})",
-            path=path,
-            expected=f"a whole {kind} file",
-            remedy="copy or export it again",
-        ) from None
+    return Table(path, files, opened[0][0], tuple(form for _, form in opened), sheet)
 
 
 def _entry(folder: Path, names: Sequence[str], want_folder: bool = False) -> Path | None:
@@ -164,18 +157,26 @@ def _entry(folder: Path, names: Sequence[str], want_folder: bool = False) -> Pat
     return None
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
+def is_kind(path: Path, endings: Sequence[str]) -> bool:
+    """Whether a file's name has one of these endings.
+
+    >>> is_kind(Path("a.PQ"), PARQUET)
+    True
+    """
+    return path.name.lower().endswith(tuple(endings))
 
 
-def _columns_of(path: Path) -> tuple[str, ...]:
-    """The column names of one file, checked."""
-    if _is_parquet(path):
-        columns = tuple(str(name) for name in _parquet(path).schema_arrow.names)
+def _columns_of(path: Path, encoding: str | None, sheet: str | None) -> tuple[tuple[str, ...], TextForm | None]:
+    """The column names of one file, checked, and how its text is written."""
+    form: TextForm | None = None
+    if is_kind(path, PARQUET):
+        columns = _parquet_columns(path)
+    elif is_kind(path, WORKBOOK):
+        columns = tuple(cell.strip() for cell in next(workbook_rows(path, sheet), ()))
     else:
-        stream = CheckedStream(path)
-        columns = _header(stream)[0]
-        stream.close()
+        columns, form = _text_header(path, encoding)
+    if not any(columns):
+        raise InputError("an empty file", path=path, expected="a header row", remedy="check the export")
     positions: dict[str, int] = {}
     for position, column in enumerate(columns, 1):
         if column and positions.setdefault(column, position) != position:
@@ -186,182 +187,157 @@ def _columns_of(path: Path) -> tuple[str, ...]:
                 expected="a header with each name once",
                 remedy="rename or remove one of them",
             )
-    return columns
+    return columns, form
 
 
-def _header(stream: CheckedStream) -> tuple[tuple[str, ...], str]:
-    """(column names, delimiter), read from the first row of a text file."""
-    line = stream.header()
-    while not line.strip() and stream._pending:
-        line = stream.header()
+# ---- text -------------------------------------------------------------------------------------------------
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a file; gzip is known by its content, not its name, and damage is a named error."""
     try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise _encoding_error(stream.path, 1, None) from None
-    if not text.strip():
-        raise InputError("an empty file", path=stream.path, expected="a header row", remedy="check the export")
-    # A mark inside quotes is part of a name.
-    bare = re.sub(r'"[^"]*"', "", text)
-    delimiter = max(_DELIMITERS, key=lambda d: (bare.count(d), -_DELIMITERS.index(d)))
-    try:
-        cells = next(csv.reader([text], delimiter=delimiter, strict=False), [])
-    except csv.Error:
-        raise InputError("a header that cannot be read", path=stream.path, row=1, remedy="check its quotes") from None
-    return tuple(cell.strip() for cell in cells), delimiter
+        with path.open("rb") as plain:
+            packed = plain.peek(2)[:2] == _GZIP_MARK
+            if not packed and path.suffix.lower() == ".gz":
+                found = "an empty file" if not plain.peek(1) else "not gzip, though its name ends so"
+                raise InputError(found, path=path, remedy="copy or download it again, or rename it")
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=plain, mode="rb")) if packed else plain
+    except FileNotFoundError:
+        raise InputError("no such file", path=path, remedy="check the path") from None
+    except EOFError:
+        raise InputError("the gzip file ends too early", path=path, remedy="copy or download it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise InputError("the gzip file is damaged", path=path, remedy="copy or download it again") from None
+    except OSError as error:
+        raise InputError(f"not readable ({error.strerror or 'damaged'})", path=path, remedy="check it") from None
 
 
-def _text_batches(path: Path, columns: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a CSV or TSV file; its parser's complaints become errors with the row."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    stream = CheckedStream(path)
-    _, delimiter = _header(stream)
-    # Positions as names: the file's own may be empty, or differ in case between shards.
-    names = [f"c{i}" for i in range(len(columns))]
-    chosen = {new: names[columns.index(old)] for new, old in asked.items()}
-    try:
-        with pc.open_csv(
-            stream,
-            read_options=pc.ReadOptions(column_names=names, use_threads=False, block_size=BLOCK),
-            parse_options=pc.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pc.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                include_columns=list(dict.fromkeys(chosen.values())),
-                strings_can_be_null=False,
-            ),
-        ) as reader:
-            for batch in reader:
-                yield pa.record_batch([batch.column(position) for position in chosen.values()], names=list(chosen))
-    except pa.ArrowException as error:
-        if "Empty CSV" in str(error):
-            return
-        raise _parse_error(path, str(error), columns) from None
-    finally:
-        quotes = stream.quotes
-        stream.close()
-    if quotes % 2:
-        _refuse_unclosed_quote(path, delimiter)
-
-
-def _parse_error(path: Path, text: str, columns: tuple[str, ...]) -> InputError:
-    """The parser's complaint as an error of ours; its own text may hold cells and is not passed on."""
-    odd = _ARROW_ODD_ROW.search(text)
-    if odd:
-        return InputError(
-            f"{odd.group(2)} cells",
-            path=path,
-            row=int(odd.group(1)) + 1,
-            expected=f"{len(columns)}, as in the header",
-            remedy="repair or remove the row (an unquoted separator is usual)",
-        )
-    row, column = _ARROW_ROW.search(text), _ARROW_COLUMN.search(text)
-    number = int(row.group(1)) + 1 if row else None
-    if "UTF8" in text:
-        return _encoding_error(path, number, columns[int(column.group(1))] if column else None)
-    if "straddling" in text or "block" in text:
-        return InputError(
-            f"a row longer than {BLOCK:,} bytes",
-            path=path,
-            expected="shorter rows, their quotes closed",
-            remedy="look for a quote that is never closed",
-        )
-    return InputError("rows that cannot be parsed", path=path, row=number, remedy="export the table again")
-
-
-def _encoding_error(path: Path, row: int | None, column: str | None) -> InputError:
-    return InputError(
-        "text that is not UTF-8",
-        path=path,
-        row=row,
-        column=column,
-        expected="UTF-8",
-        remedy=f"convert it, for example from Latin-1: iconv -f LATIN1 -t UTF-8 {path.name} > utf8.csv",
-    )
-
-
-def _refuse_unclosed_quote(path: Path, delimiter: str) -> None:
-    """Raise if a quote is opened and never closed, which would swallow all rows after it.
-
-    Only a file with an odd number of quote marks comes here, so reading it once more, slowly, is rare.
-    """
-    stream = CheckedStream(path)
-    text = io.TextIOWrapper(io.BufferedReader(stream, BLOCK), encoding="utf-8", errors="replace", newline="")
-    limit = csv.field_size_limit(1 << 40)
-    row, after, cells = 0, 0, ["end"]
-    try:
-        reader = csv.reader(itertools.chain(text, ["\n", "end"]), delimiter=delimiter)
-        for cells in reader:  # noqa: B007 - the last one is what is wanted
-            row, after = reader.line_num, row
-    except csv.Error:
-        cells, after = [], row
-    finally:
-        csv.field_size_limit(limit)
-        text.close()
-    # The word after the last line is a row of its own, unless an open quote swallowed it.
-    if cells != ["end"]:
+def _text_header(path: Path, encoding: str | None) -> tuple[tuple[str, ...], TextForm]:
+    """(column names, form), read from the first row of a text file."""
+    with open_bytes(path) as stream:
+        head = stream.read(LONGEST_ROW)
+    encoding = encoding or encoding_of(head)
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head).removeprefix("\ufeff")
+    lines = re.split("\r\n|\r|\n", text)
+    empty = next((place for place, line in enumerate(lines) if line.strip()), None)
+    if empty is None:
+        raise InputError("an empty file", path=path, expected="a header row", remedy="check the export")
+    header = lines[empty]
+    for line in lines[empty + 1 :]:
+        if header.count('"') % 2 == 0:
+            break
+        header += "\n" + line
+    if header.count('"') % 2:
         raise InputError(
             "a quote that is never closed",
             path=path,
-            row=after + 1,
-            expected="quotes in pairs",
-            remedy="close or remove the quote; it swallows every row after it",
+            row=empty + 1,
+            expected="a header row, its quotes closed",
+            remedy="check that this is a text table",
         )
+    # A mark inside quotes is part of a name.
+    bare = re.sub(r'"[^"]*"', "", header)
+    delimiter = max(_DELIMITERS, key=lambda mark: (bare.count(mark), -_DELIMITERS.index(mark)))
+    cells = next(csv.reader([header], delimiter=delimiter), [])
+    return tuple(cell.strip() for cell in cells), TextForm(encoding, delimiter, empty + 1)
 
 
-def _parquet(path: Path) -> Any:
-    """An open Parquet file whose claims about its size are believable."""
+def encoding_of(content: bytes) -> str:
+    """The encoding of text by its first bytes: UTF-8 unless there is evidence against it.
+
+    >>> encoding_of("ä".encode()), encoding_of("Fälle".encode("latin-1")), encoding_of("ab".encode("utf-16-le"))
+    ('utf-8', 'windows-1252', 'utf-16-le')
+    """
+    if content[:2] in _UTF16_MARKS:
+        return "utf-16"
+    some = content[:400]
+    if some.count(b"\0") * 3 > len(some):
+        return "utf-16-le" if some[1::2].count(b"\0") >= some[::2].count(b"\0") else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        # UTF-8 with damage in it is no text of another encoding.
+        return "utf-8" if _MULTIBYTE.search(content) else "windows-1252"
+    return "utf-8"
+
+
+def single_byte(path: Path) -> bool:
+    """Whether a file that is not UTF-8 holds nothing that looks like UTF-8, so that each byte is a character."""
+    with open_bytes(path) as stream:
+        return not any(_MULTIBYTE.search(block) for block in iter(lambda: stream.read(LONGEST_ROW), b""))
+
+
+def row_of(path: Path, wanted: bytes) -> int | None:
+    """The row of a file in which some bytes stand first, by its line ends."""
+    row = 1
+    with open_bytes(path) as stream:
+        for block in iter(lambda: stream.read(LONGEST_ROW), b""):
+            before, found, _ = block.partition(wanted)
+            row += before.count(b"\n")
+            if found:
+                return row
+    return None
+
+
+# ---- Parquet and workbooks --------------------------------------------------------------------------------
+def _parquet_columns(path: Path) -> tuple[str, ...]:
     import pyarrow.parquet as pq
 
     if not path.is_file():
         raise InputError("no such file", path=path, remedy="check the path")
     with guarded(path, "Parquet"):
-        file = pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-        meta = file.metadata
-        groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-        honest = (
-            0 <= meta.num_rows <= 1_000_000 + _MAX_ROWS_PER_BYTE * path.stat().st_size
-            and sum(group.num_rows for group in groups) == meta.num_rows
-            and all(0 <= group.total_byte_size <= _MAX_ROW_GROUP_BYTES for group in groups)
-        )
-    if not honest:
+        return tuple(str(name) for name in pq.read_schema(path).names)
+
+
+def workbook_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[str, ...]]:
+    """The rows of a sheet as text; a workbook of several sheets needs the name of one."""
+    from python_calamine import CalamineWorkbook
+
+    if not path.is_file():
+        raise InputError("no such file", path=path, remedy="check the path")
+    with guarded(path, "a workbook"):
+        book = CalamineWorkbook.from_path(str(path))
+        filled = [name for name in book.sheet_names if book.get_sheet_by_name(name).total_height]
+    chosen = sheet or (filled[0] if len(filled) == 1 else "")
+    if chosen not in book.sheet_names:
         raise InputError(
-            "the Parquet file claims sizes that cannot be true",
+            f"no sheet {sheet!r}" if sheet else f"{len(filled)} sheets" if filled else "an empty workbook",
             path=path,
-            expected="row groups under 4 GB",
-            remedy="write it again with smaller row groups",
+            expected=f"one of {', '.join(book.sheet_names)}",
+            remedy="name it: --read sheet=NAME",
         )
-    return file
+    with guarded(path, "a workbook"):
+        for row in book.get_sheet_by_name(chosen).to_python(skip_empty_area=False):
+            cells = tuple(_cell_text(cell) for cell in row)
+            if any(cells):
+                yield cells
 
 
-def _parquet_batches(path: Path, columns: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a Parquet file, every value as text, missing values as empty text."""
-    import pyarrow as pa
-    import pyarrow.compute as pcompute
+def _cell_text(cell: Any) -> str:
+    """A cell of a workbook as text; whole numbers and dates as they are shown.
 
-    file = _parquet(path)
-    own = {name.lower(): name for name in reversed(file.schema_arrow.names)}
-    chosen = {new: old if old in file.schema_arrow.names else own[old.lower()] for new, old in asked.items()}
-    with guarded(path, "Parquet"):
-        for batch in file.iter_batches(
-            batch_size=1 << 16, columns=list(dict.fromkeys(chosen.values())), use_threads=False
-        ):
-            arrays = []
-            for name in chosen.values():
-                arrays.append(pcompute.fill_null(_as_text(batch.column(name), path, name), ""))
-            yield pa.record_batch(arrays, names=list(chosen))
+    >>> from datetime import datetime
+    >>> _cell_text(250.0), _cell_text(5.5), _cell_text(datetime(2020, 1, 31)), _cell_text(True)
+    ('250', '5.5', '2020-01-31 00:00:00', 'true')
+    """
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    return "" if cell is None else str(cell)
 
 
-def _as_text(values: pa.Array, path: Path, column: str) -> pa.Array:
-    """A Parquet column as text; nested columns have no text form and are refused."""
-    import pyarrow as pa
-
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values = values.dictionary_decode()
-        kind = values.type
-    if pa.types.is_nested(kind):
+@contextmanager
+def guarded(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a reader library throws at a bad file, panics included, into an `InputError`."""
+    try:
+        yield
+    except (AdapclaError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as error:
+        # A panic of a Rust reader derives from BaseException; its text may hold cells, so only its type is shown.
         raise InputError(
-            f"a column of type {kind}", path=path, column=column, expected="text", remedy="flatten it first"
-        )
-    return values.cast(pa.string())
+            f"not readable as {kind} ({type(error).__name__})",
+            path=path,
+            expected=f"a whole file: {kind}",
+            remedy="copy or export it again",
+        ) from None

@@ -60,11 +60,19 @@ def examined(folder: Path) -> dict[str, Any]:
         "threads": threads,
         "memory available GB": None if memory is None else round(memory, 1),
         "disk free GB": round(disk, 1),
-        "device": "cpu",
+        "device": _device(),
         "folder of data": str(data_folder()),
         "open data": open_sets(data_folder()),
         "warnings": warnings,
     }
+
+
+def _device() -> str:
+    """Where networks are trained unless told otherwise, and what else torch sees."""
+    import torch
+
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return f"cpu; {', '.join(names)} with --device cuda" if names else "cpu; torch sees no other device"
 
 
 def version_of(package: str) -> str | None:

@@ -18,10 +18,13 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from adapcla.data.split import SPLIT_SEED
+from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.metric import PLAIN_SUITES, SUITES
 from adapcla.io.readers.open_data import data_folder
 
+#: The method that is trained where nobody names one.
+DEFAULT_METHOD = "tailwise"
 #: Names that folders of a study use themselves.
 RESERVED = (
     "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
@@ -39,14 +42,29 @@ class SettingsGroup(BaseModel):
 Group = TypeVar("Group", bound=SettingsGroup)
 
 
+def setting(default: Any, text: str, **about: Any) -> Any:
+    """A setting with its default and help.
+
+    Args:
+        default: Its default.
+        text: What it does.
+        about: `flag`, `short` and `variable` name the option and a variable of the environment; `rare` has no option of
+            its own; `repeated` is given several times; everything else is a bound, as pydantic names it.
+    """
+    option: Any = {name: about.pop(name) for name in ("flag", "short", "variable", "rare", "repeated") if name in about}
+    return Field(default, description=text, json_schema_extra=option, **about)
+
+
 class PlantedSettings(SettingsGroup):
     """Simulated patients."""
 
-    patients: int = Field(12_000, ge=10)
-    codes: int = Field(3000, ge=40)
-    seed: int = 1
-    population: Literal["base", "shifted", "deep"] = "base"
-    law_seed: int = 7
+    patients: int = setting(12_000, "Number of patients, up to 100 million.", ge=10)
+    codes: int = setting(3000, "Number of codes, 40 to 100,000.", ge=40)
+    seed: int = setting(1, "Seed of the patients.", variable="ADAPCLA_SEED")
+    population: Literal["base", "shifted", "deep"] = setting(
+        "base", "shifted: with moved prevalences; deep: with another structure, too."
+    )
+    law_seed: int = setting(7, "Seed of the probabilities: another is another population on the same codes.", rare=True)
 
 
 class DataSettings(SettingsGroup):
@@ -107,6 +125,100 @@ class EvaluateSettings(SettingsGroup):
             if suite not in SUITES or SUITES[suite].needs_target:
                 raise ValueError(f"suite {suite!r}: expected some of {', '.join(PLAIN_SUITES)}")
         return suites
+
+
+class TrainOptions(SettingsGroup):
+    """What `adapcla train` can be asked for, beside the settings of the method."""
+
+    method: str = setting(DEFAULT_METHOD, "A row of `adapcla methods`.")
+    epochs: float | None = setting(None, "Epochs at most; they follow from the patients if not given.", gt=0)
+    device: str = setting("auto", "cpu or cuda; auto is cpu.", variable="ADAPCLA_DEVICE")
+    epsilon: float | None = setting(None, "Train with differential privacy of this total ε; the unit is a patient.")
+    shareable: bool = setting(False, f"No small counts in the model, no code of fewer than {MIN_COUNT} patients.")
+    seed: int = setting(1, "Seed of the fit.", variable="ADAPCLA_SEED")
+    min_support: int = setting(0, "Fewest patients of a code; rarer ones roll up.", rare=True, ge=0)
+    split: SplitSettings = SplitSettings()
+
+
+class SampleOptions(SettingsGroup):
+    """What `adapcla sample` can be asked for."""
+
+    patients: int | None = setting(None, "Number of patients.", short="-n", ge=1)
+    toward: str | None = setting(None, "Prevalence file or cohort to steer towards.")
+    strength: float = setting(1.0, "0: no steering; 1: the full shift.", ge=0, le=1)
+    calibrate: bool = setting(False, "Correct the shift by calibration samples.")
+    having: tuple[str, ...] = setting(
+        (), "Code that all patients have; A|B: any of them; E84*: a family.", repeated=True
+    )
+    without: tuple[str, ...] = setting((), "Code that no patient has; as --having.", repeated=True)
+    where: tuple[str, ...] = setting((), "ATTRIBUTE=CATEGORY, such as sex=F.", repeated=True)
+    visits: str | None = setting(None, "Numbers of visits, such as 3.. or 2..5.")
+    histories: str | None = setting(None, "Table or cohort of histories that are continued.", flag="--continue")
+    draws: int = setting(20, "With --continue: continuations of each history.", ge=1)
+    seed: int = setting(1, "Seed; patient i of a seed is always the same.", variable="ADAPCLA_SEED")
+    missing: Literal["keep", "drop"] = setting("keep", "Codes without a target.", rare=True)
+    pilot: int | None = setting(None, "With calibrate: patients of a calibration sample.", rare=True, ge=100)
+    codes_per_visit: Literal["natural", "match"] = setting("natural", "match: as many as in training.", rare=True)
+    temperature: float = setting(1.0, "Divides the logits.", rare=True, gt=0)
+    max_visits: int | None = setting(None, "Most visits of a record.", rare=True, ge=1)
+    min_codes: int = setting(0, "Fewest codes of a visit.", rare=True, ge=0)
+    at: Literal["any", "first", "last"] = setting("any", "Visit that holds the codes of --having.", rare=True)
+    within: int | None = setting(None, "First visits that hold the codes of --having.", rare=True, ge=1)
+    train: str | None = setting(None, "Training cohort: refuses what none of its patients fulfils.", rare=True)
+    rules: str | None = setting(None, "Training cohort: who breaks one of its rules is drawn again.", rare=True)
+    likeliest: int = setting(0, "With --continue: the N likeliest codes of the next visit.", rare=True, ge=0)
+
+
+class EvaluateOptions(SettingsGroup):
+    """What `adapcla evaluate` can be asked for, beside the cohorts."""
+
+    control: str | None = setting(None, "Cohort of real patients used for nothing else, for privacy tests.")
+    target: str | None = setting(None, "Requested prevalence (code, prevalence); adds the suite control.")
+    suites: tuple[str, ...] = setting((), "Suites such as tail,fidelity,privacy; all if not given.")
+    model: str | None = setting(None, "Trained run behind SYNTHETIC: adds scores that need the model.")
+    gate: bool = setting(False, "End with exit code 5 if the privacy gate is not met.")
+    accept: tuple[str, ...] = setting((), "A line of the gate that may stay not shown, with --reason.", repeated=True)
+    reason: str = setting("", "Why these lines are accepted.")
+    having: tuple[str, ...] = setting((), "SYNTHETIC has this code: compare with real patients of it.", repeated=True)
+    where: tuple[str, ...] = setting((), "ATTRIBUTE=CATEGORY, such as sex=F, as --having.", repeated=True)
+    quick: bool = setting(False, "Fewer draws, smaller classifiers: a quick look.")
+    seed: int = setting(1, "Seed of everything that is drawn.", variable="ADAPCLA_SEED")
+    method: str = setting("", "Name in the tables; the synthetic folder's if empty.", rare=True)
+    attack_models: int = setting(4, "Models trained to attack --model; 0 for likelihood alone.", rare=True, ge=0)
+    cache: str | None = setting(None, "Folder of cached scores; the user's cache if not given.", rare=True)
+    without: tuple[str, ...] = setting((), "Code that no patient has; as --having.", rare=True)
+    visits: str | None = setting(None, "Numbers of visits, such as 3.. or 2..5.", rare=True)
+    at: Literal["any", "first", "last"] = setting("any", "Visit that holds the codes of --having.", rare=True)
+    within: int | None = setting(None, "First visits that hold the codes of --having.", rare=True, ge=1)
+
+
+class SimulateOptions(PlantedSettings):
+    """What `adapcla simulate` can be asked for."""
+
+    whole: bool = setting(False, "Visits with kind, length, ending, drugs, a procedure and values, too.")
+    tripwires: int = setting(0, "Patients with a marked combination of codes, to search leaks with.", rare=True, ge=0)
+
+
+class ExportOptions(SettingsGroup):
+    """What `adapcla export` can be asked for, beside the format."""
+
+    birth_year: int | None = setting(None, "OMOP: year for patients of unknown age; without it, they are left out.")
+    vocabulary: str | None = setting(None, "OMOP: folder of an Athena download, to map codes by.")
+    for_excel: bool = setting(False, "CSV: an apostrophe before codes that a spreadsheet would change (0389).")
+    min_cell: int = setting(MIN_COUNT, "Prevalence: leave out codes of fewer visits than this.", ge=0)
+    split: Literal["train", "tuning", "held_out"] | None = setting(None, "MEDS: split of all patients.", rare=True)
+    visit_type: Literal["inpatient", "outpatient", "emergency"] | None = setting(
+        None, "OMOP, FHIR: what kind of visits these are; without it, unknown.", rare=True
+    )
+
+
+class RunOptions(SettingsGroup):
+    """What `adapcla run` can be asked for beside its TOML file, any setting of which `--set` changes."""
+
+    cohort: str | None = setting(None, "Cohort folder, in place of the data of a file.")
+    methods: tuple[str, ...] = setting((), "Methods, all, or none; as the file says if not given.")
+    seeds: tuple[int, ...] = setting((), "Fit seeds; as the file says if not given.")
+    quick: bool = setting(False, "Fewer draws, smaller classifiers: a quick look.")
 
 
 class GridSettings(SettingsGroup):

@@ -28,7 +28,7 @@ from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.generation.membership import evidence as attack_evidence
 from adapcla.generation.run_folder import ASKED, MODEL, OUTCOME, asked_of, train_run
 from adapcla.generation.sample_folder import stream_sample
-from adapcla.io.contract import options_from
+from adapcla.io import ReadOptions
 from adapcla.io.losses import require_kept
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
@@ -99,7 +99,7 @@ def data_inputs(data: DataSettings, split: SplitSettings, cohort: Cohort | None 
         counted = ("format", "patients", "visits", "codes", "entries", "labels", "attributes")
         card = {name: value for name, value in whole.card.items() if name not in counted}
         return {**out, "cohort": whole.fingerprint, "card": card}
-    options = asdict(options_from(data.options))
+    options = asdict(ReadOptions.of(data.options))
     for name in _FILES:
         file = Path(str(options[name] or ""))
         if len(str(file)) < 4096 and file.is_file():

@@ -9,20 +9,22 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
-from adapcla.io.contract import Options, options_from
+from adapcla.io import ReadOptions
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
 from adapcla.pipeline.settings import (
+    DEFAULT_METHOD,
     DataSettings,
     EvaluateSettings,
     FitSettings,
     SettingsGroup,
     SplitSettings,
     check_name,
+    setting,
     settings_from,
 )
 
@@ -30,33 +32,34 @@ from adapcla.pipeline.settings import (
 DEMONSTRATION = {"patients": 8_000, "codes": 400, "seed": 1}
 #: Share of all patients that nothing is learned from, for the privacy tests.
 CONTROL = 0.15
-METHOD = "tailwise"
+METHOD = DEFAULT_METHOD
 
 
 class ReleaseSettings(SettingsGroup):
     """A data set that may be shared: where its patients come from, what it must keep, its formats."""
 
-    minutes: float = Field(10.0, gt=0, description="Time limit for everything, on two cores.")
-    patients: int = Field(0, ge=0, description="Synthetic patients; 0: as many as real ones were learned from.")
-    formats: tuple[str, ...] = Field(("csv",), min_length=1, description="csv, parquet, xlsx, meds, omop, fhir.")
-    method: str = Field(METHOD, description="A row of `adapcla methods`.")
-    title: str = Field("", description="Heading of page and card; the file's name if empty.")
-    min_patients: int = Field(MIN_COUNT, ge=2, description="Fewest training patients of a code; rarer ones roll up.")
-    model: bool = Field(False, description="Write the model too, where attacks on it fail; takes longer.")
-    repair: bool = Field(False, description="Where the gate is not met, try more carefully, three times at most.")
-    accept: tuple[str, ...] = Field(
-        (), description="A privacy line that may stay not shown, or a comparison that may be poor; needs a reason."
+    minutes: float = setting(10.0, "Time limit for everything, on two cores.", gt=0)
+    patients: int = setting(0, "Synthetic patients; 0: as many as real ones were learned from.", ge=0)
+    formats: tuple[str, ...] = setting(
+        ("csv",), "csv, parquet, xlsx, meds, omop, fhir, with commas.", flag="--format", min_length=1
     )
-    reason: str = Field("", description="Why these lines are accepted; it stands on page and card.")
-    allow_dropped: float = Field(
-        MOST_DROPPED, ge=0, le=1, description="Share of visits, codes or patients that may be dropped while reading."
+    method: str = setting(METHOD, "A row of `adapcla methods`.")
+    title: str = setting("", "Heading of page and card; the file's name if empty.")
+    min_patients: int = setting(MIN_COUNT, "Fewest training patients of a code; rarer ones roll up.", ge=2)
+    model: bool = setting(False, "Write the model too, where attacks on it fail; takes longer.")
+    repair: bool = setting(False, "Where the gate is not met, try more carefully, three times at most.")
+    accept: tuple[str, ...] = setting(
+        (), "A privacy line that may stay not shown, or a comparison that may be poor, with --reason.", repeated=True
     )
-    seed: int = Field(1, description="Seed of the fit and of the sample.")
-
-    name: str = "release"
-    rollup: str = Field("icd", description="The way up for rarer codes: icd, ccs, or a CSV file code, parent.")
-    birth_year: int | None = Field(None, description="OMOP: year of birth of patients of unknown age.")
-    anyway: bool = Field(False, description="Write what the gate refuses, marked UNSAFE.")
+    reason: str = setting("", "Why these lines are accepted; it stands on page and card.")
+    allow_dropped: float = setting(
+        MOST_DROPPED, "Share of visits, codes or patients that may be dropped while reading.", ge=0, le=1
+    )
+    seed: int = setting(1, "Seed of the fit and of the sample.", variable="ADAPCLA_SEED")
+    name: str = setting("release", "Name of the release on its page.", rare=True)
+    rollup: str = setting("icd", "The way up for rarer codes: icd, ccs, or a CSV file code, parent.", rare=True)
+    birth_year: int | None = setting(None, "OMOP: year of birth of patients of unknown age.", rare=True)
+    anyway: bool = setting(False, "Write what the gate refuses, marked UNSAFE.", rare=True)
     data: DataSettings = DataSettings()
     split: SplitSettings = SplitSettings(control=CONTROL)
     fit: FitSettings = FitSettings()
@@ -101,14 +104,14 @@ def release_settings(
 
 def refuse_unknown(options: Mapping[str, Any], source: str) -> None:
     """Raise where an option is none of `synthesize`, or one for reading a source where nothing is read."""
-    reading = [field.name for field in fields(Options)]
+    reading = [field.name for field in fields(ReadOptions)]
     settings = list(ReleaseSettings.model_fields)
     for name in options:
         near = get_close_matches(name, [*settings, *reading], n=1)
         if name not in reading and near and near[0] in settings:
             raise UsageError(f"synthesize has no option {name!r}\nto do: did you mean {near[0]!r}?")
     # A name that is none for reading either is refused with the nearest one.
-    options_from(dict(options))
+    ReadOptions.of(dict(options))
     if source in ("planted", "cohort") and options:
         raise UsageError(
             f"{', '.join(options)}: for reading a table, and {'a cohort' if source == 'cohort' else source} is none\n"

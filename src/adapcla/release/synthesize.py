@@ -49,11 +49,11 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
     >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
     (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
     """
-    from adapcla.io import SOURCES, contract
+    from adapcla.io import READERS, reader_of
 
     if second:
         if first != "cohort":
-            contract.source_of(first)  # an unknown name is refused now, with the nearest one
+            reader_of(first)  # an unknown name is refused now, with the nearest one
         return first, second
     if first in BUILT_IN:
         return "planted", ""
@@ -61,7 +61,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         raise UsageError("a text that is no name of a file\nto do: write the table to a file and name that")
     path = Path(first).expanduser()
     if not path.exists():
-        more = "; a source needs a path behind its name" if first in SOURCES else ""
+        more = "; a source needs a path behind its name" if first in READERS else ""
         raise InputError(
             f"no such file{more}", path=first, expected="a table, or a source and its path", remedy="check it"
         )
@@ -69,7 +69,7 @@ def source_of(first: str, second: str = "") -> tuple[str, str]:
         return "cohort", first
     if path.is_dir() and not (path / "adapcla.json").is_file():
         raise UsageError(
-            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(SOURCES)}\n"
+            f"{first} is a folder, and its source is not named\nexpected: one of {', '.join(READERS)}\n"
             f"to do: name it, such as: adapcla synthesize omop {first} --out release"
         )
     say(f"{first}: read as a table, its columns guessed")

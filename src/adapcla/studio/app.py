@@ -9,7 +9,7 @@ from types import ModuleType
 
 import streamlit as st
 
-from adapcla.studio import drawings, jobs, pieces
+from adapcla.studio import drawings, jobs, widgets
 
 #: Module of a page → its title, in order.
 PAGES = {
@@ -26,7 +26,7 @@ def page_of(name: str) -> Callable[[], None]:
 
     def page() -> None:
         module: ModuleType = import_module(f"adapcla.studio.screens.{name}")
-        pieces.guarded(partial(module.page))
+        widgets.guarded(partial(module.page))
 
     return page
 
@@ -39,7 +39,7 @@ def main() -> None:
         st.Page(page_of(name), title=title, url_path=name, default=name == "data") for name, title in PAGES.items()
     ]
     chosen = st.navigation(pages)
-    space = pieces.space()
+    space = widgets.space()
     with st.sidebar:
         st.caption(f"Working in {space.root.name}", help=str(space.root))
         running = [job for job in jobs.jobs_in(space.jobs) if job.running]

@@ -1,5 +1,7 @@
 """Jobs: verbs of the command line, each in a process of its own that lives on when the studio is closed.
 
+The words of a job are made from the same settings as the options of its verb; the verb itself checks them.
+
 A job is a folder: `job.json` (what was asked), `stdout.txt`, `stderr.txt`, `progress.json`, and `exit.json` when it has
 ended. Whether a job runs is told by a lock that its process holds, so that no number of a dead process can deceive.
 """
@@ -24,6 +26,7 @@ from typing import Any, Literal
 from adapcla.console import PROGRESS
 from adapcla.errors import InputError
 from adapcla.files import read_json, write_json
+from adapcla.pipeline.options import Option, arguments_of
 
 State = Literal["running", "done", "stopped", "failed", "lost"]
 JOB, EXIT, OUT, ERR, WORD, LOCK = "job.json", "exit.json", "stdout.txt", "stderr.txt", "progress.json", "lock"
@@ -31,6 +34,32 @@ JOB, EXIT, OUT, ERR, WORD, LOCK = "job.json", "exit.json", "stdout.txt", "stderr
 INTERRUPTED, GATE_CLOSED = (130, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM), 5
 #: Most bytes of what a command said that are looked at.
 _MOST_TEXT = 200_000
+
+
+def words_of(
+    verb: str,
+    *places: str,
+    options: Mapping[str, Option] | None = None,
+    given: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> list[str]:
+    """The words of a verb.
+
+    Args:
+        verb: Its name.
+        places: What stands behind it: paths, which cannot be taken for options, and names.
+        options: The options that its settings are given by.
+        given: The settings; those that are as usual need no word.
+        more: Options of the verb itself; True is a flag.
+
+    >>> words_of("describe", "-a", figure="a.svg")
+    ['describe', './-a', '--figure=a.svg', '--json']
+    """
+    out = [verb, *(f"./{place}" if place.startswith("-") else place for place in places)]
+    for name, value in more.items():
+        flag = "--" + name.replace("_", "-")
+        out += [flag] if value is True else [] if value is False else [f"{flag}={value}"]
+    return [*out, *arguments_of(options or {}, given or {}), "--json"]
 
 
 @dataclass(frozen=True)
@@ -141,7 +170,7 @@ def start(jobs: Path, command: Sequence[str], title: str, about: Mapping[str, st
     content = {"command": list(job.command), "title": title, "about": dict(about), "started": job.started}
     write_json(folder / JOB, {**content, "where": str(where)})
     environment = {**os.environ, PROGRESS: str(folder / WORD), "ADAPCLA_QUIET": "", "ADAPCLA_DEBUG": ""}
-    call = [sys.executable, "-m", "adapcla.studio.runner", str(folder), *job.command]
+    call = [sys.executable, "-m", "adapcla.studio.jobs", str(folder), *job.command]
     with _held(folder / LOCK) as lock:
         process = subprocess.Popen(
             call,
@@ -225,3 +254,26 @@ def _end_of(path: Path, most: int = _MOST_TEXT) -> str:
             return stream.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
+
+
+# ---- the process of a job ---------------------------------------------------------------------------------------
+def carry_out(folder: Path, command: Sequence[str]) -> int:
+    """The exit code of the verb, after it was written to the job's folder.
+
+    This is a process of its own, so that the code is there even if the studio that started it is gone. Signals to the
+    group reach the verb; this process only waits.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A handler that does nothing: unlike a signal that is ignored, it is not handed down to the verb.
+        signal.signal(number, lambda *_: None)
+    with (folder / OUT).open("wb") as out, (folder / ERR).open("wb") as err:
+        verb = subprocess.Popen(
+            [sys.executable, "-m", "adapcla", *command], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+        code = verb.wait()
+    write_json(folder / EXIT, {"code": code, "ended": time.time()})
+    return code
+
+
+if __name__ == "__main__":
+    carry_out(Path(sys.argv[1]), sys.argv[2:])

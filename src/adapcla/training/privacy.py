@@ -418,13 +418,13 @@ def public_prior(path: str) -> Prevalence:
     from adapcla.data.prevalence import read_prevalence
 
     if not Path(path).exists():
-        raise UsageError(f"--prior {path}: no such file")
+        raise UsageError(f"privacy.prior {path}: no such file")
     if Path(path).is_dir():
-        raise UsageError(f"--prior {path}: a cohort holds patients; expected a table of public prevalences")
+        raise UsageError(f"privacy.prior {path}: a cohort holds patients; expected a table of public prevalences")
     public = read_prevalence(Path(path))
     known = public.share[public.known & (public.share > 0)]
     if not len(known):
-        raise UsageError(f"--prior {path}: no code with a prevalence above 0")
+        raise UsageError(f"privacy.prior {path}: no code with a prevalence above 0")
     share = np.where(public.known & (public.share > 0), public.share, known.min() / 2)
     return Prevalence(public.vocabulary, share, public.n_visits)
 

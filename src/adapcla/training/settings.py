@@ -134,7 +134,7 @@ class Settings(BaseModel):
         0, ge=0, description="Rounds of sampling after training that match prevalences to training."
     )
 
-    privacy: Privacy | None = Field(None, description="Train with differential privacy; see `adapcla train --dp`.")
+    privacy: Privacy | None = Field(None, description="Train with differential privacy; see `adapcla train --epsilon`.")
 
     @field_validator("schedule")
     @classmethod

@@ -65,7 +65,7 @@ def test_encounters_in_time_order_local_days_and_rows_without_encounter(tmp_path
     cohort = read("fhir", dataset(tmp_path, rows))
     assert list(cohort.patients()) == [[["ICD10CM/0389"], ["ICD10CM/I10"], ["ICD10CM/E11.9"]]]
     assert cohort.days.tolist() == [0, 31, 50]
-    assert cohort.card["codes without an encounter, by day"] == 1
+    assert cohort.card["codes without a visit, by day"] == 1
     assert cohort.card["dropped"] == {"visits without a code": 1}
     assert cohort.attributes["sex"].categories == ("F",)
     assert cohort.attributes["age_band"].categories == ("70-79",)
@@ -164,7 +164,7 @@ def test_other_encodings_and_damage_are_errors(tmp_path: Path, content: bytes) -
 def test_a_resource_of_odd_shape_is_kept_or_counted_never_a_crash(tmp_path: Path, spoil: dict[str, Any]) -> None:
     dataset(tmp_path, [condition("I10", "a"), {**condition("J45", "b"), **spoil}])
     cohort = read("fhir", tmp_path)
-    assert cohort.vocabulary.tokens[0] == "ICD10CM/I10"
+    assert "ICD10CM/I10" in cohort.vocabulary.tokens
     lost = sum(n for reason, n in cohort.card["dropped"].items() if reason.startswith(("codes", "empty code")))
     assert cohort.n_entries + lost == 2
 
@@ -213,3 +213,26 @@ def test_a_bound_is_no_value_and_a_panel_holds_its_parts(tmp_path: Path) -> None
     assert cohort.values is not None and cohort.values.tolist() == [120, 80]
     # The bound, and the panel itself, which has no value of its own.
     assert cohort.card["dropped"]["values that are no number"] == 2
+
+
+def test_drugs_that_are_referred_to_are_found(tmp_path: Path) -> None:
+    """A medication may be a resource of its own, or one inside the request; both were taken for empty cells."""
+    dataset(tmp_path, [condition("I10", "a")])
+    rxnorm = "http://www.nlm.nih.gov/research/umls/rxnorm"
+    concept = {name: {"coding": [{"system": rxnorm, "code": name}]} for name in ("1191", "860975")}
+    save(tmp_path / "Medication.ndjson", [{"resourceType": "Medication", "id": "m", "code": concept["1191"]}])
+    request = {
+        "resourceType": "MedicationRequest",
+        "subject": {"reference": "Patient/1"},
+        "encounter": {"reference": "Encounter/a"},
+    }
+    inner = {"contained": [{"resourceType": "Medication", "id": "in", "code": concept["860975"]}]}
+    requests = [
+        {**request, "medicationReference": {"reference": "Medication/m"}},
+        {**request, **inner, "medicationReference": {"reference": "#in"}},
+        {**request, "medication": {"reference": {"reference": "Medication/m"}}},
+    ]
+    save(tmp_path / "MedicationRequest.ndjson", requests)
+    cohort = read("fhir", tmp_path, domains=("rx",))
+    assert cohort.vocabulary.tokens == ("RXNORM/1191", "RXNORM/860975")
+    assert "empty code cells" not in cohort.card["dropped"]

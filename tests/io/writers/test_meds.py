@@ -16,8 +16,8 @@ from adapcla.data import Attribute, Cohort, Kind, Origin
 from adapcla.data.provenance import Part
 from adapcla.errors import InputError
 from adapcla.io import writers as export
+from adapcla.io.options import MedsSplit, WriteOptions
 from adapcla.io.writers.meds import _SPLIT_OF_PART
-from adapcla.io.writers.options import MedsSplit, WriteOptions
 from adapcla.io.writers.tables import FIRST_PATIENT
 
 

@@ -12,13 +12,13 @@ from tests.io.cohorts import cohorts
 
 from adapcla.data import Attribute, Cohort
 from adapcla.errors import InputError
-from adapcla.io.workbench import Workbench
+from adapcla.io.database import Database
 from adapcla.io.writers import tables
 from adapcla.io.writers.tables import LAST_DAY, add_times, age_in, birth_years, cohort_tables
 
 
 def rows(cohort: Cohort, query: str, times: bool = False) -> list[tuple[object, ...]]:
-    with Workbench() as db:
+    with Database() as db:
         cohort_tables(db, cohort)
         if times:
             add_times(db)

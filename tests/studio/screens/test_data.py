@@ -11,8 +11,7 @@ from tests.studio.conftest import press, put, text_of
 
 from adapcla.data import Cohort
 from adapcla.data.description import describe
-from adapcla.io.contract import SOURCES, TITLES
-from adapcla.io.readers.preview import preview
+from adapcla.io.preview import preview
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
@@ -25,13 +24,9 @@ def look(folder: Path, table: Path, **came: Any) -> None:
     put(Workspace(folder).jobs, ["import"], "A first look", about, folder, **came)
 
 
-def test_every_source_is_offered() -> None:
-    assert set(TITLES) == set(SOURCES)
-
-
 def test_the_example_world_is_one_click_away(shown: Shown, started: list[list[str]]) -> None:
     press(shown("data"), "Make the example world")
-    assert ["simulate", "--out=cohorts/example-world", "--patients=8000", "--codes=400"] in started
+    assert ["simulate", "--out=cohorts/example-world", "--patients=8000", "--codes=400", "--json"] in started
 
 
 def test_a_named_path_is_looked_at_and_a_wrong_one_is_an_error(
@@ -52,9 +47,9 @@ def test_columns_guesses_and_what_is_left_out_are_shown_and_choices_become_optio
     shown: Shown, started: list[list[str]], folder: Path, tmp_path: Path
 ) -> None:
     table = tmp_path / "visits.csv"
-    rows = ["TRIP1,2011-01-01,I10,F", "TRIP2,2011-01-02,,M", "TRIP3,2011-01-02,E84,M"]
+    rows = ["TRIP1,2011-01-01,I10,F", "TRIP2,2011-01-02,,M", "TRIP2,2011-01-02,E84,M"]
     table.write_text("\n".join(["patient_id,date,code,sex", *rows]) + "\n")
-    look(folder, table, result=preview("table", table))
+    look(folder, table, result=preview("table", table).content())
     page = shown("data")
     page.radio[0].set_value(NAMED).run()
     said = text_of(page)
@@ -70,7 +65,7 @@ def test_columns_guesses_and_what_is_left_out_are_shown_and_choices_become_optio
 def test_a_wrong_table_shows_the_message_and_cannot_be_read(shown: Shown, folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "wrong.csv"
     table.write_text("a,b\n1,2\n")
-    look(folder, table, result=preview("table", table))
+    look(folder, table, result=preview("table", table).content())
     page = shown("data")
     page.radio[0].set_value(NAMED).run()
     assert "no column" in text_of(page) and "to do:" in text_of(page)

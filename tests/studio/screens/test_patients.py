@@ -64,7 +64,7 @@ def test_a_patient_built_by_hand_becomes_a_history_and_shows_what_comes_next(
     history = Cohort.open(folder / "histories" / "built-by-hand")
     assert list(history.patients()) == [[[tokens[0]], [tokens[1], tokens[2]]]]
     assert history.days is not None and history.days.tolist() == [0, 90]
-    assert "--continue=histories/built-by-hand" in started[0] and "--likeliest=20" in started[0]
+    assert "--continue=histories/built-by-hand" in started[0] and "--set=likeliest=20" in started[0]
     about = {"kind": "continue", "out": "samples/first", "model": "runs/one"}
     result = {"likeliest": [[{"code": tokens[5], "name": "Some name", "probability": 0.25}]]}
     put(Workspace(folder).jobs, ["sample"], "What comes next", about, folder, result=result)

@@ -26,8 +26,8 @@ def test_wishes_become_a_table_and_both_ways_are_tried(shown: Shown, started: li
     wish = read_prevalence(folder / "targets" / "wishes.csv")
     assert wish.vocabulary.tokens == (token,) and wish.share.tolist() == [0.25]
     paper, loop = started
-    assert "--toward=targets/wishes.csv" in paper and "--calibrate" not in paper and "--pilot=500" not in paper
-    assert {"--toward=targets/wishes.csv", "--calibrate", "--pilot=500"} <= set(loop)
+    assert "--toward=targets/wishes.csv" in paper and "--calibrate" not in paper and "--set=pilot=500" not in paper
+    assert {"--toward=targets/wishes.csv", "--calibrate", "--set=pilot=500"} <= set(loop)
 
 
 def test_a_cohort_can_be_steered_towards(shown: Shown, started: list[list[str]]) -> None:
@@ -45,12 +45,12 @@ def test_both_ways_stand_side_by_side_and_one_is_drawn(shown: Shown, started: li
         line = {"code": token, "before": 0.1, "requested": 0.25, "achieved": achieved}
         about = {"kind": "steer", "way": way, "out": f"samples/{way}", "model": "runs/one", "target": "t.csv"}
         result = {"achieved": came, "codes_by_prevalence": [line]}
-        put(Workspace(folder).jobs, ["sample", "--pilot=500"], way, about, folder, result=result)
+        put(Workspace(folder).jobs, ["sample", "--set=pilot=500"], way, about, folder, result=result)
     page = shown("steer")
     said = text_of(page)
     assert all(words in said for words in ("10 %", "25 %", "20 %", "closed loop", "50%", "of 2 judged codes"))
     page.number_input(key="draw-patients").set_value(50)
     press(page, "Draw them")
-    assert {"--patients=50", "--toward=t.csv", "--calibrate", "--pilot=500", "--out=samples/steered"} <= set(
+    assert {"--patients=50", "--toward=t.csv", "--calibrate", "--set=pilot=500", "--out=samples/steered"} <= set(
         started[-1]
     )

@@ -27,12 +27,12 @@ STATUS = {
 def test_defaults_need_few_words_and_choices_become_options(shown: Shown, started: list[list[str]]) -> None:
     page = shown("train")
     press(page, "Train and release")
-    usual = {"--out=releases/world", "--minutes=10.0", "--patients=0", "--format=csv", "--json"}
+    usual = {"--out=releases/world", "--json"}
     assert started[-1][:3] == ["synthesize", "cohort", "cohorts/world"] and set(started[-1][3:]) == usual
     page.number_input(key="minutes").set_value(2.0)
     page.multiselect(key="formats").set_value(["meds", "csv"])
-    page.checkbox(key="repair").check()
-    page.number_input(key="min-patients").set_value(20)
+    page.checkbox(key="release-repair").check()
+    page.number_input(key="release-min_patients").set_value(20)
     page.text_area(key="settings").set_value("fit.settings.width=16\n\nevaluate.quick=true")
     press(page, "Show the plan with rough times")
     line = started[-1]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adapcla.data import Cohort, Kind
-from adapcla.io.codebook import Codebook, assembled, kind_named
-from adapcla.io.contract import Options
-from adapcla.io.courses import make_courses
-from adapcla.io.stays import VISIT_RULE, n_by_day, shape_visits
-from adapcla.io.tables import Table, find_table, need_table
-from adapcla.io.words import MARK, MARKED_ENDS, MARKED_KINDS, OMOP_ENDS, OMOP_KINDS
-from adapcla.io.workbench import Workbench
+from adapcla.data import Kind
+from adapcla.io.assemble import NO_EVENTS, SourceTables
+from adapcla.io.codebook import kind_named
+from adapcla.io.database import Database, quoted
+from adapcla.io.options import ReadOptions
+from adapcla.io.tables import find_table, need_table
+from adapcla.io.visit_terms import END_TOKENS, KIND_TOKENS, OMOP_ENDS, OMOP_KINDS
 
 #: Domain → table, stem of its columns, its date columns, domain of a vocabulary.
 _TABLES = {
@@ -22,82 +20,85 @@ _TABLES = {
     "rx": ("drug_exposure", "drug", ("drug_exposure_start_date", "drug_exposure_start_datetime"), "drug"),
     "lab": ("measurement", "measurement", ("measurement_datetime", "measurement_date"), "lab"),
 }
-#: The tables that an export of this project may hold beside those.
-_MORE = (
-    ("observation", "observation", ("observation_date",), "other"),
-    ("device_exposure", "device", ("device_exposure_start_date",), "other"),
-)
 #: Operators that say that a value is the value, not a bound of it.
 _EQUAL = ("", "0", "4172703")
-# Identifiers are whole numbers that some exports write as 12.0; a concept of 0 means "none".
-_ID = r"regexp_replace({}, '\.0+$', '')"
+#: How a code was named → what the card says of it.
+_HOW = {
+    "concept": "rows by vocabulary_id and concept_code",
+    "value": "rows by source_value, the concept being unknown",
+    "number": "rows by concept_id, no other name being known",
+}
 
 
-def read(root: Path, options: Options) -> Cohort:
-    """The cohort in a folder with visit_occurrence and the tables of the domains asked for."""
-    book = Codebook.beside(root)
-    with Workbench() as bench:
-        bench.run(
-            """CREATE TABLE coded (patient VARCHAR, visit VARCHAR, date VARCHAR, concept VARCHAR, value VARCHAR,
-               domain VARCHAR, number FLOAT, unit VARCHAR, unit_concept VARCHAR)"""
-        )
-        asked = [domain for domain in _TABLES if book is not None or domain in options.domains]
-        for table in [_TABLES[domain] for domain in asked] + list(_MORE if book is not None else ()):
-            _load_codes(bench, need_table(root, table[0]), *table[1:])
-        card, descriptions = _name_codes(bench, root, options) if book is None else ({}, {})
-        _load_stays(bench, need_table(root, "visit_occurrence"))
-        if book is not None:
-            _own_codes(bench, book)
-        shape_visits(bench, results=book is not None or "lab" in options.domains)
-        told = book is None and "stay" in options.domains
-        if told:
-            card["stays"] = _load_courses(bench, find_table(root, "death"))
-        attributes = _shape_people(bench, need_table(root, "person")) if book is None else ()
-        return assembled(
-            bench,
-            book,
-            source="omop",
-            visit_rule=VISIT_RULE.format("visit_occurrence_id"),
-            options=options,
-            attributes=attributes,
-            descriptions=descriptions,
-            results="lab" in options.domains,
-            courses=told,
-            card={**card, "codes without a visit, by day": n_by_day(bench)},
-            path=root,
-            kind=_kind(bench, find_table(root, "cdm_source")),
-        )
+def read_omop(db: Database, path: Path, options: ReadOptions) -> SourceTables:
+    """What a folder with visit_occurrence and the tables of the domains holds."""
+    rows = [_load_codes(db, path, *_TABLES[domain]) for domain in options.domains if domain in _TABLES]
+    card, names = _name_codes(db, path, rows, options.system) if rows else ({}, "")
+    _load_visits(db, path)
+    db.load(
+        "people_rows",
+        need_table(path, "person"),
+        {"patient": "person_id"},
+        optional={
+            "gender": ("gender_concept_id",),
+            "word": ("gender_source_value",),
+            "born": ("year_of_birth",),
+        },
+    )
+    patients = """SELECT whole_id(patient) AS patient, '' AS visit,
+        CASE whole_id(gender) WHEN '8507' THEN 'M' WHEN '8532' THEN 'F' ELSE word END AS sex,
+        CASE WHEN try_cast(whole_id(born) AS INTEGER) > 0 THEN whole_id(born) ELSE '' END AS birth, '' AS age,
+        '' AS death FROM people_rows"""
+    if "stay" in options.domains and (table := find_table(path, "death")) is not None:
+        dates = {"time": ("death_datetime",), "day": ("death_date",)}
+        db.load("death_rows", table, {"patient": "person_id"}, optional=dates)
+        patients += """ UNION ALL SELECT whole_id(patient), '', '', '', '', CASE WHEN time <> '' THEN time ELSE day END
+            FROM death_rows"""
+    return SourceTables(
+        # Times where both ends have one, else days.
+        visits="""SELECT whole_id(person) AS patient, whole_id(id) AS visit,
+            CASE WHEN start <> '' THEN start ELSE day END AS start,
+            CASE WHEN start <> '' AND end_time <> '' THEN end_time ELSE left(end_day, 10) END AS "end", '' AS day,
+            '' AS sequence, CASE WHEN starts_with(kind_word, 'KIND/') THEN kind_word ELSE whole_id(kind) END AS kind,
+            CASE WHEN starts_with(end_word, 'END/') THEN end_word ELSE whole_id(ending) END AS discharge, false AS died,
+            CAST(NULL AS DOUBLE) AS length_days FROM visit_rows""",
+        events="SELECT patient, visit, time, system, code, domain, measured, value, unit FROM named"
+        if rows
+        else NO_EVENTS,
+        visit_rule="one visit_occurrence_id, or one calendar day where a row has none; ordered by its start",
+        patients=patients,
+        known=("sex", "age_band"),
+        names=names,
+        day_visits=True,
+        # What an export of this project says in words is finer than its concepts.
+        kind_terms=OMOP_KINDS | KIND_TOKENS,
+        discharge_terms=OMOP_ENDS | END_TOKENS,
+        card=card,
+        origin=_origin(db, path),
+    )
 
 
-def _kind(bench: Workbench, table: Table | None) -> Kind:
+def _origin(db: Database, path: Path) -> Kind:
     """What cdm_source says that the patients are."""
+    table = find_table(path, "cdm_source")
     name = None if table is None else table.first_of("cdm_source_name")
     if table is None or name is None:
         return Kind.REAL
-    bench.load("cdm_source", table, {"name": name})
-    return kind_named([name for (name,) in bench.query("SELECT name FROM cdm_source")])
+    db.load("cdm_source", table, {"name": name})
+    return kind_named([name for (name,) in db.query("SELECT name FROM cdm_source")])
 
 
-def _load(
-    bench: Workbench, name: str, table: Table, needed: dict[str, str], optional: Mapping[str, tuple[str, ...]]
-) -> None:
-    """Make table `name`; an optional column that the file lacks is empty text."""
-    columns = {new: table.first_of(*old) for new, old in optional.items()}
-    bench.load(f"{name}_file", table, {**needed, **{new: old for new, old in columns.items() if old}})
-    absent = "".join(f", '' AS {new}" for new, old in columns.items() if not old)
-    bench.run(f"CREATE VIEW {name} AS SELECT *{absent} FROM {name}_file")
-
-
-def _load_codes(bench: Workbench, table: Table, stem: str, dates: tuple[str, ...], domain: str) -> None:
-    """Add the rows of one table to `coded`; the source's own concept goes before the standard one."""
-    _load(
-        bench,
-        f"rows_{stem}",
-        table,
+def _load_codes(db: Database, path: Path, name: str, stem: str, dates: tuple[str, ...], domain: str) -> str:
+    """Load a table of codes; SQL for its rows, in which the source's own concept goes before the standard one."""
+    own, standard = "whole_id(own)", "whole_id(standard)"
+    visit = "whole_id(visit)"
+    db.load(
+        f"{stem}_rows",
+        need_table(path, name),
         {"patient": "person_id", "standard": f"{stem}_concept_id"},
-        {
+        optional={
             "own": (f"{stem}_source_concept_id",),
-            "value": (f"{stem}_source_value",),
+            "source_value": (f"{stem}_source_value",),
             "visit": ("visit_occurrence_id",),
             "date": dates,
             "number": ("value_as_number",),
@@ -105,71 +106,52 @@ def _load_codes(bench: Workbench, table: Table, stem: str, dates: tuple[str, ...
             "unit_concept": ("unit_concept_id",),
             "operator": ("operator_concept_id",),
         },
+        select=f"""whole_id(patient) AS patient, CASE WHEN {visit} = '0' THEN '' ELSE {visit} END AS visit,
+            date AS time, CASE WHEN {own} NOT IN ('', '0') THEN {own} WHEN {standard} <> '0' THEN {standard}
+                ELSE '' END AS concept,
+            source_value, CASE WHEN whole_id(operator) IN {_EQUAL} THEN number ELSE '' END AS number, unit,
+            whole_id(unit_concept) AS unit_concept""",
     )
-    own, standard, visit = _ID.format("own"), _ID.format("standard"), _ID.format("visit")
-    bench.run(
-        f"""INSERT INTO coded SELECT {_ID.format("patient")}, CASE WHEN {visit} = '0' THEN '' ELSE {visit} END, date,
-            CASE WHEN {own} NOT IN ('', '0') THEN {own} WHEN {standard} <> '0' THEN {standard} ELSE '' END,
-            value, '{domain}', CASE WHEN {_ID.format("operator")} IN {_EQUAL} THEN number_of(number) END, unit,
-            {_ID.format("unit_concept")} FROM rows_{stem}"""
-    )
-    bench.run(f"DROP VIEW rows_{stem}")
-    bench.run(f"DROP TABLE rows_{stem}_file")
+    return f"SELECT *, '{domain}' AS domain FROM {stem}_rows"
 
 
-def _name_codes(bench: Workbench, root: Path, options: Options) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
-    """Make `named`, with system and code of each row by the concept table; how the codes were named, their names."""
-    table = find_table(root, "concept")
-    columns = {"id": "concept_id", "system": "vocabulary_id", "code": "concept_code", "name": "concept_name"}
+def _name_codes(db: Database, path: Path, rows: list[str], system: str) -> tuple[dict[str, Any], str]:
+    """Make `named`, with system and code of each row by the concept table; how codes were named, and their names."""
+    db.run("CREATE VIEW coded_rows AS " + " UNION ALL ".join(rows))
+    table = find_table(path, "concept")
     if table is None:
-        bench.run("CREATE TABLE concepts (id VARCHAR, system VARCHAR, code VARCHAR, name VARCHAR)")
+        db.run("CREATE TABLE concepts (id VARCHAR, system VARCHAR, code VARCHAR, name VARCHAR)")
     else:
-        used = "SELECT concept FROM coded UNION SELECT unit_concept FROM coded"
-        needed = f"{_ID.format('id')} IN ({used})"
-        bench.load("concept_rows", table, columns, where=needed)
-        bench.run(
-            f"""CREATE TABLE concepts AS SELECT {_ID.format("id")} AS id, code, min(name) AS name,
-                regexp_replace(system, '[^A-Za-z0-9._-]+', '-', 'g') AS system FROM concept_rows GROUP BY ALL"""
+        used = "SELECT concept FROM coded_rows UNION SELECT unit_concept FROM coded_rows"
+        db.load(
+            "concept_rows",
+            table,
+            {"id": "concept_id", "system": "vocabulary_id", "code": "concept_code", "name": "concept_name"},
+            where=f"whole_id(id) IN ({used})",
         )
-    system = options.system.replace("'", "''")
-    bench.run(
-        f"""CREATE VIEW named AS SELECT c.patient, c.visit, c.date, c.domain,
-            CASE WHEN k.id IS NOT NULL THEN 'concept' WHEN c.value <> '' THEN 'value'
+        db.run(
+            """CREATE TABLE concepts AS SELECT whole_id(id) AS id, code, min(name) AS name,
+               regexp_replace(system, '[^A-Za-z0-9._-]+', '-', 'g') AS system FROM concept_rows GROUP BY ALL"""
+        )
+    db.run(
+        f"""CREATE VIEW named AS SELECT c.patient, c.visit, c.time, c.domain,
+            CASE WHEN k.id IS NOT NULL THEN 'concept' WHEN c.source_value <> '' THEN 'value'
                  WHEN c.concept <> '' THEN 'number' ELSE 'nothing' END AS how,
-            CASE how WHEN 'concept' THEN k.code WHEN 'value' THEN c.value ELSE c.concept END AS code,
-            CASE how WHEN 'concept' THEN k.system WHEN 'value' THEN '{system}' WHEN 'number' THEN 'OMOP' ELSE ''
+            CASE how WHEN 'concept' THEN k.code WHEN 'value' THEN c.source_value ELSE c.concept END AS code,
+            CASE how WHEN 'concept' THEN k.system WHEN 'value' THEN {quoted(system)} WHEN 'number' THEN 'OMOP' ELSE ''
             END AS system, c.domain = 'lab' AS measured, c.number AS value,
             CASE WHEN c.unit <> '' THEN c.unit ELSE coalesce(u.code, '') END AS unit
-            FROM coded c LEFT JOIN concepts k ON k.id = c.concept LEFT JOIN concepts u ON u.id = c.unit_concept"""
+            FROM coded_rows c LEFT JOIN concepts k ON k.id = c.concept LEFT JOIN concepts u ON u.id = c.unit_concept"""
     )
-    words = {
-        "concept": "rows by vocabulary_id and concept_code",
-        "value": "rows by source_value, the concept being unknown",
-        "number": "rows by concept_id, no other name being known",
-    }
-    counts = dict(bench.query("SELECT how, count(*) FROM named GROUP BY how ORDER BY how"))
-    names = bench.query("SELECT system, code, name FROM concepts WHERE name <> ''")
-    card = {"code names": {words[how]: n for how, n in counts.items() if how in words}}
-    return card, {(system, code): name for system, code, name in names}
+    counts = dict(db.query("SELECT how, count(*) FROM named GROUP BY how ORDER BY how"))
+    card = {"code names": {_HOW[how]: n for how, n in counts.items() if how in _HOW}}
+    return card, "SELECT system, code, name AS description, '' AS choice_group FROM concepts WHERE name <> ''"
 
 
-def _own_codes(bench: Workbench, book: Codebook) -> None:
-    """Make `named` and `people` from an export of this project, whose source values are the codes themselves."""
-    bench.run(
-        """CREATE VIEW named AS SELECT patient, visit, date, 'diagnosis' AS domain, value AS code, '' AS system,
-           number IS NOT NULL AS measured, number AS value, '' AS unit FROM coded WHERE visit <> ''
-           UNION ALL SELECT patient, visit, date, 'diagnosis', kind_word, '', false, NULL, '' FROM stays
-           WHERE starts_with(kind_word, 'KIND/')
-           UNION ALL SELECT patient, visit, date, 'diagnosis', end_word, '', false, NULL, '' FROM stays
-           WHERE starts_with(end_word, 'END/')"""
-    )
-    book.make_people(bench, "SELECT patient, value AS key FROM coded WHERE visit = ''")
-
-
-def _load_stays(bench: Workbench, table: Table) -> None:
-    """Make `stays`: each visit with its start and end, by time where the table has one, else by date."""
+def _load_visits(db: Database, path: Path) -> None:
+    """Make `visit_rows`: each visit with its start and end, by time and by date."""
+    table = need_table(path, "visit_occurrence")
     table.column("visit_start_date", "visit_start_datetime")
-    needed = {"person": "person_id", "id": "visit_occurrence_id"}
     optional = {
         "start": ("visit_start_datetime",),
         "day": ("visit_start_date",),
@@ -180,46 +162,4 @@ def _load_stays(bench: Workbench, table: Table) -> None:
         "ending": ("discharged_to_concept_id", "discharge_to_concept_id"),
         "end_word": ("discharged_to_source_value", "discharge_to_source_value"),
     }
-    _load(bench, "stay_rows", table, needed, optional)
-    bench.run(
-        f"""CREATE TABLE stays AS SELECT {_ID.format("person")} AS patient, {_ID.format("id")} AS visit,
-            CASE WHEN start <> '' THEN start ELSE day END AS date, {_ID.format("kind")} AS kind, kind_word,
-            {_ID.format("ending")} AS ending, end_word,
-            CASE WHEN start <> '' AND end_time <> '' THEN days_of(end_time) - days_of(start)
-                ELSE days_of(end_day) - floor(days_of(CASE WHEN day <> '' THEN day ELSE start END)) END AS days
-            FROM stay_rows"""
-    )
-
-
-def _load_courses(bench: Workbench, table: Table | None) -> dict[str, int]:
-    """Make `courses` of the visits and the table of deaths, if there is one; words that are not known."""
-    deaths = None
-    if table is not None:
-        _load(bench, "dead", table, {"person": "person_id"}, {"time": ("death_datetime",), "day": ("death_date",)})
-        deaths = f"""SELECT {_ID.format("person")} AS patient,
-            days_of(CASE WHEN time <> '' THEN time ELSE day END) AS day FROM dead"""
-    # What an export of this project says in words is finer than its concepts.
-    kind, ending = (
-        f"CASE WHEN starts_with({word}, '{name}/') THEN '{MARK}' || substr({word}, {len(name) + 2}) ELSE {concept} END"
-        for word, name, concept in (("kind_word", "KIND", "kind"), ("end_word", "END", "ending"))
-    )
-    rows = f"""SELECT patient, visit, {kind} AS kind, {ending} AS ending, false AS died, days_of(date) AS begins, days
-        FROM stays"""
-    return make_courses(bench, rows, OMOP_KINDS | MARKED_KINDS, OMOP_ENDS | MARKED_ENDS, deaths)
-
-
-def _shape_people(bench: Workbench, table: Table) -> tuple[str, ...]:
-    """Make `people` with sex and age band at the first visit; the names of these attributes."""
-    optional = {"gender": ("gender_concept_id",), "word": ("gender_source_value",), "born": ("year_of_birth",)}
-    _load(bench, "persons", table, {"patient": "person_id"}, optional)
-    bench.run(
-        f"""CREATE TABLE people AS SELECT {_ID.format("p.patient")} AS patient, '' AS visit,
-            CASE {_ID.format("gender")} WHEN '8507' THEN 'M' WHEN '8532' THEN 'F'
-                ELSE CASE WHEN left(upper(word), 1) IN ('M', 'F') THEN left(upper(word), 1) ELSE '' END END AS sex,
-            coalesce(age_band(CASE WHEN try_cast({_ID.format("born")} AS INTEGER) > 0 THEN
-                year(DATE '1970-01-01' + CAST(floor(f.first_day) AS INTEGER))
-                - try_cast({_ID.format("born")} AS INTEGER) END), '') AS age_band
-            FROM persons p LEFT JOIN (SELECT patient, min(days_of(date)) AS first_day FROM visits GROUP BY patient) f
-            ON f.patient = {_ID.format("p.patient")}"""
-    )
-    return ("sex", "age_band")
+    db.load("visit_rows", table, {"person": "person_id", "id": "visit_occurrence_id"}, optional=optional)

@@ -17,8 +17,8 @@ from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.errors import InputError, UsageError
 from adapcla.files import fresh_folder
-from adapcla.io.workbench import Workbench
-from adapcla.io.writers.options import WriteOptions
+from adapcla.io.database import Database
+from adapcla.io.options import WriteOptions
 
 #: Format → the module with its function `write_FORMAT`.
 FORMATS: dict[str, str] = {
@@ -29,7 +29,7 @@ FORMATS: dict[str, str] = {
     "omop": "omop",
     "fhir": "fhir",
 }
-Writer = Callable[[Workbench, Cohort, Path, WriteOptions], None]
+Writer = Callable[[Database, Cohort, Path, WriteOptions], None]
 
 
 def check_format(to: str) -> None:
@@ -82,7 +82,7 @@ def write(
     if lost := not_held(cohort, to, options):
         say(lost)
     writer: Writer = getattr(import_module(f"adapcla.io.writers.{FORMATS[to]}"), f"write_{to}")
-    with fresh_folder(Path(folder), overwrite) as temporary, Workbench() as db:
+    with fresh_folder(Path(folder), overwrite) as temporary, Database() as db:
         writer(db, add_descriptions(writable(cohort, to, options)), temporary, options)
         if FORMATS[to] == "flat":
             # It keeps the cohort's own descriptions, the order of categories and the names of labels.

@@ -12,16 +12,15 @@ from urllib.parse import quote
 
 from adapcla.data import Code, Cohort, Kind
 from adapcla.data.code_systems import add_dot
+from adapcla.io.database import Database, quoted
+from adapcla.io.options import WriteOptions
 from adapcla.io.readers.fhir import OWN_SYSTEM, SYSTEMS, TEST_DATA, UCUM, UNKNOWN_ORIGIN
-from adapcla.io.workbench import Workbench
-from adapcla.io.writers.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_PATIENT,
     add_times,
     attribute_column,
     attributes_query,
     cohort_tables,
-    quoted,
 )
 
 #: The words of visits, and the attributes of patients, stand under addresses of our own.
@@ -64,7 +63,7 @@ _CODED = {
 }
 
 
-def write_fhir(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_fhir(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write one NDJSON file for each kind of resource."""
     cohort_tables(db, cohort)
     add_times(db)
@@ -77,7 +76,7 @@ def write_fhir(db: Workbench, cohort: Cohort, folder: Path, options: WriteOption
         _write(db, folder, resource, _coded(resource, meta), "event")
 
 
-def _write(db: Workbench, folder: Path, resource: str, fields_and_source: tuple[str, str], order: str) -> None:
+def _write(db: Database, folder: Path, resource: str, fields_and_source: tuple[str, str], order: str) -> None:
     """Write a resource per row of a source; the merge leaves out the fields that are null, which FHIR forbids."""
     fields, source = fields_and_source
     opening = f"'resourceType', '{resource}', {fields}"
@@ -86,12 +85,12 @@ def _write(db: Workbench, folder: Path, resource: str, fields_and_source: tuple[
         stream.writelines(f"{line}\n" for (line,) in rows)
 
 
-def _add_concepts(db: Workbench, cohort: Cohort) -> None:
+def _add_concepts(db: Database, cohort: Cohort) -> None:
     """Make `concepts` with the CodeableConcept of each code, and `words` with those of kinds and endings of visits."""
     import pyarrow as pa
 
     listed = [_json(_concept(code)) for code in cohort.vocabulary.codes]
-    db.add_typed("concepts", pa.table({"code": pa.array(range(len(listed)), pa.int32()), "concept": listed}))
+    db.add("concepts", pa.table({"code": pa.array(range(len(listed)), pa.int32()), "concept": listed}))
     words = []
     for role, word, token in db.query("SELECT role, word, token FROM codes WHERE role IN ('kind', 'ending')"):
         own = {"system": OWN_WORD, "code": token}
@@ -102,7 +101,7 @@ def _add_concepts(db: Workbench, cohort: Cohort) -> None:
             words.append((role, word, "", _json({"coding": [*known, own]})))
     names = ("role", "word", "class", "concept")
     columns = {name: pa.array([row[place] for row in words], pa.string()) for place, name in enumerate(names)}
-    db.add_typed("words", pa.table(columns))
+    db.add("words", pa.table(columns))
 
 
 def _patients(cohort: Cohort, meta: str) -> tuple[str, str]:

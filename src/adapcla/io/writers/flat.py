@@ -3,11 +3,11 @@
 | table | one row is |
 |---|---|
 | `long` | a code of a visit, with its number and unit where the cohort has numbers |
-| `visits` | a visit, its codes with spaces between them |
+| `visits` | a visit, its codes with a mark between them: a blank, or `;` where a code holds blanks |
 | `patients` | a patient, with attributes as words and labels as 1 and 0 |
 | `vocabulary` | a code with its system, domain and description |
 
-Codes are written as they are. In CSV an apostrophe goes before free text that a spreadsheet would take for a formula.
+Codes are written as they are. In CSV an apostrophe goes before what a spreadsheet would take for a formula.
 """
 
 from __future__ import annotations
@@ -17,39 +17,42 @@ from pathlib import Path
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.io.workbench import Workbench
-from adapcla.io.writers.options import WriteOptions
-from adapcla.io.writers.tables import FIRST_PATIENT, cohort_tables, free_text, quoted
+from adapcla.io.codebook import separator_of
+from adapcla.io.database import Database, quoted
+from adapcla.io.options import WriteOptions
+from adapcla.io.writers.tables import FIRST_PATIENT, cohort_tables, free_text
 
 #: What Excel holds in a sheet, the header included.
 _EXCEL_ROWS = 1_048_576
+#: Codes that a spreadsheet would carry out, or that begin with the mark against it.
+_FORMULA = "[=+@'-].*"
 #: Codes that spreadsheets take for numbers, dates, truth values or formulas.
 _CHANGED_BY_EXCEL = (
-    "(?i)[=+@-].*|[0-9.,][0-9e.,:/+-]*|(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[0-9]+"
+    "(?i)[=+@'-].*|[0-9.,][0-9e.,:/+-]*|(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[0-9]+"
     "|[0-9]+-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|true|false"
 )
 
 
-def write_csv(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_csv(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write long.csv, visits.csv, patients.csv and vocabulary.csv."""
 
     def code(column: str) -> str:
-        changed = f"regexp_full_match({column}, {quoted(_CHANGED_BY_EXCEL)})"
-        return f"CASE WHEN {changed} THEN '''' || {column} ELSE {column} END" if options.for_excel else column
+        marked = _CHANGED_BY_EXCEL if options.for_excel else _FORMULA
+        return f"CASE WHEN regexp_full_match({column}, {quoted(marked)}) THEN '''' || {column} ELSE {column} END"
 
     cohort_tables(db, cohort)
     for name, query in _queries(cohort, free_text, code).items():
         db.copy(query, folder / f"{name}.csv")
 
 
-def write_parquet(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_parquet(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write long.parquet, visits.parquet, patients.parquet and vocabulary.parquet."""
     cohort_tables(db, cohort)
     for name, query in _queries(cohort, str, str).items():
         db.copy(query, folder / f"{name}.parquet")
 
 
-def write_xlsx(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_xlsx(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write cohort.xlsx with a sheet for each table; text stays text, whatever it looks like."""
     import xlsxwriter
 
@@ -80,12 +83,13 @@ def _queries(cohort: Cohort, text: Callable[[str], str], code: Callable[[str], s
         f"{text(f'attribute_{place}')} AS {_name(name)}" for place, name in enumerate(sorted(cohort.attributes))
     ]
     patients += [f"label_{place} AS {_name(f'label: {name}')}" for place, name in enumerate(cohort.label_names)]
+    between = quoted(separator_of(cohort.vocabulary.tokens))
     more = f', {text("choice_group")} AS "group", {text("unit")} AS unit'
     return {
         "long": f"""SELECT {visit}, {code("c.token")} AS code, c.domain{numbers if cohort.values is not None else ""}
             FROM events e JOIN visits v USING (visit) JOIN codes c USING (code) ORDER BY e.event""",
         "visits": f"""SELECT {visit}, {code("w.codes")} AS codes FROM visits v
-            JOIN (SELECT visit, string_agg(token, ' ' ORDER BY event) AS codes FROM events JOIN codes USING (code)
+            JOIN (SELECT visit, string_agg(token, {between} ORDER BY event) AS codes FROM events JOIN codes USING (code)
                 GROUP BY visit) w USING (visit) ORDER BY v.visit""",
         "patients": f"SELECT {', '.join(patients)} FROM patients ORDER BY patient",
         "vocabulary": f"""SELECT {code("token")} AS code, system, {text("version")} AS version,

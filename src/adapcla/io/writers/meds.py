@@ -19,8 +19,8 @@ from adapcla.data.split import split_positions
 from adapcla.errors import InputError
 from adapcla.files import write_json
 from adapcla.io.codebook import NAMES
-from adapcla.io.workbench import Workbench
-from adapcla.io.writers.options import WriteOptions
+from adapcla.io.database import Database
+from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_PATIENT,
     add_times,
@@ -72,7 +72,7 @@ _EVENTS = f"""
         WHERE died GROUP BY patient"""
 
 
-def write_meds(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_meds(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write data/SPLIT/0.parquet for each split, and the metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -88,7 +88,7 @@ def write_meds(db: Workbench, cohort: Cohort, folder: Path, options: WriteOption
     add_times(db)
     _add_facts(db, cohort)
     split = pa.array(SPLITS).take(pa.array(_splits(cohort, options)))
-    db.add_typed("splits", pa.table({"patient": pa.array(np.arange(cohort.n_patients)), "split": split}))
+    db.add("splits", pa.table({"patient": pa.array(np.arange(cohort.n_patients)), "split": split}))
     for name in SPLITS:
         (folder / "data" / name).mkdir(parents=True)
         if db.number(f"SELECT count(*) FROM splits WHERE split = '{name}'"):
@@ -108,7 +108,7 @@ def write_meds(db: Workbench, cohort: Cohort, folder: Path, options: WriteOption
     write_json(metadata / "dataset.json", _description(cohort))
 
 
-def _add_facts(db: Workbench, cohort: Cohort) -> None:
+def _add_facts(db: Database, cohort: Cohort) -> None:
     """Make `facts`: patient, place, code of every known attribute."""
     sex = attribute_column(cohort, "sex")
     db.run(
@@ -150,7 +150,7 @@ def _description(cohort: Cohort) -> dict[str, object]:
     }
 
 
-def _code_table(db: Workbench, cohort: Cohort) -> pa.Table:
+def _code_table(db: Database, cohort: Cohort) -> pa.Table:
     """Every code with its description, domain and parents; attributes, events and the parents are listed too."""
     import pyarrow as pa
 

@@ -15,8 +15,8 @@ import numpy as np
 from adapcla.data import Cohort, Kind, code_systems
 from adapcla.errors import InputError
 from adapcla.io.codebook import NAMES
-from adapcla.io.workbench import Workbench
-from adapcla.io.writers.options import WriteOptions
+from adapcla.io.database import Database, quoted
+from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_DAY,
     add_times,
@@ -25,7 +25,6 @@ from adapcla.io.writers.tables import (
     birth_years,
     cohort_tables,
     free_text,
-    quoted,
 )
 from adapcla.version import __version__
 
@@ -110,7 +109,7 @@ _DESCRIPTIONS = {
 _ATHENA = {"CONCEPT": COLUMNS["concept"], "CONCEPT_RELATIONSHIP": ("concept_id_1", "concept_id_2", "relationship_id")}
 
 
-def write_omop(db: Workbench, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_omop(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
     """Write persons, visits, codes, eras, deaths, the source concepts, and what the patients are."""
     cohort_tables(db, cohort)
     add_times(db)
@@ -272,7 +271,7 @@ def _source(cohort: Cohort, options: WriteOptions) -> Select:
 
 
 # ---- concepts ---------------------------------------------------------------------------------------------
-def _add_concepts(db: Workbench, cohort: Cohort, athena: Path | None) -> None:
+def _add_concepts(db: Database, cohort: Cohort, athena: Path | None) -> None:
     """Make `source_concepts` (rows of the table concept) and `coded`: events with source and standard concept.
 
     An event has a row for each standard concept that its code maps to. A concept whose domain has no table, or no
@@ -288,7 +287,7 @@ def _add_concepts(db: Workbench, cohort: Cohort, athena: Path | None) -> None:
         "plain": pa.array([code_systems.remove_dot(code.bare) for code in listed], pa.string()),
         "own_domain": pa.array([_DOMAINS.get(code.domain, "Observation") for code in listed], pa.string()),
     }
-    db.add_typed("named", pa.table(names))
+    db.add("named", pa.table(names))
     _add_athena(db, athena)
     with_table, with_number = (", ".join(map(quoted, names)) for names in (TABLES, _NUMBERS))
     db.run(
@@ -314,7 +313,7 @@ def _add_concepts(db: Workbench, cohort: Cohort, athena: Path | None) -> None:
     )
 
 
-def _add_athena(db: Workbench, folder: Path | None) -> None:
+def _add_athena(db: Database, folder: Path | None) -> None:
     """Make `sources` (code, row of concept) and `maps` (code, concept_id, domain_id) by Athena's files.
 
     Systems and codes are compared without case and dots. The files, of millions of rows, are read as a stream.
@@ -346,7 +345,7 @@ def _add_athena(db: Workbench, folder: Path | None) -> None:
     )
 
 
-def _open(db: Workbench, folder: Path, name: str) -> None:
+def _open(db: Database, folder: Path, name: str) -> None:
     """Make a view of one of Athena's files: tabs between cells, no quotes."""
     path = folder / f"{name}.csv"
     try:

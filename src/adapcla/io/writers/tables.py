@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 from adapcla.errors import InputError
-from adapcla.io.workbench import Workbench
+from adapcla.io.database import Database, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ _AGES, _DEATHS, _YES = ("age_band", "age"), ("died", "death", "deceased"), ("1",
 _OLDEST = 120
 
 
-def cohort_tables(db: Workbench, cohort: Cohort) -> None:
+def cohort_tables(db: Database, cohort: Cohort) -> None:
     """Make the tables of a cohort.
 
     - `codes`: code, token, system, version, bare, description, domain, choice_group, unit; `role` is `kind`, `ending`
@@ -43,31 +43,31 @@ def cohort_tables(db: Workbench, cohort: Cohort) -> None:
     - `visits`: patient, visit, number (in the record, from 0), day, kind, ending, length (in days).
     - `events`: patient, visit, event, code, value.
 
-    >>> with Workbench() as db:
+    >>> with Database() as db:
     ...     cohort_tables(db, Cohort.of([[["A", "B"], ["B"]]]))
     ...     db.query("SELECT visit, token FROM events JOIN codes USING (code) ORDER BY event")
     [(0, 'A'), (0, 'B'), (1, 'B')]
     """
     import pyarrow as pa
 
-    db.add_typed("codes", _codes(cohort))
+    db.add("codes", _codes(cohort))
     ids = [(name, pa.int64()) for name in ("patient", "visit", "event")]
     schema = pa.schema([*ids, ("code", pa.int32()), ("value", pa.float32())])
-    db.add_typed("events", pa.RecordBatchReader.from_batches(schema, _events(cohort, schema)))
+    db.add("events", pa.RecordBatchReader.from_batches(schema, _events(cohort, schema)))
     rows = {
         "patient": pa.array(cohort.patient_of_visit),
         "visit": pa.array(np.arange(cohort.n_visits, dtype=np.int64)),
         "number": pa.array(cohort.visit_number),
         "day": pa.nulls(cohort.n_visits, pa.int32()) if cohort.days is None else pa.array(np.asarray(cohort.days)),
     }
-    db.add_typed("visit_rows", pa.table(rows))
+    db.add("visit_rows", pa.table(rows))
     db.run(
         """CREATE TABLE visits AS SELECT v.*, d.kind, d.ending, d.length FROM visit_rows v LEFT JOIN (
                SELECT visit, max(word) FILTER (role = 'kind') AS kind, max(word) FILTER (role = 'ending') AS ending,
                    max(value) FILTER (role = 'length') AS length
                FROM events JOIN codes USING (code) WHERE role <> '' GROUP BY visit) d USING (visit)"""
     )
-    db.add_typed("patient_rows", _patients(cohort))
+    db.add("patient_rows", _patients(cohort))
     db.run(
         """CREATE TABLE patients AS SELECT p.* REPLACE (p.died OR coalesce(d.died, false) AS died)
            FROM patient_rows p LEFT JOIN (
@@ -76,7 +76,7 @@ def cohort_tables(db: Workbench, cohort: Cohort) -> None:
     )
 
 
-def add_times(db: Workbench) -> None:
+def add_times(db: Database) -> None:
     """Make `stays`: the visits with `begins` and `ends`.
 
     A visit begins at midnight of its day and ends at noon, or as much later as it took where its length is known;
@@ -121,15 +121,6 @@ def attribute_column(cohort: Cohort, name: str) -> str:
     return (
         f"attribute_{sorted(cohort.attributes).index(name)}" if name in cohort.attributes else "CAST(NULL AS VARCHAR)"
     )
-
-
-def quoted(text: str) -> str:
-    """A text as SQL.
-
-    >>> quoted("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
 
 
 def free_text(column: str) -> str:

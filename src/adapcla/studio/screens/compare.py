@@ -6,13 +6,15 @@ import csv
 import io
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 
 from adapcla.files import read_json
-from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.jobs import jobs_in
+from adapcla.pipeline.options import assignments, options_of
+from adapcla.pipeline.settings import RunOptions
+from adapcla.studio import drawings, widgets
+from adapcla.studio.jobs import jobs_in, words_of
 
 _RUN, _REPORT = "run", "report"
 _FIRST_TABLES = ("tail-glance", "fidelity", "utility", "privacy")
@@ -28,7 +30,7 @@ class Sheet(NamedTuple):
 
 def page() -> None:
     """Choose runs, rows, tables and figures."""
-    found = pieces.space().found()
+    found = widgets.space().found()
     _statuses()
     if not found.studies:
         st.write(
@@ -42,7 +44,7 @@ def page() -> None:
 
 def _statuses() -> None:
     """Releases of the folder side by side."""
-    releases = [job for job in jobs_in(pieces.space().jobs, kind="release") if job.result.get("status")]
+    releases = [job for job in jobs_in(widgets.space().jobs, kind="release") if job.result.get("status")]
     if len(releases) > 1:
         st.header("Releases")
         heads = [status["title"] for status in releases[0].result["status"].values()]
@@ -58,7 +60,7 @@ def _statuses() -> None:
 
 def _studies(names: list[str]) -> None:
     """Tables and figures of some experiments."""
-    root = pieces.space().root
+    root = widgets.space().root
     chosen = [str(name) for name in st.multiselect("Experiments", names, names[:2], key="studies")]
     if not chosen:
         return
@@ -120,20 +122,20 @@ def drawn(sheet: Sheet, shown: list[str], rows: set[str], caption: str) -> str:
 def _page_of(chosen: list[str]) -> None:
     """The whole page of the chosen experiments, as `adapcla report` writes it."""
     if st.button("Make one page of these", key="make-page"):
-        out = pieces.fresh("comparisons", "-".join(Path(name).name for name in chosen))
-        pieces.begin(orders.report(chosen, out), "One page", kind=_REPORT, out=out)
+        out = widgets.fresh("comparisons", "-".join(Path(name).name for name in chosen))
+        widgets.begin(words_of("report", *chosen, out=out), "One page", kind=_REPORT, out=out)
         st.rerun()
-    job = pieces.newest(kind=_REPORT)
+    job = widgets.newest(kind=_REPORT)
     if job is None:
         return
-    pieces.show(job)
-    path = pieces.space().root / job.about["out"] / "report.html"
+    widgets.show(job)
+    path = widgets.space().root / job.about["out"] / "report.html"
     if job.code == 0 and path.is_file():
         st.download_button(
             "report.html", path.read_bytes, f"{path.parent.name}.html", key="comparison", on_click="ignore"
         )
         if st.toggle("Show the page", key="show-comparison"):
-            pieces.page_of(path)
+            widgets.page_of(path)
 
 
 def _run(sources: list[str]) -> None:
@@ -141,15 +143,22 @@ def _run(sources: list[str]) -> None:
     if not sources:
         return
     with st.expander("A new experiment: several methods on the same patients"), st.form("run-form"):
-        cohort = pieces.choose("Patients", sources, "run-cohort")
+        cohort = widgets.choose("Patients", sources, "run-cohort")
         methods = st.text_input("Methods, with commas", "adapcla, adapcla-no-scaffold", key="run-methods")
         quick = st.checkbox("A quick look: fewer draws, smaller classifiers", True, key="run-quick")
         settings = st.text_area("Other settings", "", key="run-settings", placeholder="fit.settings.width=64")
         if st.form_submit_button("Run it", type="primary"):
-            lines = [line.strip() for line in settings.splitlines()]
-            words: dict[str, Any] = {"out": "runs", "cohort": cohort, "methods": methods, "quick": quick, "set": lines}
-            pieces.begin(orders.run(words), f"Experiment on {cohort}", kind=_RUN)
+            lines = [line for line in settings.splitlines() if line.strip()]
+            listed = tuple(part.strip() for part in methods.split(",") if part.strip())
+            given = {
+                "cohort": cohort,
+                "methods": listed,
+                "quick": quick,
+                **assignments(lines),
+            }
+            words = words_of("run", options=options_of(RunOptions), given=given, out="runs")
+            widgets.begin(words, f"Experiment on {cohort}", kind=_RUN)
             st.rerun()
-    job = pieces.newest(kind=_RUN)
+    job = widgets.newest(kind=_RUN)
     if job is not None:
-        pieces.show(job)
+        widgets.show(job)

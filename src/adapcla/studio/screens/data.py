@@ -9,20 +9,24 @@ import streamlit as st
 
 from adapcla.data import description as words
 from adapcla.disclosure import format_count
-from adapcla.io.contract import TITLES
-from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.jobs import Job
+from adapcla.io import READERS
+from adapcla.pipeline.options import arguments_of, options_of, reading_options
+from adapcla.pipeline.settings import SimulateOptions
+from adapcla.studio import drawings, widgets
+from adapcla.studio.jobs import Job, words_of
 from adapcla.studio.workspace import TABLES, plain_name
 
 WAYS = ("The example world", "Drop a table", "A file or folder on this computer")
 _GUESS = "(guess)"
+#: Options that are columns of a table, and are asked for beside what was found in it.
+_COLUMNS = ("patient", "visit", "date", "day", "codes", "attributes")
 #: Words under which a described cohort is remembered.
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
 
 
 def page() -> None:
     """Choose patients, look at what they would come to, read them, and see what they are."""
-    sources = pieces.space().found().sources
+    sources = widgets.space().found().sources
     if not sources:
         st.write("Begin with the example world: made-up patients, ready in seconds. Or bring your own.")
     way = st.radio("Where are the patients?", WAYS, horizontal=True, key="way")
@@ -34,9 +38,9 @@ def page() -> None:
         _named()
     if way != WAYS[0]:
         _looked()
-    reading = pieces.newest(kind=_READ)
+    reading = widgets.newest(kind=_READ)
     if reading is not None:
-        pieces.show(reading, quiet=reading.state == "done")
+        widgets.show(reading, quiet=reading.state == "done")
     if sources:
         st.header("What is there")
         _described(sources, reading)
@@ -53,8 +57,10 @@ def _example() -> None:
         patients = st.number_input("Patients", 500, 1_000_000, 8000, step=500, key="example-patients")
         codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
     if st.button("Make the example world", type="primary", key="example"):
-        out = pieces.fresh("cohorts", "example world")
-        pieces.begin(orders.simulate(out, int(patients), int(codes)), "The example world", kind=_READ, cohort=out)
+        out = widgets.fresh("cohorts", "example world")
+        given = {"patients": int(patients), "codes": int(codes)}
+        words = words_of("simulate", options=options_of(SimulateOptions), given=given, out=out)
+        widgets.begin(words, "The example world", kind=_READ, cohort=out)
         st.rerun()
 
 
@@ -64,7 +70,7 @@ def _dropped() -> None:
         "One row for each code (patient, visit or date, code), or one for each visit", type=list(TABLES), key="upload"
     )
     if dropped is not None and st.session_state.get("kept") != dropped.file_id:
-        path = pieces.space().keep("uploads", dropped.name, dropped.getvalue())
+        path = widgets.space().keep("uploads", dropped.name, dropped.getvalue())
         st.session_state["kept"] = dropped.file_id
         _look("table", path, {})
 
@@ -72,27 +78,39 @@ def _dropped() -> None:
 def _named() -> None:
     """A path on this computer, and what it is."""
     with st.form("named"):
-        source = st.selectbox("What is it?", list(TITLES), format_func=lambda name: TITLES[name], key="source")
+        source = st.selectbox("What is it?", list(READERS), format_func=lambda name: READERS[name][1], key="source")
         text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
         if st.form_submit_button("Look at it", type="primary"):
-            path = pieces.space().checked(text)
+            path = widgets.space().checked(text)
             _look(str(source), str(path), {})
+
+
+def _changed(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of reading that are not as usual."""
+    usual = {name: option.default for name, option in reading_options().items()}
+    return {name: value for name, value in options.items() if value not in (None, "", (), usual[name])}
+
+
+def _import(source: str, path: str, out: str, options: dict[str, Any], dry_run: bool = False) -> list[str]:
+    """The words that read a source."""
+    words = words_of("import", source, path, out=out, dry_run=dry_run)
+    return [*words[:-1], *arguments_of(reading_options(), options, "--read"), words[-1]]
 
 
 def _look(source: str, path: str, options: dict[str, Any]) -> None:
     """Start a first look, which reads the beginning only."""
     about = {"kind": _LOOK, "source": source, "path": path, "options": json.dumps(options)}
-    pieces.begin(orders.look(source, path, options), "A first look", **about)
+    widgets.begin(_import(source, path, "unused", options, dry_run=True), "A first look", **about)
     st.rerun()
 
 
 # ---- what would be read -------------------------------------------------------------------------------------
 def _looked() -> None:
     """The newest first look: columns, what would be left out, and the choices of reading."""
-    job = pieces.newest(kind=_LOOK)
+    job = widgets.newest(kind=_LOOK)
     if job is None:
         return
-    pieces.show(job, quiet=True)
+    widgets.show(job, quiet=True)
     found = job.result
     if job.running or not found:
         return
@@ -101,6 +119,8 @@ def _looked() -> None:
     _parts_of(found)
     if found["problem"]:
         st.html(drawings.error(found["problem"]))
+        if found["dropped"]:
+            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items()), "What would be left out"))
     elif found["tried"] is None:
         st.write("It is too large to be tried in a moment. What is left out, and why, is counted while it is read.")
     else:
@@ -144,10 +164,10 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
         read = right.form_submit_button("Read all of it", type="primary", disabled=bool(found["problem"]))
     source, path = job.about["source"], job.about["path"]
     if again:
-        _look(source, path, orders.reading(options))
+        _look(source, path, _changed(options))
     if read:
-        out = pieces.fresh("cohorts", name)
-        pieces.begin(orders.read(source, path, out, options), f"Reading {name}", kind=_READ, cohort=out)
+        out = widgets.fresh("cohorts", name)
+        widgets.begin(_import(source, path, out, options), f"Reading {name}", kind=_READ, cohort=out)
         st.rerun()
 
 
@@ -170,54 +190,42 @@ def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
         else:
             words_of = "Several with commas, or with * (dx*)" if part == "codes" else None
             out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=words_of) or None
-    told_before = [name for name in before.get("attributes", "").split(",") if name in names]
+    told_before = [name for name in before.get("attributes", ()) if name in names]
     who = st.multiselect("Columns that say who a patient is, such as sex", names, told_before, key="attributes")
-    out["attributes"] = ",".join(who)
+    out["attributes"] = tuple(who)
     return out
 
 
 def _reading(before: dict[str, Any]) -> dict[str, Any]:
-    """Choices that every source has."""
-
-    def one_of(name: str, title: str, values: list[str], why: str) -> str:
-        index = values.index(before[name]) if before.get(name) in values else 0
-        return str(st.selectbox(title, values, index, key=f"reading-{name}", help=why))
-
-    kinds = before.get("domains", "dx").split(",")
-    domains = st.multiselect(
-        "Kinds of code", ["dx", "px", "rx"], kinds, key="domains", help="Diagnoses, procedures, drugs."
-    )
-    most = st.number_input("Most visits of a patient (0: all)", 0, 10_000, int(before.get("max_visits", 0)), key="most")
-    system = "Name of the code system, if the data does not say it"
-    revisions = ["apart", "map9", "map10"]
-    return {
-        "domains": ",".join(domains) or "dx",
-        "level": one_of("level", "Level of codes", ["full", "category", "ccs"], "Coarser codes are less rare."),
-        "icd": one_of("icd", "ICD-9 beside ICD-10", revisions, "Keep them apart, or map one to the other."),
-        "labels": one_of("labels", "Labels", ["", "phenotypes", "auto"], "Groups of diagnoses as labels of patients."),
-        "separator": st.text_input("What separates codes in a cell", before.get("separator", ""), key="separator"),
-        "system": st.text_input(system, before.get("system", ""), placeholder="ICD10CM", key="system"),
-        "max_visits": int(most) or None,
-    }
+    """Choices that every source has: every other option of reading, with its own choices, default and help."""
+    out: dict[str, Any] = {}
+    options = [option for option in reading_options().values() if option.name not in _COLUMNS]
+    places = st.columns(2)
+    for number, option in enumerate(options):
+        out[option.name] = widgets.option_field(places[number % 2], option, before.get(option.name), "reading")
+    return out
 
 
 # ---- what it is ---------------------------------------------------------------------------------------------
 def _described(sources: list[str], reading: Job | None) -> None:
     """The description of a cohort with its pictures: numbers of many patients, never a row of one."""
     first = reading.about["cohort"] if reading is not None else ""
-    cohort = pieces.choose("Cohort", sources, "cohort", first)
-    job = pieces.newest(kind=_DESCRIBE, cohort=cohort)
+    cohort = widgets.choose("Cohort", sources, "cohort", first)
+    job = widgets.newest(kind=_DESCRIBE, cohort=cohort)
     if job is None:
-        job = pieces.begin(
-            orders.describe(cohort, f".studio/{plain_name(cohort)}.svg"), "Describing it", kind=_DESCRIBE, cohort=cohort
+        job = widgets.begin(
+            words_of("describe", cohort, figure=f".studio/{plain_name(cohort)}.svg"),
+            "Describing it",
+            kind=_DESCRIBE,
+            cohort=cohort,
         )
-    pieces.show(job, quiet=True)
+    widgets.show(job, quiet=True)
     description = job.result
     if job.running or not description:
         return
     shown = {**description, "attributes": {}}
     st.html(drawings.table(["", ""], list(words.summary_lines(shown))))
-    picture = pieces.space().root / ".studio" / f"{plain_name(cohort)}.svg"
+    picture = widgets.space().root / ".studio" / f"{plain_name(cohort)}.svg"
     if picture.is_file():
         st.html(drawings.picture(picture.read_bytes(), "The long tail: how many visits hold each code"))
     rows = [

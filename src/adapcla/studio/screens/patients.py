@@ -11,10 +11,12 @@ import streamlit as st
 from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
+from adapcla.pipeline.options import options_of
+from adapcla.pipeline.settings import SampleOptions
 from adapcla.report.timelines import Album, matching
-from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.albums import Known, album_of, known_by
-from adapcla.studio.workspace import Found
+from adapcla.studio import drawings, widgets
+from adapcla.studio.jobs import words_of
+from adapcla.studio.workspace import Found, Known, album_of, known_by
 
 SAMPLE, CONTINUE = "sample", "continue"
 #: Patients on a page, matching codes that are listed, likeliest codes that are told, continuations that are drawn.
@@ -24,7 +26,7 @@ _MOST_VISITS = 6
 
 def page() -> None:
     """Look, search, ask for patients, and go on from one."""
-    found = pieces.space().found()
+    found = widgets.space().found()
     if not found.synthetic and not found.models:
         st.write("There are no synthetic patients yet. Make some on the page Train and release.")
         return
@@ -40,24 +42,24 @@ def page() -> None:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _album(root: str, name: str, model: str, stamp: float) -> tuple[Album, str]:
     """An opened cohort, kept as long as its folder does not change."""
-    return album_of(pieces.space(), name, model)
+    return album_of(widgets.space(), name, model)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _known(root: str, model: str, stamp: float) -> Known:
     """What a model knows about codes, kept as long as its folder does not change."""
-    return known_by(pieces.space().inside(model))
+    return known_by(widgets.space().inside(model))
 
 
 def album(name: str, model: str = "") -> tuple[Album, str]:
     """The patients of a cohort in the folder."""
-    folder = pieces.space().inside(name)
+    folder = widgets.space().inside(name)
     return _album(str(folder), name, model, folder.stat().st_mtime)
 
 
 def known(model: str) -> Known:
     """What a model in the folder knows about codes."""
-    folder = pieces.space().inside(model)
+    folder = widgets.space().inside(model)
     return _known(str(folder), model, folder.stat().st_mtime)
 
 
@@ -67,10 +69,10 @@ def _looked(found: Found) -> None:
     if not found.synthetic:
         st.write("There is a model, but no sample of it. Ask for patients on the next tab.")
         return
-    newest = pieces.newest(kind=SAMPLE)
+    newest = widgets.newest(kind=SAMPLE)
     first = "" if newest is None else newest.about["out"]
-    name = pieces.choose("Cohort", found.synthetic, "look-cohort", first)
-    made_by = pieces.newest(kind=SAMPLE, out=name)
+    name = widgets.choose("Cohort", found.synthetic, "look-cohort", first)
+    made_by = widgets.newest(kind=SAMPLE, out=name)
     shown, who = album(name, "" if made_by is None else made_by.about.get("model", ""))
     cohort = shown.cohort
     text = st.text_input("Search by code or words of its description", key="search", placeholder="E84, cystic fibrosis")
@@ -123,12 +125,12 @@ def _asked(found: Found) -> None:
     if not found.models:
         st.write("There is no model to ask. Train one on the page Train and release.")
         return
-    model = pieces.choose("Model", found.models, "ask-model")
+    model = widgets.choose("Model", found.models, "ask-model")
     about = known(model)
     with st.form("ask-form"):
         hint = "Several: all of them. E84* is a family, A|B any of them."
-        having = pieces.codes("Patients with", about, "having", hint, typed=True)
-        without = pieces.codes("Without", about, "without", "Nobody has any of these.", typed=True)
+        having = widgets.codes("Patients with", about, "having", hint, typed=True)
+        without = widgets.codes("Without", about, "without", "Nobody has any of these.", typed=True)
         left, middle, right = st.columns(3)
         patients = left.number_input("How many", 1, 1_000_000, 100, key="ask-patients")
         visits = middle.text_input("Visits", "", key="ask-visits", placeholder="3.. or 2..5")
@@ -136,11 +138,15 @@ def _asked(found: Found) -> None:
         where = _where(about, st.columns(max(len(about.attributes), 1)))
         if st.form_submit_button("Show me patients", type="primary"):
             _order(
-                model, having, {"without": without, "visits": visits.strip(), "where": where}, str(at), int(patients)
+                model,
+                having,
+                {"without": tuple(without), "visits": visits.strip(), "where": tuple(where)},
+                str(at),
+                int(patients),
             )
-    job = pieces.newest(kind=SAMPLE, way="asked")
+    job = widgets.newest(kind=SAMPLE, way="asked")
     if job is not None:
-        pieces.show(job)
+        widgets.show(job)
         if job.result.get("effort"):
             st.caption(f"{job.result['patients']:,} patients in {job.about['out']}: look at them on the first tab.")
 
@@ -156,11 +162,11 @@ def _where(about: Known, places: Any) -> list[str]:
 
 def _order(model: str, having: list[str], more: dict[str, Any], at: str, patients: int) -> None:
     """Start a sample of patients who fulfil the condition."""
-    out = pieces.fresh("samples", "-".join(code.rsplit("/", 1)[-1] for code in having) or "patients")
-    place = at if having and at != "any" else None
-    words = orders.sample(model, out, {"patients": patients, "having": having, "at": place, **more})
+    out = widgets.fresh("samples", "-".join(code.rsplit("/", 1)[-1] for code in having) or "patients")
+    given = {"patients": patients, "having": tuple(having), **more, "at": at if having else "any"}
+    words = words_of("sample", model, options=options_of(SampleOptions), given=given, out=out)
     title = f"Patients with {', '.join(having)}" if having else "Patients"
-    pieces.begin(words, title, kind=SAMPLE, way="asked", out=out, model=model)
+    widgets.begin(words, title, kind=SAMPLE, way="asked", out=out, model=model)
     st.rerun()
 
 
@@ -170,7 +176,7 @@ def _built(found: Found) -> None:
     if not found.models:
         st.write("There is no model to ask. Train one on the page Train and release.")
         return
-    model = pieces.choose("Model", found.models, "build-model")
+    model = widgets.choose("Model", found.models, "build-model")
     about = known(model)
     n_visits = int(st.number_input("Visits so far", 1, _MOST_VISITS, 1, key="build-visits"))
     with st.form("build-form"):
@@ -178,13 +184,13 @@ def _built(found: Found) -> None:
         for number in range(1, n_visits + 1):
             left, right = st.columns([4, 1])
             with left:
-                visits.append(pieces.codes(f"Codes of visit {number}", about, f"visit-{number}"))
+                visits.append(widgets.codes(f"Codes of visit {number}", about, f"visit-{number}"))
             days.append(int(right.number_input("Day", 0, 100_000, 90 * (number - 1), key=f"d{number}")))
         if st.form_submit_button("What comes next?", type="primary"):
             _go_on(model, visits, days)
-    job = pieces.newest(kind=CONTINUE)
+    job = widgets.newest(kind=CONTINUE)
     if job is not None:
-        pieces.show(job, quiet=True)
+        widgets.show(job, quiet=True)
         if job.result.get("likeliest"):
             _futures(job.result["likeliest"][0], job.about["out"], job.about["model"])
 
@@ -196,13 +202,14 @@ def _go_on(model: str, visits: list[list[str]], days: list[int]) -> None:
             "a visit without a code, or days that do not rise\n"
             "expected: at least one code in each visit, and each day after the one before\nto do: choose codes and days"
         )
-    space = pieces.space()
+    space = widgets.space()
     history = space.fresh("histories", "built by hand")
     since = np.array(days, dtype=np.int32) - days[0]
     Cohort.of([visits], days=since, card={"source": "built by hand"}).save(space.root / history)
-    out = pieces.fresh("samples", f"after {Path(history).name}")
-    words = orders.sample(model, out, {"continue": history, "draws": _DRAWS, "likeliest": _LIKELIEST})
-    pieces.begin(words, "What comes next", kind=CONTINUE, out=out, model=model)
+    out = widgets.fresh("samples", f"after {Path(history).name}")
+    given = {"histories": history, "draws": _DRAWS, "likeliest": _LIKELIEST}
+    words = words_of("sample", model, options=options_of(SampleOptions), given=given, out=out)
+    widgets.begin(words, "What comes next", kind=CONTINUE, out=out, model=model)
     st.rerun()
 
 

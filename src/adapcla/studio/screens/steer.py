@@ -8,11 +8,12 @@ import numpy as np
 import streamlit as st
 
 from adapcla.errors import UsageError
-from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.albums import Known
-from adapcla.studio.jobs import Job
+from adapcla.pipeline.options import options_of
+from adapcla.pipeline.settings import SampleOptions
+from adapcla.studio import drawings, widgets
+from adapcla.studio.jobs import Job, words_of
 from adapcla.studio.screens.patients import SAMPLE, known
-from adapcla.studio.workspace import TABLES, Found
+from adapcla.studio.workspace import TABLES, Found, Known
 
 _STEER = "steer"
 #: Both ways, as the jobs name them, and what is added to the command.
@@ -24,7 +25,7 @@ _MOST_LINES = 60
 
 def page() -> None:
     """Say what is wanted, see what both ways come to, and draw."""
-    found = pieces.space().found()
+    found = widgets.space().found()
     if not found.models:
         st.write("There is no model to steer. Train one on the page Train and release.")
         return
@@ -32,14 +33,14 @@ def page() -> None:
         "The trained model is moved towards other prevalences without training again: by the paper's rule, and by a "
         "closed loop that samples, measures and corrects until the whole population has them."
     )
-    model = pieces.choose("Model", found.models, "steer-model")
+    model = widgets.choose("Model", found.models, "steer-model")
     target = _target(found, known(model))
     with st.form("steer-form"):
         left, middle, right = st.columns(3)
         patients = int(left.number_input("Patients of each trial", 100, 1_000_000, 2000, key="steer-patients"))
         pilot = int(middle.number_input("Patients of a pilot", 100, 1_000_000, 5000, step=500, key="steer-pilot"))
         left.caption("Enough to see the prevalences of the codes that matter to you.")
-        middle.caption("The closed loop draws up to ten pilots; more patients make it exacter and slower.")
+        middle.caption("The closed loop draws up to ten pilots; more patients make it more precise but slower.")
         strength = float(right.slider("Strength", 0.0, 1.0, 1.0, 0.05, key="steer-strength"))
         right.caption("1 goes all the way to the requested prevalences.")
         missing = st.selectbox(
@@ -65,20 +66,20 @@ def _target(found: Found, about: Known) -> str | None:
         return None
     if way == _FROM[2]:
         st.session_state["steer-codes"] = []
-        return pieces.choose("Towards the prevalences of", list(found.cohorts), "steer-cohort")
+        return widgets.choose("Towards the prevalences of", list(found.cohorts), "steer-cohort")
     st.session_state["steer-codes"] = []
     dropped = st.file_uploader("A table with the columns code and prevalence", type=list(TABLES), key="steer-upload")
     if dropped is None:
         return None
     if st.session_state.get("steer-kept", ("", ""))[0] != dropped.file_id:
-        path = pieces.space().keep("targets", dropped.name, dropped.getvalue())
+        path = widgets.space().keep("targets", dropped.name, dropped.getvalue())
         st.session_state["steer-kept"] = (dropped.file_id, path)
     return str(st.session_state["steer-kept"][1])
 
 
 def _wishes(about: Known) -> None:
     """Codes with the prevalence that is requested of each, in percent of visits."""
-    for token in pieces.codes("Codes", about, "steer-codes"):
+    for token in widgets.codes("Codes", about, "steer-codes"):
         share = about.share[about.vocabulary.index[token]]
         now = 0.0 if np.isnan(share) else 100 * float(share)
         st.number_input(
@@ -97,40 +98,35 @@ def _settled(target: str | None, about: Known) -> str:
             "nothing is requested\nexpected: a code with its prevalence\nto do: choose codes, or drop a table"
         )
     lines = [f"{token},{st.session_state[f'wish-{token}'] / 100!r}" for token in chosen]
-    return pieces.space().keep("targets", "wishes.csv", ("code,prevalence\n" + "\n".join(lines) + "\n").encode())
+    return widgets.space().keep("targets", "wishes.csv", ("code,prevalence\n" + "\n".join(lines) + "\n").encode())
 
 
 def _try_both(model: str, target: str, options: dict[str, Any]) -> None:
     """Start both ways."""
     for way, more in WAYS.items():
-        out = pieces.fresh("samples", f"steered {way}")
-        asked = {**_changed(options, way), "toward": target, **more}
+        out = widgets.fresh("samples", f"steered {way}")
+        given = {**options, "pilot": options["pilot"] if way == "loop" else None, "toward": target, **more}
         about = {"kind": _STEER, "way": way, "out": out, "model": model, "target": target}
-        pieces.begin(orders.sample(model, out, asked), TITLES[way], **about)
+        widgets.begin(_words(model, out, given), TITLES[way], **about)
     st.rerun()
 
 
-def _changed(options: dict[str, Any], way: str) -> dict[str, Any]:
-    """The options that are not as usual; only the closed loop has pilots.
-
-    >>> _changed({"patients": 9, "pilot": 500, "strength": 1.0, "missing": "keep"}, "paper")
-    {'patients': 9}
-    """
-    usual = {"strength": 1.0, "missing": "keep", **({} if way == "loop" else {"pilot": options.get("pilot")})}
-    return {name: value for name, value in options.items() if name not in usual or usual[name] != value}
+def _words(model: str, out: str, given: dict[str, Any]) -> list[str]:
+    """The words that sample; a sample is resumed where it was stopped."""
+    return words_of("sample", model, options=options_of(SampleOptions), given=given, out=out, resume=True)
 
 
 # ---- what both ways come to ---------------------------------------------------------------------------------
 def _tried() -> None:
     """Both newest trials side by side, and the button to draw."""
-    jobs = {way: pieces.newest(kind=_STEER, way=way) for way in WAYS}
+    jobs = {way: widgets.newest(kind=_STEER, way=way) for way in WAYS}
     tried = {way: job for way, job in jobs.items() if job is not None}
     if not tried:
         return
     st.header("Both ways")
     for place, job in zip(st.columns(2), tried.values(), strict=False):
         with place:
-            pieces.show(job)
+            widgets.show(job)
             _came(job)
     results = {way: job.result for way, job in tried.items()}
     if any("codes_by_prevalence" in result for result in results.values()):
@@ -180,18 +176,18 @@ def _draw(loop: Job) -> None:
         patients = int(left.number_input("Patients", 1, 100_000_000, 10_000, key="draw-patients"))
         way = str(right.selectbox("Way", list(WAYS)[::-1], format_func=lambda name: TITLES[name], key="draw-way"))
         if st.form_submit_button("Draw them", type="primary"):
-            out = pieces.fresh("samples", "steered")
-            kept = [word for word in loop.command if word.startswith(("--strength=", "--missing=", "--pilot="))]
-            asked = {"patients": patients, "toward": loop.about["target"], **WAYS[way]}
-            words = orders.sample(loop.about["model"], out, asked)
-            pilots = [word for word in kept if way == "loop" or not word.startswith("--pilot=")]
-            pieces.begin(
-                [*words, *pilots], "Steered patients", kind=SAMPLE, way="steered", out=out, model=loop.about["model"]
+            out = widgets.fresh("samples", "steered")
+            pilot = "--set=pilot="
+            kept = [word for word in loop.command if word.startswith(("--strength=", "--set=missing=", pilot))]
+            words = _words(
+                loop.about["model"], out, {"patients": patients, "toward": loop.about["target"], **WAYS[way]}
             )
+            words += [word for word in kept if way == "loop" or not word.startswith(pilot)]
+            widgets.begin(words, "Steered patients", kind=SAMPLE, way="steered", out=out, model=loop.about["model"])
             st.rerun()
-    job = pieces.newest(kind=SAMPLE, way="steered")
+    job = widgets.newest(kind=SAMPLE, way="steered")
     if job is not None:
-        pieces.show(job)
+        widgets.show(job)
         if job.state == "done" and job.code == 0:
             st.caption(
                 f"{job.result.get('patients', 0):,} patients in {job.about['out']}: look at them on the page Patients."

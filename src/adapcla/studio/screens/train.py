@@ -10,19 +10,22 @@ from typing import Any
 
 import streamlit as st
 
-from adapcla.disclosure import MIN_COUNT
-from adapcla.studio import drawings, orders, pieces
-from adapcla.studio.jobs import Job, jobs_in
+from adapcla.pipeline.options import assignments, options_of
+from adapcla.release.settings import ReleaseSettings
+from adapcla.studio import drawings, widgets
+from adapcla.studio.jobs import Job, jobs_in, words_of
 from adapcla.studio.workspace import Found, plain_name
 
 _RELEASE, _PLAN = "release", "plan"
 FORMATS = ("csv", "parquet", "xlsx", "meds", "omop", "fhir")
-METHOD = "tailwise"
+OPTIONS = options_of(ReleaseSettings)
+#: Options that stand before the others, and one that the name of the folder gives.
+_FIRST = ("minutes", "patients", "formats", "name")
 
 
 def page() -> None:
     """Ask, start, watch, and look at what came of it."""
-    found = pieces.space().found()
+    found = widgets.space().found()
     if not found.sources:
         st.write(
             "There are no patients to learn from yet. Begin on the page Data; the example world is one click away."
@@ -32,21 +35,21 @@ def page() -> None:
     releases = _releases(found)
     if releases:
         st.header("Releases")
-        newest = pieces.newest(kind=_RELEASE)
+        newest = widgets.newest(kind=_RELEASE)
         first = "" if newest is None else newest.about["out"]
-        _shown(pieces.choose("Release", releases, "release", first))
+        _shown(widgets.choose("Release", releases, "release", first))
 
 
 # ---- what is asked ------------------------------------------------------------------------------------------
 def _asked(found: Found) -> None:
     """The choices of `synthesize`, each with its default and a sentence."""
-    newest = pieces.newest(kind="read")
+    newest = widgets.newest(kind="read")
     with st.form("release-form"):
         first = "" if newest is None else newest.about["cohort"]
-        cohort = pieces.choose("Learn from", found.sources, "train-cohort", first)
+        cohort = widgets.choose("Learn from", found.sources, "train-cohort", first)
         left, right = st.columns(2)
-        minutes = left.number_input("Minutes", 0.1, 10_000.0, 10.0, key="minutes")
-        left.caption("Time on two quiet cores for the whole. The network and its passes are made to fit.")
+        minutes = left.number_input("Minutes", 0.1, 10_000.0, OPTIONS["minutes"].default, key="minutes")
+        left.caption("Time on two quiet cores for the whole. The network and its epochs are made to fit.")
         patients = right.number_input("Synthetic patients", 0, 100_000_000, 0, key="patients")
         right.caption("0: as many as were learned from.")
         formats = left.multiselect("Formats", FORMATS, ["csv"], key="formats")
@@ -54,69 +57,55 @@ def _asked(found: Found) -> None:
         name = right.text_input("Name", plain_name(Path(cohort).name), key="release-name")
         right.caption("The folder of the release, in releases.")
         with st.expander("More choices"):
-            options = _more()
+            given = _more()
         start = st.form_submit_button("Train and release", type="primary")
         plan = st.form_submit_button("Show the plan with rough times")
-    options |= {"minutes": float(minutes), "patients": int(patients), "format": ",".join(formats) or "csv"}
+    given |= {"minutes": float(minutes), "patients": int(patients), "formats": tuple(formats)}
     if start or plan:
-        out = pieces.fresh("releases", name)
-        words = orders.synthesize(cohort, out, options, dry_run=plan)
-        pieces.begin(words, f"Plan of {name}" if plan else f"Release {name}", kind=_PLAN if plan else _RELEASE, out=out)
+        out = widgets.fresh("releases", name)
+        words = words_of("synthesize", "cohort", cohort, options=OPTIONS, given=given, out=out, dry_run=plan)
+        widgets.begin(
+            words, f"Plan of {name}" if plan else f"Release {name}", kind=_PLAN if plan else _RELEASE, out=out
+        )
         st.rerun()
     _plan()
 
 
 def _more() -> dict[str, Any]:
-    """Choices that most people leave as they are."""
-    left, right = st.columns(2)
-    k = left.number_input("Fewest patients of a code", 2, 10_000, MIN_COUNT, key="min-patients")
-    left.caption("Rarer codes are replaced by their nearest ancestor that has as many patients.")
-    rollup = right.selectbox("The way up for rarer codes", ["icd", "ccs"], key="rollup")
-    right.caption("Along the tree of ICD, or through CCS groups.")
-    repair = left.checkbox("Repair", key="repair")
-    left.caption("Where the privacy gate is not met, try again more carefully, three times at most.")
-    anyway = right.checkbox("Write it anyway", key="anyway")
-    right.caption("Write what the gate refuses, to a folder whose name ends with UNSAFE.")
-    model = left.checkbox("The model, too", key="model")
-    left.caption("Write the generator beside the data, where attacks on it fail. Takes longer.")
-    seed = right.number_input("Seed", 0, 2**31 - 1, 1, key="seed")
-    right.caption("The same data, minutes and seed give the same patients.")
-    method = left.text_input("Method", METHOD, key="method")
-    left.caption("A row of `adapcla methods`; tailwise if you have no reason for another.")
-    title = right.text_input("Title of page and card", "", key="title")
-    right.caption("The name of the cohort if empty.")
+    """Choices that most people leave as they are: every other option of `synthesize`, with its default and help."""
+    out: dict[str, Any] = {}
+    places = st.columns(2)
+    for number, option in enumerate(option for name, option in OPTIONS.items() if name not in _FIRST):
+        out[option.name] = widgets.option_field(places[number % 2], option, None, "release")
     settings = st.text_area("Other settings", "", key="settings", placeholder="fit.settings.width=64")
     st.caption("NAME=VALUE, one on each line, as for --set.")
-    usual = {"min_patients": (int(k), MIN_COUNT), "rollup": (rollup, "icd"), "method": (method, METHOD)}
-    out: dict[str, Any] = {name: value for name, (value, common) in usual.items() if value != common}
-    out |= {"repair": repair, "anyway": anyway, "model": model, "title": title.strip()}
-    return out | {"seed": None if seed == 1 else int(seed), "set": [line.strip() for line in settings.splitlines()]}
+    return out | assignments([line.strip() for line in settings.splitlines() if line.strip()])
 
 
 def _plan() -> None:
     """The newest plan: its steps with rough times."""
-    job = pieces.newest(kind=_PLAN)
-    release = pieces.newest(kind=_RELEASE)
+    job = widgets.newest(kind=_PLAN)
+    release = widgets.newest(kind=_RELEASE)
     if job is None or (release is not None and release.started > job.started):
         return
-    pieces.show(job, quiet=True)
+    widgets.show(job, quiet=True)
     if job.result:
-        rows = [(step["stage"], step["what"], pieces.clock(step["seconds"])) for step in job.result["steps"]]
+        rows = [(step["stage"], step["what"], widgets.clock(step["seconds"])) for step in job.result["steps"]]
         st.html(drawings.table(["step", "", "roughly"], rows))
 
 
 # ---- what came of it ----------------------------------------------------------------------------------------
 def _releases(found: Found) -> list[str]:
     """Releases that were begun, here or on the command line: the newest of the studio first."""
-    begun = [job.about["out"] for job in jobs_in(pieces.space().jobs, kind=_RELEASE)]
+    begun = [job.about["out"] for job in jobs_in(widgets.space().jobs, kind=_RELEASE)]
     return list(dict.fromkeys([*begun, *(work.removesuffix("-work") for work in found.works)]))
 
 
 def _shown(out: str) -> None:
     """A release: its job, its curve, its statuses, its page and its files."""
-    job = pieces.newest(kind=_RELEASE, out=out)
+    job = widgets.newest(kind=_RELEASE, out=out)
     if job is not None:
-        pieces.show(job, beside=partial(_curve, out))
+        widgets.show(job, beside=partial(_curve, out))
         if job.running:
             return
         if job.result.get("status"):
@@ -124,23 +113,23 @@ def _shown(out: str) -> None:
         for reason in job.result.get("reasons", ()):
             st.write(f"- {reason}")
     _curve(out)
-    root = pieces.space().root
+    root = widgets.space().root
     folders = [root / f"{out}{end}" for end in ("", "-UNSAFE") if (root / f"{out}{end}").is_dir()]
     for folder in folders:
         _downloads(folder)
     pages = [*(folder / "report.html" for folder in folders), root / f"{out}-work" / "report.html"]
     written = [path for path in pages if path.is_file()]
     if written and st.toggle("Show the page of the release", key=f"page-{out}"):
-        pieces.page_of(written[0])
+        widgets.page_of(written[0])
     if written:
-        st.caption(f"{out}-work holds real patients; delete it when nothing is to be gone on with.")
+        st.caption(f"{out}-work holds real patients; delete it when you no longer need to resume.")
 
 
 def _curve(out: str, job: Job | None = None) -> None:
     """The loss of the newest try, as far as it is written."""
     from adapcla.training.checkpoint import loss_curves
 
-    tries = sorted((pieces.space().root / f"{out}-work" / "tries").glob("*/fit/journal.jsonl"))
+    tries = sorted((widgets.space().root / f"{out}-work" / "tries").glob("*/fit/journal.jsonl"))
     if tries:
         drawn = drawings.curve(*loss_curves(tries[-1]))
         if drawn:

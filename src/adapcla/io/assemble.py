@@ -1,0 +1,373 @@
+"""From what a reader found to a cohort: one place for the policies of every source, each counted in the card.
+
+A reader loads tables into a `Database` and says with three queries what is in them (`SourceTables`). All columns are
+text without surrounding blanks; what is missing is the empty text.
+
+Policies: visits stand in the order of date, day, sequence, visit id; a visit without a readable date is left out if any
+visit has one; a code is normalised (NFC, single blanks) and kept if all of it can be printed; names of drugs and labs
+that differ in upper and lower case only are one, written as most rows write it; of two codes of a choice group in a
+visit the first in the order of codes is kept; visits after a death are left out where stays are read; patients stand in
+the order of their ids, which are then forgotten. So the same rows in another order give the same cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapcla.data import Code, Cohort, Kind, Origin, Vocabulary, code_systems
+from adapcla.data.code_systems import ICD9, ICD10
+from adapcla.data.ragged import since_segment_start, starts_from_sizes
+from adapcla.data.vocabulary import (
+    DEATH,
+    DISCHARGE,
+    DISCHARGES,
+    LENGTH_OF_STAY,
+    STAY,
+    VISIT_KIND,
+    VISIT_KINDS,
+    is_code,
+    normalize_code,
+)
+from adapcla.errors import InputError
+from adapcla.io import numbers
+from adapcla.io.database import Database
+from adapcla.io.options import ReadOptions
+from adapcla.io.visits import attribute, late_visits, make_people, make_stays, order_visits
+
+#: More distinct codes than this are a wrong column, not a vocabulary.
+MAX_CODES = 2_000_000
+#: What a source without patients of its own says of them.
+NOBODY = "SELECT '' AS patient, '' AS visit, '' AS sex, '' AS birth, '' AS age, '' AS death WHERE false"
+#: The events of a source that is read for its stays alone.
+NO_EVENTS = """SELECT '' AS patient, '' AS visit, '' AS time, '' AS system, '' AS code, '' AS domain, false AS measured,
+    '' AS value, '' AS unit WHERE false"""
+_IDENTIFIED = "(patient <> '' AND visit <> '')"
+#: The codes that describe a visit as a whole, by system and code.
+_STAY_CODES = {
+    **{("KIND", name): (text, VISIT_KIND) for name, text in VISIT_KINDS.items()},
+    **{("END", name): (text, DISCHARGE) for name, text in DISCHARGES.items()},
+    (LENGTH_OF_STAY.system, LENGTH_OF_STAY.code): (LENGTH_OF_STAY.description, ""),
+}
+
+
+@dataclass(frozen=True)
+class SourceTables:
+    """What a reader found, as queries over the tables that it loaded."""
+
+    #: One or more rows per visit: patient, visit, start, end (dates or times), day (a number), sequence (any order
+    #: key), kind, discharge (words), died (bool), length_days (a number or NULL).
+    visits: str
+    #: One row per code or value: patient, visit, time, system, code, domain, measured (whether it is one of a number),
+    #: value, unit.
+    events: str
+    #: What a visit is and how visits are ordered, in words, for the card.
+    visit_rule: str
+    #: Any number of rows per patient: patient, visit (empty where the row speaks of all), sex, birth (a year or date),
+    #: age (in years), death (a date), and a column `attribute_NAME` for each of `attributes`.
+    patients: str = NOBODY
+    #: Which of `sex` and `age_band` the source knows, and the attributes that it has beside them.
+    known: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    #: Optional: system, code, description, choice_group.
+    names: str = ""
+    #: Whether an event without a visit makes a visit of its calendar day, and a visit that only events name is one.
+    day_visits: bool = False
+    #: Word in lower case → kind of visit or ending; an empty one says nothing, a word that is not listed is `other`.
+    kind_terms: Mapping[str, str] = field(default_factory=dict)
+    discharge_terms: Mapping[str, str] = field(default_factory=dict)
+    #: Further lines of the card.
+    card: Mapping[str, Any] = field(default_factory=dict)
+    #: What the data say of themselves, where a format has a place for it.
+    origin: Kind = Kind.REAL
+
+
+def assemble(
+    db: Database, found: SourceTables, options: ReadOptions, source: str = "", path: Path | None = None
+) -> Cohort:
+    """The cohort in what a reader found; `options.max_visits`, `icd` and `level` are applied here, for all alike."""
+    card = dict(found.card)
+    _make_views(db, found, options, path, card)
+    order_visits(db, path)
+    known = _known_names(db, found.names)
+    if "stay" in options.domains:
+        card["stays"] = make_stays(db, found.kind_terms, found.discharge_terms)
+        known |= _STAY_CODES
+    _make_codes(db, "stay" in options.domains)
+    read, said = numbers.select_numbers(db, options, known)
+    vocabulary, n_usable = _build_vocabulary(db, read, known, path)
+    entries = _collect_entries(db, vocabulary, n_usable, read)
+    rows = db.arrays("SELECT person, moment FROM ordered ORDER BY position")
+    person = rows["person"].astype(np.int64)
+    late = None
+    if "stay" in options.domains:
+        died = np.zeros(len(person), dtype=bool)
+        if DEATH.token in vocabulary.index:
+            died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
+        late = late_visits(db, died, person)
+    kept = _kept_visits(db, person, entries.visit, late, options.max_visits)
+    if not kept.any():
+        raise InputError(
+            "no patient is left" + _reasons(db.dropped),
+            path=path,
+            expected="at least one visit with a code",
+            remedy="check the column names, --domains and the code column",
+        )
+    visits_of = np.bincount(person[kept], minlength=int(person[-1]) + 1)
+    make_people(db, found.known, found.attributes)
+    cohort = Cohort(
+        vocabulary,
+        **entries.of(kept),
+        patient_starts=starts_from_sizes(visits_of[visits_of > 0].astype(np.int64)),
+        days=_days(rows["moment"], kept, visits_of[visits_of > 0]),
+        attributes={name: attribute(db, name, visits_of > 0, path) for name in (*found.known, *found.attributes)},
+        card={
+            "source": source,
+            **Origin(found.origin).as_card(),
+            "visit_rule": found.visit_rule,
+            "options": options.for_card(),
+            **card,
+            **said,
+            **({"taken for": dict(db.notes)} if db.notes else {}),
+            "dropped": dict(db.dropped),
+            "in source": dict(db.in_source),
+        },
+    )
+    if options.icd != "apart":
+        cohort = code_systems.map_revision(cohort, ICD9 if options.icd == "map9" else ICD10)
+    return code_systems.add_descriptions(code_systems.group_codes(cohort, options.level))
+
+
+def _make_views(
+    db: Database, found: SourceTables, options: ReadOptions, path: Path | None, card: dict[str, Any]
+) -> None:
+    """Make `found_visits`, `found_events` and `found_patients`; events without a visit go to their calendar day."""
+    if unclear := db.settle_dates(
+        options, [f'SELECT start FROM ({found.visits}) UNION ALL SELECT "end" FROM ({found.visits})']
+    ):
+        raise InputError(f"unclear: {unclear}", path=path, remedy="name the option that is right")
+    if options.decimal is not None:
+        db.settle_decimals(options, "")
+    visits, events = found.visits, found.events
+    if found.day_visits:
+        db.run(
+            f"""CREATE TABLE placed AS SELECT * REPLACE (CASE WHEN visit <> '' THEN visit WHEN time <> ''
+                THEN 'day ' || coalesce(CAST(CAST(floor(days_of(time)) AS BIGINT) AS VARCHAR), time) ELSE '' END
+                AS visit) FROM ({events})"""
+        )
+        events = "SELECT * FROM placed"
+        visits = f"""SELECT * FROM ({visits}) UNION ALL BY NAME SELECT p.patient, p.visit, p.time AS start, '' AS "end",
+            '' AS day, '' AS sequence, '' AS kind, '' AS discharge, false AS died, CAST(NULL AS DOUBLE) AS length_days
+            FROM placed p ANTI JOIN (SELECT patient, visit FROM ({visits})) v
+            ON v.patient = p.patient AND v.visit = p.visit"""
+        card["codes without a visit, by day"] = db.number(
+            "SELECT count(*) FROM placed WHERE starts_with(visit, 'day ')"
+        )
+    db.run(f"CREATE VIEW found_visits AS {visits}")
+    db.run(f"CREATE VIEW found_events AS {events}")
+    db.run(f"CREATE VIEW found_patients AS {found.patients}")
+
+
+def _known_names(db: Database, names: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """(system, code) → description and choice group, where the source says so."""
+    rows = (
+        db.query(f"SELECT system, code, min(description), min(choice_group) FROM ({names}) GROUP BY 1, 2")
+        if names
+        else []
+    )
+    return {(system, normalize_code(code)): (text or "", group or "") for system, code, text, group in rows}
+
+
+def _make_codes(db: Database, stays: bool) -> None:
+    """Make the views `coded` of all codes and `measured` of all numbers: those of the source, and those of stays."""
+    coded = ["SELECT patient, visit, system, code, domain FROM found_events WHERE NOT measured"]
+    measured = [
+        """SELECT patient, visit, system, code, domain, number_of(value) AS value, unit,
+           coalesce(days_of(time), number_of(time)) AS moment FROM found_events WHERE measured"""
+    ]
+    if stays:
+        for system, column in (("KIND", "kind"), ("END", "ending")):
+            coded.append(f"SELECT patient, visit, '{system}', {column}, '{STAY}' FROM stays WHERE {column} <> ''")
+        measured.append(
+            f"""SELECT patient, visit, '{LENGTH_OF_STAY.system}', '{LENGTH_OF_STAY.code}', '{STAY}',
+                CAST(days AS FLOAT), '{LENGTH_OF_STAY.unit}', NULL FROM stays WHERE days IS NOT NULL"""
+        )
+    db.run("CREATE VIEW coded AS " + " UNION ALL ".join(coded))
+    db.run("CREATE VIEW measured AS " + " UNION ALL ".join(measured))
+
+
+# ---- codes ------------------------------------------------------------------------------------------------
+class _Entries(NamedTuple):
+    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
+
+    visit: NDArray[np.int64]
+    code: NDArray[np.int64]
+    values: NDArray[np.float32] | None
+
+    def where(self, keep: NDArray[np.bool_]) -> _Entries:
+        """These entries alone."""
+        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
+
+    def of(self, kept: NDArray[np.bool_]) -> dict[str, Any]:
+        """The arrays of a cohort that has these visits alone."""
+        there = self.where(kept[self.visit])
+        sizes = np.bincount(there.visit, minlength=len(kept))[kept]
+        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_from_sizes(sizes.astype(np.int64))}
+        return arrays | {"values": there.values}
+
+
+def _build_vocabulary(
+    db: Database,
+    read: Sequence[numbers.Number],
+    known: Mapping[tuple[str, str], tuple[str, str]],
+    path: Path | None,
+) -> tuple[Vocabulary, int]:
+    """The codes of the source, and how many entries they have; `positions` is made of their positions."""
+    import pyarrow as pa
+
+    rows = db.query(
+        f"""SELECT system, code, min(domain), count(*) FILTER ({_IDENTIFIED}), count(*) FILTER (NOT {_IDENTIFIED})
+            FROM coded GROUP BY system, code ORDER BY system, code LIMIT {MAX_CODES + 1}"""
+    )
+    if len(rows) > MAX_CODES:
+        raise InputError(
+            f"more than {MAX_CODES:,} different codes",
+            path=path,
+            expected="a vocabulary",
+            remedy="name the column that holds codes; this one looks like an identifier",
+        )
+    spelling = numbers.common_spellings((system, code, domain, n) for system, code, domain, n, _ in rows)
+    kept: list[tuple[str, str, Code]] = []
+    empty, bad, n_usable = 0, 0, 0
+    for system, raw, domain, n, _ in rows:
+        code = spelling[system, raw]
+        text, group = known.get((system, code), ("", ""))
+        full = Code.of(code, system, description=text, domain=domain, group=group)
+        if n and is_code(code) and is_code(full.token):
+            kept.append((system, raw, full))
+            n_usable += n
+        else:
+            empty, bad = (empty, bad + n) if code else (empty + n, bad)
+    db.in_source["codes"] = sum(row[3] + row[4] for row in rows) - empty
+    db.drop("codes without a patient or visit id", sum(row[4] for row in rows))
+    db.drop("empty code cells", empty)
+    db.drop("codes of characters that cannot be printed, or too long", bad)
+    vocabulary = Vocabulary.of(
+        [*(code for number in read for code in number.kept.values()), *(full for *_, full in kept)]
+    )
+    columns = {
+        "system": pa.array([system for system, _, _ in kept], pa.string()),
+        "code": pa.array([raw for _, raw, _ in kept], pa.string()),
+        "place": pa.array([vocabulary.index[full.token] for *_, full in kept], pa.int64()),
+    }
+    db.add("positions", pa.table(columns))
+    return vocabulary, n_usable
+
+
+def _collect_entries(db: Database, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number]) -> _Entries:
+    """Every entry once; one code of a choice group in a visit, and numbers with their values."""
+    keys = _code_keys(db, len(vocabulary), n_usable)
+    values = None
+    if read:
+        keys, values = _with_numbers(keys, *numbers.collect_numbers(db, list(read), vocabulary))
+    entries = _Entries(*np.divmod(keys, max(len(vocabulary), 1)), values)
+    if values is not None:
+        empty = np.isnan(values) & vocabulary.numbers[entries.code]
+        db.drop("codes of a number without one", int(empty.sum()))
+        entries = entries.where(~empty) if empty.any() else entries
+    group = vocabulary.group_of_code[entries.code] if vocabulary.groups else np.zeros(0, np.int32)
+    grouped = np.flatnonzero(group >= 0)
+    if len(grouped):
+        choice = entries.visit[grouped] * len(vocabulary.groups) + group[grouped]
+        second = np.ones(len(grouped), dtype=bool)
+        second[np.unique(choice, return_index=True)[1]] = False
+        db.drop("second choices of a group in a visit", int(second.sum()))
+        keep = np.ones(len(group), dtype=bool)
+        keep[grouped[second]] = False
+        entries = entries.where(keep)
+    return entries
+
+
+def _code_keys(db: Database, n_codes: int, n_usable: int) -> NDArray[np.int64]:
+    """Visit number × size of the vocabulary + code number of every code, ascending, each once."""
+    found = db.arrays(
+        f"""SELECT o.position * {n_codes} + p.place AS key
+            FROM coded e JOIN positions p ON p.code = e.code AND p.system = e.system
+            JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit"""
+    )
+    keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
+    keys.sort()
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    db.drop("codes of visits that are not known", n_usable - len(keys))
+    db.drop("repeated codes in a visit", int(len(keys) - first.sum()))
+    return keys[first]
+
+
+def _with_numbers(
+    keys: NDArray[np.int64], measured: NDArray[np.int64], values: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The keys of codes and of numbers together, ascending, each once, and the numbers (NaN at codes).
+
+    >>> _with_numbers(np.array([1, 3]), np.array([4, 3]), np.array([9, 8], dtype=np.float32))
+    (array([1, 3, 4]), array([nan,  8.,  9.], dtype=float32))
+    """
+    values = np.concatenate([values, np.full(len(keys), np.nan, dtype=np.float32)])
+    keys = np.concatenate([measured, keys])
+    # Stable: the first of equal keys is the one with a number.
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    del order
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return (keys, values) if first.all() else (keys[first], values[first])
+
+
+# ---- visits -----------------------------------------------------------------------------------------------
+def _kept_visits(
+    db: Database,
+    person: NDArray[np.int64],
+    visit_of: NDArray[np.int64],
+    after_death: NDArray[np.bool_] | None,
+    max_visits: int | None,
+) -> NDArray[np.bool_]:
+    """Which visits stay: those with a code that begin before a death, and of each patient the first `max_visits`."""
+    kept = np.zeros(len(person), dtype=bool)
+    kept[visit_of] = True
+    db.drop("visits without a code", int((~kept).sum()))
+    if after_death is not None:
+        db.drop("visits after a death", int((kept & after_death).sum()))
+        kept &= ~after_death
+    if max_visits is not None:
+        before = np.cumsum(kept) - kept
+        first_of_person = np.searchsorted(person, person, side="left")
+        late = kept & (before - before[first_of_person] >= max_visits)
+        db.drop(f"visits beyond a patient's first {max_visits}", int(late.sum()))
+        kept &= ~late
+    if len(person):
+        left = np.bincount(person[kept], minlength=int(person[-1]) + 1)
+        db.drop("patients without a visit", int((left == 0).sum()))
+    return kept
+
+
+def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -> NDArray[np.int32] | None:
+    """Days since each patient's first visit, or None where the source has no dates."""
+    if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
+        return None
+    days = np.asarray(moments, dtype=np.float64)[kept]
+    since = since_segment_start(days, starts_from_sizes(visits_of.astype(np.int64)))
+    return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
+
+
+def _reasons(dropped: Mapping[str, int]) -> str:
+    """What was dropped, as the end of a sentence.
+
+    >>> _reasons({"empty code cells": 2})
+    '; left out: 2 empty code cells'
+    """
+    return "; left out: " + ", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) if dropped else ""

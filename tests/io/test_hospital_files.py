@@ -1,0 +1,160 @@
+"""Files as hospitals send them: other languages, separators, encodings, dates and numbers; nothing is lost silently."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+import xlsxwriter
+
+from adapcla.errors import InputError
+from adapcla.io import read
+from adapcla.io.preview import preview
+
+
+def written(folder: Path, text: str, encoding: str = "utf-8", name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+GERMAN = """Patienten-ID;Fallnummer;Aufnahmedatum;Entlassungsdatum;Hauptdiagnose;Nebendiagnose 1;Nebendiagnose 2;Größe
+4711;1;31.12.2019;02.01.2020;I10.90;E11.90;;1,80
+4711;2;5.3.2020;6.3.2020;J18.9;;;1,80
+0815;3;01.02.2020 14:30;03.02.2020;I10.90;Z95.1;E78.0;1,65
+"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16", "utf-8-sig"])
+def test_a_german_export_is_read_without_an_option(tmp_path: Path, encoding: str) -> None:
+    cohort = read("table", written(tmp_path, GERMAN, encoding), domains=("dx", "stay"))
+    assert [[[t for t in visit if "/" not in t] for visit in patient] for patient in cohort.patients()] == [
+        [["E78.0", "I10.90", "Z95.1"]],
+        [["E11.90", "I10.90"], ["J18.9"]],
+    ]
+    assert cohort.days is not None and cohort.days.tolist() == [0, 0, 65]
+    assert cohort.values is not None and sorted(cohort.values[cohort.values > 0].tolist()) == [1.0, 2.0, 2.0]
+    assert cohort.card["dropped"] == {}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("patient", "encounter", "admission date", "diagnosis"),
+        ("PID", "Encounter ID", "AdmitDate", "dx"),
+        ("MRN", "Visit", "date_of_admission", "ICD-10 Code"),
+        ("Patientennummer", "Fall-Nr.", "Datum", "Diagnose"),
+        ("id_patient", "num_sejour", "date_entree", "CIM10"),
+        ("ID paciente", "Episodio", "Fecha ingreso", "CIE10"),
+    ],
+)
+def test_headers_in_other_words(tmp_path: Path, header: tuple[str, ...]) -> None:
+    path = written(tmp_path, ",".join(header) + "\n7,1,2020-01-31,I10\n7,2,2020-03-01,E11.9\n")
+    cohort = read("table", path)
+    assert list(cohort.patients()) == [[["I10"], ["E11.9"]]] and cohort.days is not None
+
+
+@pytest.mark.parametrize("names", ["dx{}", "Diagnosis {}", "ICD10_{}", "icd9_code{}", "DIAG_{}", "Nebendiagnose{}"])
+def test_wide_tables_of_any_width(tmp_path: Path, names: str) -> None:
+    """Of `dx1 … dx25` the first column was read, and the others were not."""
+    header = ["patient_id", "visit_id", *(names.format(number) for number in range(1, 26))]
+    row = ["1", "1", *(f"A{number:02}" for number in range(1, 26))]
+    cohort = read("table", written(tmp_path, ",".join(header) + "\n" + ",".join(row) + "\n"))
+    assert cohort.n_codes == 25 and cohort.card["dropped"] == {}
+
+
+def test_the_name_of_a_drug_is_not_torn_apart(tmp_path: Path) -> None:
+    """A single `Aspirin 81 mg` made the blank a separator for every column, and three codes of each name."""
+    text = "patient_id,visit_id,dx,drug\n1,1,I10,Aspirin 81 mg\n2,1,E11,Ibuprofen\n"
+    cohort = read("table", written(tmp_path, text), domains=("dx", "rx"))
+    assert cohort.vocabulary.tokens == ("E11", "I10", "RX/Aspirin 81 mg", "RX/Ibuprofen")
+
+
+def test_dates_of_many_forms_are_all_read(tmp_path: Path) -> None:
+    """A column of mixed forms cost half of the patients."""
+    dates = ("2020-01-31", "31.01.2020", "20200131", "31-Jan-2020", "31/01/2020", "2020/01/31 08:00", "31. Jan 2020")
+    rows = "".join(f"{number},1,{date},A\n" for number, date in enumerate(dates))
+    cohort = read("table", written(tmp_path, "patient_id,visit_id,date,code\n" + rows))
+    assert cohort.n_patients == len(dates) and cohort.card["dropped"] == {}
+    assert cohort.card["taken for"] == {"dates such as 03/04/2020": "day first"}
+
+
+def test_all_that_is_unclear_is_asked_for_at_once(tmp_path: Path) -> None:
+    text = 'who,date,dx,icd_code,value\n1,03/04/2020,I10,E11,"1,234"\n1,05/06/2020,I11,E12,"2,345"\n'
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read("table", path, value="value")
+    said = str(caught.value)
+    for option in ("--patient COLUMN", "--codes COLUMN", "--read date_order=dmy", "--read decimal=comma"):
+        assert option in said
+    assert "4 things are unclear" in said and "I10" not in said and "1,234 may" in said
+    options = {"patient": "who", "codes": "dx", "date_order": "dmy", "decimal": "comma", "value": "value"}
+    assert read("table", path, **options).values is not None
+
+
+def test_british_and_american_dates(tmp_path: Path) -> None:
+    path = written(tmp_path, "patient_id,visit_id,date,code\n1,1,03/04/2020,A\n1,2,05/04/2020,B\n")
+    british, american = (read("table", path, date_order=order) for order in ("dmy", "mdy"))
+    assert british.days is not None and american.days is not None
+    assert (british.days.tolist(), american.days.tolist()) == ([0, 2], [0, 61])
+
+
+def test_values_with_decimal_commas(tmp_path: Path) -> None:
+    text = "Patient;Fall;Laborwert;Wert;Einheit\n1;1;Kalium;4,1;mmol/l\n1;1;Glukose;1.234,5;mg/dl\n"
+    cohort = read("table", written(tmp_path, text, "cp1252"), domains=("lab",))
+    assert cohort.values is not None
+    found = dict(zip((cohort.vocabulary.tokens[code] for code in cohort.codes), cohort.values.tolist(), strict=True))
+    assert found == {"LAB/Kalium": pytest.approx(4.1), "LAB/Glukose": pytest.approx(1234.5)}
+    assert cohort.card["taken for"]["decimals in numbers"] == "comma"
+
+
+def test_a_workbook_as_it_comes(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(str(tmp_path / "t.xlsx")) as book:
+        sheet, date = book.add_worksheet("Export"), book.add_format({"num_format": "dd.mm.yyyy"})
+        for place, name in enumerate(("Patienten-ID", "Aufnahmedatum", "ICD")):
+            sheet.write(0, place, name)
+        for row, (who, day, code) in enumerate([(7, 1, "I10"), (7, 31, "E11.9"), (8, 1, "I10")], 1):
+            sheet.write(row, 0, who)
+            sheet.write_datetime(row, 1, datetime(2020, 1, day), date)
+            sheet.write(row, 2, code)
+    cohort = read("table", tmp_path / "t.xlsx")
+    assert list(cohort.patients()) == [[["I10"], ["E11.9"]], [["I10"]]]
+    assert cohort.days is not None and cohort.days.tolist() == [0, 30, 0]
+
+
+def test_a_table_of_local_codes_keeps_them_all(tmp_path: Path) -> None:
+    """Codes with an umlaut or a blank were dropped: 66 of 100 rows, and the card knew of 2 codes in the source."""
+    names = ["Übelkeit", "Fieber unklar", "A01", "Sturz, häuslich", "(Verdacht)"]
+    frame = pl.DataFrame({"patient": range(5), "visit": range(5), "code": names})
+    frame.write_csv(tmp_path / "t.csv")
+    cohort = read("table", tmp_path / "t.csv")
+    assert set(cohort.vocabulary.tokens) == set(names)
+    assert cohort.card["dropped"] == {} and cohort.card["in source"]["codes"] == 5
+
+
+def test_what_is_lost_is_counted_of_the_source_as_it_was(tmp_path: Path) -> None:
+    text = "patient_id,visit_id,code\n" + "".join(f"{n},1,A{n}\n" for n in range(8)) + "8,1,a\u200eb\n9,1,a\u200eb\n"
+    card = read("table", written(tmp_path, text)).card
+    assert card["in source"] == {"patients": 10, "visits": 10, "codes": 10}
+    assert card["dropped"]["codes of characters that cannot be printed, or too long"] == 2
+
+
+def test_the_preview_fails_where_the_run_would(tmp_path: Path) -> None:
+    path = written(tmp_path, "Patient;Datum;Diagnose\n1;03/04/2020;I10\n")
+    found = preview("table", path)
+    assert found.problem is not None and "date_order" in found.problem
+    with pytest.raises(InputError) as caught:
+        read("table", path)
+    assert str(caught.value) == found.problem
+    assert preview("table", path, date_order="dmy").problem is None
+
+
+def test_synthea_as_it_is_written(open_data_at, tmp_path: Path) -> None:
+    """The conditions of a thousand made-up patients, without their encounters: one visit an encounter named."""
+    folder = open_data_at("synthea")
+    cohort = read("synthea", folder)
+    assert cohort.n_patients > 900 and cohort.vocabulary.codes[0].system == "SNOMED"
+    assert cohort.vocabulary.codes[0].description
+    assert sum(n for reason, n in cohort.card["dropped"].items() if reason.startswith("codes of")) == 0
