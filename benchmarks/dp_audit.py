@@ -39,7 +39,7 @@ from torch import nn
 from adapcla.data import Cohort
 from adapcla.evaluation import Comparison
 from adapcla.evaluation.metric import metrics_of
-from adapcla.evaluation.privacy.membership import auc, calibrated, likelihood_per_code, likelihood_ratio
+from adapcla.evaluation.privacy.membership import auc, likelihood_per_code, likelihood_ratio
 from adapcla.files import write_bytes
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.fitting import objective_for, untrained
@@ -205,7 +205,7 @@ def membership(n: int, references: int, passes: float) -> list[dict[str, Any]]:
         per_code = [likelihood_per_code(*pair) for pair in zip(target, sizes, strict=True)]
         scores["likelihood"] = auc(per_code[0], per_code[1])
         ref_code = [r / s[:, None] for r, s in zip(refs, sizes, strict=True)]
-        members, controls = (calibrated(t, r) for t, r in zip(per_code, ref_code, strict=True))
+        members, controls = (t - r.mean(axis=1) for t, r in zip(per_code, ref_code, strict=True))
         scores["reference"] = auc(members, controls)
         whole = likelihood_ratio(
             np.concatenate(per_code),

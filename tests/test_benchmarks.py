@@ -118,6 +118,15 @@ def test_releases_makes_one_and_reads_it_back(script: Callable[[str], ModuleType
     assert "planted" in releases.table([row], "command")
 
 
+def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType]) -> None:
+    """So few patients cannot show that nothing leaks; a leak is never released."""
+    power = script("gate_power")
+    found = power.measure(1, 400, 150, 100, ["fresh", "members", "5 % copied visits"])
+    released = {row["case"]: row["released"] for row in found["cases"]}
+    assert released["members"] == released["5 % copied visits"] == 0
+    assert "150 controls" in power.table(found) and found["standard errors of fresh"]["membership_auc"] > 0
+
+
 def test_dp_audit_bounds_epsilon_and_sees_less_noise(script: Callable[[str], ModuleType]) -> None:
     audit = script("dp_audit")
     assert audit.mechanism(60)["accounted"] > 0

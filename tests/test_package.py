@@ -35,6 +35,15 @@ def test_the_documents_list_the_public_names_and_no_others(repository):
     assert sorted(re.findall(r"^\| `(\w+)", text, re.MULTILINE)) == sorted(adapcla.__all__)
 
 
+def test_what_comes_back_shows_itself_in_one_line_and_as_a_small_table():
+    parts = adapcla.simulate(patients=150, codes=60, seed=1).split()
+    model = adapcla.train(parts, "marginal")
+    scores = adapcla.evaluate(parts.train, parts.test, model.sample(60), suites=["fidelity"])
+    for thing, word in ((parts.train, "visits"), (model, "marginal"), (scores, "prevalence_log_r2")):
+        assert len(repr(thing)) < 200 and "\n" not in repr(thing)
+        assert thing._repr_html_().startswith("<table><caption>") and word in thing._repr_html_()
+
+
 def test_names_that_are_not_there_fail_in_the_usual_way():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         adapcla.Nothing  # noqa: B018

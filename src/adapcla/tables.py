@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,3 +212,13 @@ def estimate_cell(estimate: Estimate | None, reason: str = "") -> Cell:
     low, high = estimate.low, estimate.high
     note = "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
     return number_cell(estimate.value, note)
+
+
+def facts_as_html(caption: str, facts: Mapping[str, str]) -> str:
+    """A small table of names and values, as notebooks show an object.
+
+    >>> facts_as_html("Cohort", {"patients": "3"})
+    '<table><caption>Cohort</caption><tr><th>patients</th><td>3</td></tr></table>'
+    """
+    cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
+    return f"<table><caption>{escape(caption)}</caption>{cells}</table>"

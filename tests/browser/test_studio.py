@@ -1,4 +1,4 @@
-"""The studio in a real browser, the whole way: from the example world to a release, its patients and their steering."""
+"""The studio in a real browser, the whole way: from the example cohort to a release and its patients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import write_hospital_table
+from tests.conftest import ACCEPTED, write_hospital_table
 
 pytest.importorskip("streamlit")
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -186,7 +186,7 @@ def _make_a_world(visitor: Visitor) -> None:
     visitor.press("Its size", "summary")
     visitor.fill("Patients", "560")
     visitor.fill("Codes", "60")
-    visitor.press("Make the example world")
+    visitor.press("Make the example cohort")
     visitor.until("How the codes are used", "560")
     assert visitor.is_within(500) and visitor.is_within(640)
 
@@ -211,6 +211,8 @@ def _train_stop_and_go_on(visitor: Visitor, studio: dict[str, Any]) -> None:
     visitor.until("Learn from")
     visitor.press("More choices", "summary")
     visitor.fill("Minutes", "1")
+    visitor.fill("Accept", ",".join(ACCEPTED["accept"]))
+    visitor.fill("Reason", ACCEPTED["reason"])
     visitor.fill("Other settings", TINY, "textarea")
     visitor.press("Train and release")
     visitor.until("train loss")
@@ -226,8 +228,8 @@ def _train_stop_and_go_on(visitor: Visitor, studio: dict[str, Any]) -> None:
     visitor.window.close()
     visitor.window.switch_to.window(first)
     visitor.until("stopped; what was finished is kept")
-    visitor.press("Go on")
-    visitor.until("Download", "Safe", "limits kept", "Loss of training")
+    visitor.press("Resume")
+    visitor.until("Download", "Private", "privacy checks passed", "Loss of training")
     visitor.press("csv (zip)")
     end = time.monotonic() + PATIENCE
     while not list(visitor.downloads.glob("*-csv.zip")):

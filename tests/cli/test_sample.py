@@ -135,3 +135,17 @@ def test_histories_are_gone_on_with(model: Path, tmp_path: Path) -> None:
     for codes, row in zip(told, expected, strict=True):
         assert [code["code"] for code in codes] == [tokens[i] for i in np.argsort(-row, kind="stable")[:3]]
         assert [code["probability"] for code in codes] == pytest.approx(sorted(row, reverse=True)[:3], rel=1e-3)
+
+
+def test_a_few_patients_are_shown_as_timelines_and_need_no_folder(model: Path, tmp_path: Path) -> None:
+    shown = _run(str(model), "-n", "5", "--seed", "3", "--show")
+    assert shown.exit_code == 0, shown.output
+    people = [line for line in shown.stdout.splitlines() if line.startswith("Synthetic patient ")]
+    drawn = load(model).sample(5, seed=3)
+    assert len(people) == 5 and f"{drawn.visits_per_patient[0]} visit" in people[0]
+    assert "  visit 1, day 0" in shown.stdout and "[rare]" in _run(str(model), "-n", "20", "--show").stdout
+    both = _run(str(model), "-n", "5", "--seed", "3", "--show", "--out", str(tmp_path / "s"))
+    assert both.stdout == shown.stdout and Cohort.open(tmp_path / "s").fingerprint == drawn.fingerprint
+    for words, why in ((["-n", "5"], "no --out"), (["-n", "21", "--show"], "at most 20")):
+        ended = _run(str(model), *words)
+        assert isinstance(ended.exception, UsageError) and why in str(ended.exception)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.conftest import ACCEPTING
+from tests.conftest import ACCEPTING, write_hospital_table
 from typer.testing import CliRunner
 
 from adapcla.cli.main import app
@@ -39,10 +39,10 @@ def test_a_release_from_the_command_line(tmp_path):
 
 
 def test_a_gate_that_is_not_met_ends_with_code_5_reasons_and_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "gate", lambda *_, **__: [GateLine("copy_excess", 0.02, 0.03, 1e-4, False)])
+    monkeypatch.setattr(module, "gate", lambda *_, **__: [GateLine("copy_excess", "exceeded", 0.02, 0.015, 0.03, 0.01)])
     ran = run("planted", "--out", tmp_path / "out", "--json", *QUICK)
     assert isinstance(ran.exception, GateError) and ran.exception.exit_code == 5
-    assert "nothing was released" in str(ran.exception) and "word for word" in str(ran.exception)
+    assert "nothing was released" in str(ran.exception) and "written again" in str(ran.exception)
     assert "to do: --repair" in str(ran.exception)
     told = json.loads(ran.stdout.splitlines()[-1])
     assert not told["passed"] and told["out"] is None and told["reasons"] and not (tmp_path / "out").exists()
@@ -70,3 +70,13 @@ def test_a_table_that_import_refuses_is_refused_the_same_way(tmp_path):
     here = run(table, "--out", tmp_path / "out").exception
     there = CliRunner().invoke(app, ["import", "table", str(table), "--out", str(tmp_path / "cohort")]).exception
     assert isinstance(here, InputError) and str(here) == str(there)
+
+
+def test_a_dry_run_of_a_table_says_what_its_head_is_taken_for_and_shows_no_cell(tmp_path):
+    table = write_hospital_table(tmp_path / "visits.csv", 40)
+    ran = run(table, "--out", tmp_path / "out", "--dry-run")
+    assert ran.exit_code == 0, ran.output
+    assert "patient_id: text → patient" in ran.stdout and "code: text → codes (dx)" in ran.stdout
+    assert "40 patients" in ran.stdout and "then the release" in ran.stdout
+    assert "MRN7" not in ran.output and "1931-" not in ran.output
+    assert list(tmp_path.iterdir()) == [table]

@@ -10,9 +10,9 @@ from adapcla.data import Cohort, Vocabulary
 from adapcla.data.fingerprints import (
     code_keys,
     identities,
+    leave_one_out_fingerprints,
     random_order,
     record_fingerprints,
-    transition_fingerprints,
     visit_fingerprints,
 )
 
@@ -65,12 +65,11 @@ def test_visits_in_another_order_are_another_record_and_moved_codes_too() -> Non
     assert len(set(ids.tolist())) == 3
 
 
-def test_runs_are_consecutive_visits_of_one_patient() -> None:
-    """Patient 0 has runs AB, BC; patient 1 has BC; no run crosses from patient 0 to patient 1."""
-    cohort = Cohort.of([[["A"], ["B"], ["C"]], [["B"], ["C"]]])
-    prints, patient = transition_fingerprints(cohort, code_keys(cohort.vocabulary))
-    assert identities(prints)[0][1] == identities(prints)[0][2]
-    assert patient.tolist() == [0, 0, 1]
+def test_a_record_without_a_code_is_the_record_that_lacks_it() -> None:
+    cohort = Cohort.of([[["A", "B"], ["C"]], [["B"], ["C"]], [["A"], ["C"]]])
+    keys = code_keys(cohort.vocabulary)
+    whole, less = record_fingerprints(cohort, keys), leave_one_out_fingerprints(cohort, keys)
+    assert (less[0] == whole[1]).all() and (less[1] == whole[2]).all() and not (less[2] == whole[1:]).all(axis=1).any()
 
 
 def test_no_patients_give_no_numbers() -> None:

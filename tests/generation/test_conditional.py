@@ -118,7 +118,7 @@ def test_the_test_can_fail(world: tuple[Model, Cohort], never_plain: None, monke
 
 def branches_of(model: Model, condition: Criteria, n: int) -> tuple[Proposer, Begun, Branches]:
     proposer = Proposer(model, condition, draw_rule(model), model.longest, clause=rarest_clause(model, condition))
-    number, attributes = np.arange(n), model.law.draw(np.arange(n), 3)
+    number, attributes = np.arange(n), model.attribute_distribution.draw(np.arange(n), 3)
     state = model.network.begin(torch.from_numpy(attributes), Noise(11, number, 0))
     begun = Begun(number, attributes, state, 11)
     return proposer, begun, proposer.stems(begun)[0]

@@ -13,7 +13,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.data.split import Split
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation import Generator, continuation, generator_for
-from adapcla.generation.continuation import as_known, continued, continued_given
+from adapcla.generation.continuation import as_known, continue_given, continue_records
 from adapcla.generation.fitting import untrained
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import Visits, flat, sample
@@ -65,12 +65,12 @@ def test_continuations_follow_the_distribution_of_rejection(
 ) -> None:
     monkeypatch.setattr(continuation, "COMMON", 0.9)
     model, condition, draws = small_model(method), Criteria.of("C5", within=2), 150
-    found = continued_given(model, histories, condition, draws, seed=3)
+    found = continue_given(model, histories, condition, draws, seed=3)
     assert found.drawn.n_patients == 2 * draws and condition.matches(found.drawn).all()
     effort = found.drawn.card["effort"]
     assert effort["proposals"] > 0 and effort["fulfilled"] >= 2 * draws and effort["effective"] > 0
     assert found.history_of.tolist() == [0] * draws + [1] * draws
-    plain = continued(model, histories, visits=2, draws=2500, seed=4)
+    plain = continue_records(model, histories, visits=2, draws=2500, seed=4)
     for history in range(2):
         kept = plain.drawn.subset(np.flatnonzero(plain.history_of == history))
         thrown = condition.patients(kept)
@@ -88,7 +88,7 @@ def test_continuations_follow_the_distribution_of_rejection(
 
 def test_the_same_seed_gives_the_same_continuations(small_model: Callable[..., Model], histories: Cohort) -> None:
     model, condition = small_model("adapcla"), Criteria.of("C5")
-    one, two = (continued_given(model, histories, condition, 10, seed=3).drawn for _ in range(2))
+    one, two = (continue_given(model, histories, condition, 10, seed=3).drawn for _ in range(2))
     assert one.fingerprint == two.fingerprint
 
 
@@ -105,12 +105,12 @@ def test_what_cannot_be_continued_is_said(
     small_model: Callable[..., Model], histories: Cohort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="a history has its attributes already"):
-        continued_given(small_model("adapcla"), histories, Criteria.of("C5", where=[("sex", "F")]), 5, 1)
+        continue_given(small_model("adapcla"), histories, Criteria.of("C5", where=[("sex", "F")]), 5, 1)
     with pytest.raises(UsageError, match="cannot go on from a history"):
-        continued_given(small_model("eva", heads=None), histories, Criteria.of("C5"), 5, 1)
+        continue_given(small_model("eva", heads=None), histories, Criteria.of("C5"), 5, 1)
     monkeypatch.setattr(continuation, "_MOST", 10)
     with pytest.raises(AdapclaError, match="continuations in"):
-        continued_given(small_model("adapcla"), histories, Criteria.of(["C5", "C6", "C7"]), 50, 1)
+        continue_given(small_model("adapcla"), histories, Criteria.of(["C5", "C6", "C7"]), 50, 1)
 
 
 @pytest.mark.parametrize("method", ["adapcla", "tailwise", "gpt", "halo", "lstm"])
@@ -121,7 +121,7 @@ def test_a_given_history_is_worth_what_a_drawn_one_is(method: str, small_model: 
     long = plain.subset(np.flatnonzero(plain.visits_per_patient > 1))
     first = long.first_visits
     history = long.with_visits(first, first + 1).subset(np.arange(min(2000, long.n_patients)))
-    found = continued(model, history, visits=1, draws=3, seed=4).drawn.matrix().toarray() > 0
+    found = continue_records(model, history, visits=1, draws=3, seed=4).drawn.matrix().toarray() > 0
     drawn = long.matrix()[first + 1].toarray() > 0
     share = (found.mean(axis=0) + drawn.mean(axis=0)) / 2
     error = np.sqrt(share * (1 - share) * (1 / len(found) + 1 / len(drawn))) + 1e-3

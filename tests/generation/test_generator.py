@@ -65,7 +65,7 @@ def test_codes_without_a_target_can_be_dropped(fitted: Generator) -> None:
 
 def test_attributes_can_be_asked_for(fitted: Generator) -> None:
     name = "sex"
-    category = fitted.model.law.categories[fitted.model.law.names.index(name)][0]
+    category = fitted.model.attribute_distribution.categories[fitted.model.attribute_distribution.names.index(name)][0]
     made = fitted.sample(100, seed=1, where=((name, category),))
     assert set(made.attributes[name].values.tolist()) == {0}
     with pytest.raises(UsageError, match="expected one of"):
@@ -211,7 +211,7 @@ def test_a_fit_keeps_aggregates_of_its_cohort(fitted: Generator, parts: Split) -
     kept, train = fitted.model, parts.train
     assert kept.visit_sizes.sum() == train.n_visits
     assert (kept.visit_sizes * np.arange(len(kept.visit_sizes))).sum() == train.n_entries
-    assert kept.law.counts.sum() == train.n_patients
+    assert kept.attribute_distribution.counts.sum() == train.n_patients
     assert kept.longest == train.visits_per_patient.max()
 
 

@@ -128,7 +128,7 @@ def test_days_are_summed_gaps_from_each_first_visit(plain: Generator) -> None:
         np.array([[1], [1], [0]]),
     )
     law = AttributeDistribution(("sex",), (("F", "M"),), np.array([[1]]), np.array([1]))
-    cohort = cohort_of(replace(plain.model, law=law), rolled, {})
+    cohort = cohort_of(replace(plain.model, attribute_distribution=law), rolled, {})
     assert cohort.days is not None and cohort.days.tolist() == [0, 30, 0]
     assert cohort.attributes["sex"].values.tolist() == [0, -1]
     assert cohort.card["dropped"] == {"patients without visits": 1}

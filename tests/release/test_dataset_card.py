@@ -49,12 +49,3 @@ def test_mlcroissant_reads_the_card_and_the_data(finished_release, monkeypatch):
 def test_checksums_are_as_sha256sum_writes_them(tmp_path):
     (tmp_path / "a").write_text("x")
     assert re.fullmatch(rb"[0-9a-f]{64}  a\n", checksums(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("value", "passed", "word"), [(None, False, "not assessed"), (None, True, "concerns nobody"), (0.1, True, "kept")]
-)
-def test_verdicts(value, passed, word):
-    from adapcla.evaluation.privacy import GateLine
-
-    assert GateLine("copy_excess", value, value, 0.2, passed).verdict == word

@@ -58,19 +58,19 @@ def test_the_title_cannot_run(finished_release):
 
 def test_a_refused_release_says_so_in_plain_words_and_what_to_do(finished_release):
     told = finished_release.summary()
-    failed = GateLine("unique_pair_gap [beyond_prevalence]", 0.2, 0.3, 0.01, False)
+    failed = GateLine("singleton_visit_gap", "exceeded", 0.2, 0.1, 0.3, 0.05)
     tried = replace(told.chosen, lines=(failed,))
     refused = replace(told, attempts=(tried,))
     page = release_page(refused)
     assert page.badge == ("Not released", "exceeded") and page.lead.startswith("Recommended use: Not at all")
-    assert "single training patient" in page.warning and "--min-patients" in page.warning
+    assert "one training patient alone" in page.warning and "--min-patients" in page.warning
     assert release_page(replace(refused, unsafe=True)).badge == ("UNSAFE", "exceeded")
     assert 'class="pill red"' in page.html()
 
 
 def test_all_attempts_are_shown(finished_release):
     told = finished_release.summary()
-    failed = replace(told.chosen, lines=(GateLine("copy_excess", 0.2, 0.3, 0.01, False),))
+    failed = replace(told.chosen, lines=(GateLine("copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.01),))
     assert '<figure class="table attempts">' in rendered(replace(told, attempts=(failed, told.chosen)))
 
 

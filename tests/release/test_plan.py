@@ -47,9 +47,9 @@ def refuse(monkeypatch, first: int) -> None:
     """Let the gate refuse the first so many tries."""
     asked = []
 
-    def gate(scores, *limits, doubted=()):
+    def gate(scores, *limits, tries=1):
         asked.append(1)
-        return [GateLine("copy_excess", 0.02, 0.03, 1e-4, len(asked) > first, "by the value")]
+        return [GateLine("copy_excess", "met" if len(asked) > first else "exceeded", 0.02, 0.015, 0.03, 0.01)]
 
     monkeypatch.setattr(module, "gate", gate)
 
@@ -137,7 +137,7 @@ def test_what_the_gate_refuses_is_not_released(monkeypatch, tmp_path):
     told = plan.run()
     assert not told.passed and not (tmp_path / "out").exists() and not (tmp_path / "out-UNSAFE").exists()
     page = plan.page.read_text()
-    assert "Not released" in page and "word for word" in page
+    assert "Not released" in page and "written again" in page
 
 
 def test_anyway_says_unsafe_in_folder_card_and_page(monkeypatch, tmp_path):
@@ -161,14 +161,14 @@ def test_repair_tries_again_until_the_gate_is_met_and_keeps_every_try(monkeypatc
 
 
 def test_the_model_is_written_only_where_attacks_on_it_fail(monkeypatch, tmp_path):
-    lines = [GateLine("membership_likelihood_auc", 0.9, 0.95, 0.58, False)]
-    fine = [GateLine("copy_excess", 0.0, 0.0, 1e-4, True)]
-    monkeypatch.setattr(module, "gate", lambda scores, *limits, doubted=(): lines if limits else fine)
+    lines = [GateLine("membership_likelihood_auc", "exceeded", 0.9, 0.85, 0.95, 0.58)]
+    fine = [GateLine("copy_excess", "met", 0.0, 0.0, 0.001, 0.01)]
+    monkeypatch.setattr(module, "gate", lambda scores, *limits, tries=1: lines if limits else fine)
     monkeypatch.setattr(module, "ATTACK_MODELS", 0)
     ReleasePlan(planted(model=True), tmp_path / "out").run()
     assert (tmp_path / "out" / "csv").is_dir() and not (tmp_path / "out" / "model").exists()
     assert "Attacks on the model" in (tmp_path / "out" / "report.html").read_text()
-    lines[0] = replace(lines[0], value=0.5, passed=True)
+    lines[0] = replace(lines[0], value=0.5, outcome="met")
     ReleasePlan(planted(model=True), tmp_path / "other").run()
     assert (tmp_path / "other" / "model" / "weights.safetensors").is_file()
 
@@ -179,43 +179,59 @@ def memorising(passes: float, **changes) -> ReleaseSettings:
     settings = {"passes": passes, "validations": 1, "width": 48, "layers": 1, "heads": 2, "learning_rate": 0.006}
     fit = {f"fit.settings.{name}": value for name, value in settings.items()}
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
-    return release_settings("planted", method="gpt", changes={**COUNTED, **world, **fit}, **ACCEPTED, **changes)
+    return release_settings("planted", method="gpt", changes={**COUNTED, **world, **fit}, **{**ACCEPTED, **changes})
+
+
+def accepting(*but: str) -> dict:
+    """Every line may stay not shown, but for these."""
+    return {**ACCEPTED, "accept": tuple(name for name in ACCEPTED["accept"] if name not in but)}
 
 
 def test_the_gate_refuses_a_network_that_knows_its_patients_by_heart(monkeypatch, tmp_path):
-    """The attack reads 0.73 (limit 0.58) with 78 controls; rolling up codes of 22 patients does not help."""
+    """Visits of one member alone are written .12 more often; rolling up codes of 22 patients does not help."""
     monkeypatch.setattr(module, "MOST_REPAIRS", 1)
-    plan = ReleasePlan(memorising(80, repair=True), tmp_path / "out")
+    plan = ReleasePlan(memorising(80, repair=True, **accepting("singleton_visit_gap")), tmp_path / "out")
     told = plan.run()
     assert not told.passed and not (tmp_path / "out").exists()
     assert [attempt.min_patients for attempt in told.attempts] == [11, 22]
     for attempt in told.attempts:
-        assert "membership_auc" in {line.name for line in attempt.lines if not line.passed}
+        (line,) = (line for line in attempt.lines if line.name == "singleton_visit_gap")
+        assert not line.passed and line.value > 0.03
     assert "a code needs 22 patients" in plan.page.read_text()
 
 
-@pytest.mark.parametrize(("passes", "written"), [(12, False), (2, True)])
-def test_attacks_on_the_model_decide_on_the_model_alone(passes, written, tmp_path):
-    """After 12 passes the likelihood ratio tells members (0.80) though the patients it wrote do not (0.53)."""
-    told = ReleasePlan(memorising(passes, model=True), tmp_path / "out").run()
+@pytest.mark.parametrize("written", [False, True])
+def test_attacks_on_the_model_decide_on_the_model_alone(written, tmp_path):
+    """78 controls cannot show that nothing is learned of those who stand out; with a reason the model is written."""
+    given = ACCEPTED if written else accepting("membership_lira_auc [exposed]")
+    told = ReleasePlan(memorising(2, model=True, **given), tmp_path / "out").run()
     assert told.passed and told.model_passed == written
     assert (tmp_path / "out" / "csv").is_dir() and (tmp_path / "out" / "model").is_dir() == written
     assert all(line.value is not None for line in told.chosen.model_lines if "[" not in line.name)
 
 
-def test_a_leak_that_was_shown_is_judged_more_strictly_in_later_tries(monkeypatch, tmp_path):
+def test_every_planned_attempt_is_one_more_chance_to_pass_by_luck(monkeypatch, tmp_path):
     asked = []
 
-    def gate(scores, *limits, doubted=()):
-        asked.append(set(doubted))
-        return [
-            GateLine("copy_excess", 0.02, 0.03, 1e-4, False),
-            GateLine("unique_pair_gap [beyond_prevalence]", 0.0, 0.0, 0.01, True),
-        ]
+    def gate(scores, *limits, tries=1):
+        asked.append(tries)
+        return [GateLine("copy_excess", "exceeded", 0.02, 0.015, 0.03, 0.01)]
 
     monkeypatch.setattr(module, "gate", gate)
     ReleasePlan(planted(repair=True), tmp_path / "out").run()
-    assert asked == [set(), {"copy_excess"}, {"copy_excess"}]
+    assert asked == [len(asked)] * len(asked) and len(asked) > 1
+
+
+def test_a_short_time_does_not_weaken_the_gate_and_what_can_be_shown_is_said_before_training(tmp_path, capsys):
+    """With few minutes the evaluation is quick; the gate finds the same as in a full one."""
+    found = {}
+    for quick in (True, False):
+        plan = ReleasePlan(planted(**{"evaluate.quick": quick}), tmp_path / str(quick))
+        plan.run()
+        found[quick] = plan.decision(plan.attempts[0])
+    assert found[True]["lines"] == found[False]["lines"]
+    said = capsys.readouterr().err
+    assert "lines of the privacy gate even where nothing leaks" in said and "more control patients" in said
 
 
 # ---- whole records ------------------------------------------------------------------------------------------
@@ -261,7 +277,7 @@ def test_values_of_a_release_are_told_of_as_many_patients_as_codes_are(whole_coh
     plan = ReleasePlan(spec, tmp_path / "out")
     plan.run()
     bands, train = (
-        load(plan.place(plan.attempts[0], "fit")).model.bands,
+        load(plan.place(plan.attempts[0], "fit")).model.quantizer,
         open_splits(plan.place(plan.attempts[0], "patients"))["train"],
     )
     banded = bands.quantize(train)

@@ -20,9 +20,9 @@ ROLLED = {
     "tail": {"codes": 2, "kept in full": 0, "entries": 30, "entries kept in full": 0},
     "steps": [2],
 }
-MET = GateLine("copy_excess", 0.0, 0.0, 1e-4, True)
-EXCEEDED = GateLine("near_copy_excess", 0.2, 0.3, 0.01, False)
-NOT_ASSESSED = GateLine("near_copy_excess", None, None, 0.01, False, "few")
+MET = GateLine("copy_excess", "met", 0.0, -0.001, 0.001, 0.01)
+EXCEEDED = GateLine("near_copy_excess", "exceeded", 0.2, 0.1, 0.3, 0.03)
+NOT_ASSESSED = GateLine("near_copy_excess", "not shown", None, None, None, 0.03, "few")
 USEFUL = Row("tstr_next_auroc", "utility", "up", "all", 0.68, None, None, 9, "", real_train=0.7)
 
 
@@ -109,7 +109,7 @@ def test_private_is_the_gate(lines, outcome, word):
 
 
 def test_an_accepted_line_is_released_for_the_house_alone():
-    accepted = replace(NOT_ASSESSED, passed=True, accepted="partners under agreement")
+    accepted = replace(NOT_ASSESSED, accepted="partners under agreement")
     found = release(attempt(USEFUL, lines=(MET, accepted)))
     assert found.passed and advice(found).outcome == "fair" and badge(found) == ("Released", "fair")
     assert advice(found).sentence.startswith("Inside the house")

@@ -23,7 +23,7 @@ def test_what_a_model_knows_is_read_without_its_network(stocked: Path) -> None:
     assert np.array_equal(known.rare, Strata.of(counts, known.vocabulary).tail)
     token = known.vocabulary.tokens[0]
     assert known.label(token).startswith(f"{token}  ") and known.label("E84*") == "E84*"
-    assert set(known.attributes) == set(model.law.names)
+    assert set(known.attributes) == set(model.attribute_distribution.names)
 
 
 def test_the_model_says_what_is_rare_where_it_is_known(stocked: Path) -> None:

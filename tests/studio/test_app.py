@@ -1,4 +1,4 @@
-"""The whole of the pages: five of them, the first with the example world, and none with a real patient."""
+"""The whole of the pages: five of them, the first with the example cohort, and none with a real patient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_first_visit_offers_the_example_world(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(server.FOLDER, str(tmp_path))
     page = AppTest.from_file(str(Path(server.__file__).with_name("app.py")), default_timeout=60).run()
     assert not page.exception and page.title[0].value == "1 Data"
-    assert [button.label for button in page.button] == ["Make the example world"]
+    assert [button.label for button in page.button] == ["Make the example cohort"]
     assert page.sidebar.caption[0].value == f"Working in {tmp_path.name}"
 
 

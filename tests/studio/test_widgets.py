@@ -21,7 +21,7 @@ def of(script: str) -> Any:
     return AppTest.from_string(script, default_timeout=60).run()
 
 
-@pytest.mark.parametrize(("code", "label"), [(130, "Go on"), (3, "Try again")], ids=["stopped", "failed"])
+@pytest.mark.parametrize(("code", "label"), [(130, "Resume"), (3, "Try again")], ids=["stopped", "failed"])
 def test_a_job_that_did_not_finish_shows_its_message_and_goes_on(
     folder: Path, started: list[list[str]], code: int, label: str
 ) -> None:

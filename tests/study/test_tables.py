@@ -18,8 +18,8 @@ from adapcla.study.results import Study
 from adapcla.study.tables import (
     ABLATION,
     FOLDER,
+    RESULTS,
     SCORE_TABLES,
-    VERDICTS,
     ablation_table,
     discriminator_table,
     evaluator_table,
@@ -295,27 +295,34 @@ def test_next_visits_have_a_line_for_every_method_and_say_what_is_missing():
     assert second[3].text == "–" and second[-1].value == 2.0
 
 
-SAID = {"judge": "mirror", "version": "1.0", "metric": "auc", "synthetic": 0.65, "real": 0.52, "reason": ""}
-SILENT = {"judge": "gone", "version": "2.0", "metric": "", "synthetic": None, "real": None, "reason": "no such wheel"}
+SAID = {"evaluator": "mirror", "version": "1.0", "metric": "auc", "synthetic": 0.65, "real": 0.52, "reason": ""}
+SILENT = {
+    "evaluator": "gone",
+    "version": "2.0",
+    "metric": "",
+    "synthetic": None,
+    "real": None,
+    "reason": "no such wheel",
+}
 
 
 def test_a_number_stands_beside_that_of_real_patients_and_silence_has_a_reason():
-    table = evaluator_table({"subject": "tailwise", "verdicts": [SAID, SILENT]})
+    table = evaluator_table({"subject": "tailwise", "results": [SAID, SILENT]})
     assert [cell.text for cell in table.lines[0].cells] == ["mirror", "1.0", "auc", "0.650", "0.520"]
     assert table.lines[1].cells[3].text == "–"
     assert table.lines[1].cells[3].note == "no such wheel"
 
 
 def test_words_are_shown_as_words():
-    table = evaluator_table({"subject": "s", "verdicts": [{**SAID, "synthetic": True, "real": "valid"}]})
+    table = evaluator_table({"subject": "s", "results": [{**SAID, "synthetic": True, "real": "valid"}]})
     assert [cell.text for cell in table.lines[0].cells[3:]] == ["True", "valid"]
 
 
-def test_every_folder_of_verdicts_beside_an_experiment_is_a_table(tmp_path: Path):
+def test_every_folder_of_results_beside_an_experiment_is_a_table(tmp_path: Path):
     for name in ("a", "b"):
         (tmp_path / FOLDER / name).mkdir(parents=True)
-        write_json(tmp_path / FOLDER / name / VERDICTS, {"subject": name, "verdicts": [SAID]})
-    assert [table.key for table in evaluator_tables(tmp_path)] == ["verdicts-a", "verdicts-b"]
+        write_json(tmp_path / FOLDER / name / RESULTS, {"subject": name, "results": [SAID]})
+    assert [table.key for table in evaluator_tables(tmp_path)] == ["evaluators-a", "evaluators-b"]
     assert list(evaluator_tables(tmp_path / "nowhere")) == []
 
 

@@ -74,6 +74,7 @@ def evaluate(
             quick=asked.quick,
             cache=cache_folder() if asked.cache is None else Path(asked.cache),
             evidence=evidence,
+            population=asked.population,
             observe=_features_to(features) if "discriminator" in suites else None,
         )
     scores.save(out, overwrite=overwrite)
@@ -187,14 +188,15 @@ def _evidence(
 
 
 def _require_privacy(scores: Scores, accepted: Sequence[str], reason: str) -> None:
-    """Raise, naming the failed lines, unless the privacy gate is met."""
+    """Raise, naming the lines that are not met, unless the privacy gate is met."""
     from adapcla.evaluation.privacy import accept, gate, require
+    from adapcla.report.gate_words import beside_gate, gate_table
 
-    lines = accept(gate(scores.by_stratum("privacy")), accepted, reason)
-    # The failed lines are in the error that `require` raises.
-    for line in lines:
-        if line.passed:
-            say(str(line))
+    found = scores.by_stratum("privacy")
+    lines = accept(gate(found), accepted, reason)
+    say(gate_table(lines).markdown())
+    for sentence in beside_gate(found):
+        say(sentence)
     require(lines)
 
 

@@ -321,7 +321,7 @@ def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, A
     from adapcla.data import Cohort
     from adapcla.scaffold.steering import achieved, by_code
 
-    cohort = generator.model.inside(Cohort.open(out))
+    cohort = generator.model.quantize(Cohort.open(out))
     prevalence = cohort.prevalence()
     came = achieved(steering.target, prevalence, cohort.n_visits)
     if came.n_judged:

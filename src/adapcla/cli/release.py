@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adapcla.pipeline.settings import DataSettings
     from adapcla.pipeline.steps import Step
     from adapcla.release.plan import ReleasePlan
+    from adapcla.release.settings import ReleaseSettings
     from adapcla.release.synthesize import Release
 
 
@@ -45,21 +46,22 @@ def synthesize(
     settings = settings_of(source, path, options=given.reading, changes=given.settings)
     plan = ReleasePlan(settings, out, work, overwrite)
     if dry_run:
-        _show_source(settings.data, as_json)
+        _show_source(settings, as_json)
         show_steps(plan.steps, plan.root, settings.data, as_json, f"then the release: {plan.out}")
         return
     plan.run()
     _report(plan, released(plan), as_json)
 
 
-def _show_source(data: DataSettings, as_json: bool) -> None:
+def _show_source(settings: ReleaseSettings, as_json: bool) -> None:
     """Say what the head of a table is taken for, before the plan that reads all of it."""
+    data = settings.data
     if as_json or data.source in ("planted", "cohort"):
         return
     from adapcla.cli.data import show_preview
     from adapcla.io.preview import preview
 
-    show_preview(preview(data.source, Path(data.path), **data.options), as_json=False)
+    show_preview(preview(data.source, Path(data.path), settings.allow_dropped, **data.options), as_json=False)
 
 
 def show_steps(steps: Sequence[Step], root: Path, data: DataSettings, as_json: bool, end: str) -> None:

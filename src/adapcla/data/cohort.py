@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from adapcla.data.ragged import (
 from adapcla.data.split import SPLIT_SEED, ControlledSplit, Split, split_positions
 from adapcla.data.vocabulary import DEATH, Code, Vocabulary
 from adapcla.errors import InputError, UsageError
+from adapcla.tables import facts_as_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +256,7 @@ class Cohort:
             "origin": self.origin.kind.value,
             "source": str(self.card.get("source", "unknown")),
         }
-        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table><caption>Cohort</caption>{cells}</table>"
+        return facts_as_html("Cohort", rows)
 
     # ---- size -------------------------------------------------------------------------------------------
     @property

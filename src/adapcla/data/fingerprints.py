@@ -52,19 +52,19 @@ def record_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.
     return segment_sums(numbered, np.asarray(cohort.patient_starts))
 
 
-def transition_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """A 128-bit number for each two consecutive visits of a patient, and the patient of each.
+def leave_one_out_fingerprints(cohort: Cohort, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """For each code of each visit the number of the patient's record without it; patients, visits, codes in order.
 
-    >>> cohort = Cohort.of([[["A"], ["B"], ["C"]], [["B"], ["C"]], [["A"]]])
-    >>> prints, patient = transition_fingerprints(cohort, code_keys(cohort.vocabulary))
-    >>> patient.tolist(), bool((prints[1] == prints[2]).all())
-    ([0, 0, 1], True)
+    >>> cohort = Cohort.of([[["A", "B"], ["C"]], [["A"], ["C"]]])
+    >>> keys = code_keys(cohort.vocabulary)
+    >>> bool((leave_one_out_fingerprints(cohort, keys)[1] == record_fingerprints(cohort, keys)[1]).all())
+    True
     """
-    visits = visit_fingerprints(cohort, keys)
-    first = cohort.visits_with_next
-    one, two = _number_keys(2)
+    number = cohort.visit_number
+    codes = np.asarray(cohort.codes)
     with np.errstate(over="ignore"):
-        return visits[first] * one + visits[first + 1] * two, cohort.patient_of_visit[first]
+        each = keys[codes] * _number_keys(int(number.max(initial=0)) + 1)[np.repeat(number, cohort.codes_per_visit)]
+        return np.repeat(record_fingerprints(cohort, keys), np.diff(cohort.entry_starts), axis=0) - each
 
 
 def identities(*fingerprints: NDArray[np.uint64]) -> list[NDArray[np.int64]]:

@@ -19,7 +19,7 @@ from adapcla.evaluation import (  # noqa: F401  # Each registers its metrics.
 )
 from adapcla.evaluation.comparison import Comparison, Missing, Score
 from adapcla.evaluation.metric import METRICS, Metric
-from adapcla.evaluation.privacy import metrics  # noqa: F401
+from adapcla.evaluation.privacy import membership, nearest, singletons  # noqa: F401  # These register theirs.
 from adapcla.evaluation.references import Reference
 from adapcla.evaluation.runner import evaluate
 from adapcla.evaluation.scores import Scores

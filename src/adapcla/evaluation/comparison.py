@@ -173,6 +173,10 @@ class Comparison:
     coarse: bool = False
     #: The same patients with the values of their numbers; None where somebody has none.
     with_values: Whole | None = None
+    #: People among whom an attacker looks for the training patients; 0 where nobody says.
+    population: int = 0
+    #: The control patients with the values of their numbers; None where they have none.
+    control_with_values: Cohort | None = None
     # Work on this comparison, by the function that did it and its arguments.
     _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made by `with_synthetic`; holds the cohort so that no other
@@ -192,6 +196,7 @@ class Comparison:
         target: Prevalence | None = None,
         evidence: dict[str, Any] | None = None,
         intervals: bool = True,
+        population: int = 0,
     ) -> Comparison:
         """The comparison on the union of the vocabularies of the cohorts and the target, by code string."""
         given = [train, test, synthetic, *([control] if control is not None else [])]
@@ -203,6 +208,11 @@ class Comparison:
         else:
             union = Vocabulary.of(code for vocabulary in vocabularies for code in vocabulary.codes)
         on_union = [cohort.on(union) for cohort in cohorts]
+        whole, reserved = _with_values(train, test, synthetic, union), None
+        if whole is not None and control is not None:
+            # The same patients with their values; None where they have none.
+            units = {code.token: code.unit for code in whole.train.vocabulary.codes if code.unit}
+            reserved = control.on(whole.train.vocabulary) if has_values(control, units) else None
         return cls(
             on_union[0],
             on_union[1],
@@ -213,7 +223,9 @@ class Comparison:
             None if target is None else target.on(union),
             evidence or {},
             intervals,
-            with_values=_with_values(train, test, synthetic, union),
+            with_values=whole,
+            control_with_values=reserved,
+            population=population,
         )
 
     # ---- cohorts ------------------------------------------------------------------------------------------------
@@ -265,6 +277,20 @@ class Comparison:
         2
         """
         return self._known(("cohort", function), cohort, function)
+
+    def of_real(self, function: Callable[[Comparison], T]) -> T:
+        """The result of a function of this comparison's real patients: once, whatever synthetic ones are compared.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> Comparison.of(train, train, train).of_real(lambda comparison: comparison.train.n_visits)
+        2
+        """
+        real = tuple(id(cohort) for cohort in (self.train, self.test, self.control))
+        key = ("real", function, *real)
+        if key not in self._real_work:
+            # Everything that the key names by its place in memory is kept in memory.
+            self._real_work[key] = (self.train, (function(self), self.test, self.control))
+        return cast(T, self._real_work[key][1][0])
 
     def _known(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
         """The result of a function of a cohort: of real ones kept for other comparisons, too."""
@@ -346,7 +372,7 @@ class Comparison:
                 return Missing(f"no {who} patient has a code of the domain {domain}")
             parts[name] = self._known(("domain", domain), cohort, lambda one: one.keep_codes(mask))
         kept: dict[str, Any] = dict(parts)
-        return replace(self, **kept, target=None, evidence={}, with_values=None, _work={})
+        return replace(self, **kept, target=None, evidence={}, with_values=None, control_with_values=None, _work={})
 
     def _plain(self, cohort: Cohort) -> Cohort:
         """The cohort with numbers as plain codes: the one that is known already, where there is one."""

@@ -60,7 +60,7 @@ N_HALVES, FEWEST_HALVED = 12, 8
 #: In the place of a reference that was not computed.
 _NOTHING = Score(None, 0)
 #: Raised when what is kept on disk changes its meaning.
-_LAYOUT = "scores 2"
+_LAYOUT = "scores 3"
 
 
 def cache_folder() -> Path:
@@ -92,6 +92,7 @@ def content_key(comparison: Comparison, *recipe: object) -> str:
         "/".join(code.domain for code in comparison.vocabulary.codes),
         comparison.seed,
         comparison.quick,
+        comparison.population,
         *recipe,
     ]
     return hashlib.sha256("\n".join(str(part) for part in parts).encode()).hexdigest()
@@ -438,6 +439,7 @@ def evaluate(
     evidence: dict[str, Any] | None = None,
     observe: Callable[[Comparison], None] | None = None,
     leave_out: Collection[str] = (),
+    population: int = 0,
 ) -> Scores:
     """Every score of a synthetic cohort with its interval, beside real patients, memorised ones and chance.
 
@@ -458,6 +460,7 @@ def evaluate(
         evidence: Arrays for attacks that need the generator; see the privacy suite.
         observe: Called with the comparison when all scores are computed, for what they do not hold (curves, for one).
         leave_out: Keys of metrics of these suites that are not computed.
+        population: People among whom an attacker looks for the training patients; as many others as these if 0.
 
     >>> train, test = Cohort.of([[["A", "B"]], [["A", "C"]], [["A", "B"]]]), Cohort.of([[["A", "C"]], [["A", "B"]]])
     >>> scores = evaluate(train, test, train, suites=["tail"])
@@ -478,7 +481,9 @@ def evaluate(
     for name in suites:
         if SUITES[name].needs_target and target is None:
             raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")
-    base = Comparison.of(train, test, synthetic, control, seed, quick, target=target, evidence=evidence)
+    base = Comparison.of(
+        train, test, synthetic, control, seed, quick, target=target, evidence=evidence, population=population
+    )
     subjects = _Subjects(base)
     jobs = _jobs(subjects, metrics)
     scores: dict[tuple[View, str], dict[Subject, dict[str, Score]]] = {}

@@ -15,7 +15,7 @@ from adapcla.errors import InputError
 from adapcla.evaluation.comparison import ALL, Score
 from adapcla.evaluation.metric import ARROWS, Goal
 from adapcla.evaluation.references import Reference
-from adapcla.tables import Table
+from adapcla.tables import Table, facts_as_html
 from adapcla.tables import format_number as number
 
 if TYPE_CHECKING:
@@ -101,6 +101,20 @@ class Scores:
     rows: tuple[Row, ...]
     #: Sizes, suites and settings that the scores rest on.
     card: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """One line: whose scores they are and how many."""
+        suites = ", ".join(dict.fromkeys(row.suite for row in self.rows))
+        return f"Scores({self.method!r}, {len(self.rows):,} scores of {suites or 'no suite'})"
+
+    def _repr_html_(self) -> str:
+        """The scores over all codes with their intervals, for notebooks."""
+        facts = {
+            row.metric: number(row.value) + ("" if row.low is None else f" ({number(row.low)} to {number(row.high)})")
+            for row in self.rows
+            if row.stratum == ALL
+        }
+        return facts_as_html(f"Scores of {self.method}", facts)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Score:
         """The score of a metric, or of (metric, stratum)."""

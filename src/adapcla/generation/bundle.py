@@ -54,7 +54,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
             f"{settings.method} is the exact prevalence of every code; some have fewer than {MIN_COUNT} visits\n"
             "to do: keep rare codes out of the cohort (--set min_support=11), or share another method"
         )
-    law = _shared(model.law) if shareable and not private else model.law
+    law = _shared(model.attribute_distribution) if shareable and not private else model.attribute_distribution
     visit_sizes, longest = model.visit_sizes, model.longest
     if shareable and not private:
         # Few visits are of an unusual size, and one patient has the longest record.
@@ -85,8 +85,8 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
         "shareable": shareable,
         "environment": environment(),
     }
-    if model.bands is not None:
-        config["bands"] = model.bands.as_json()
+    if model.quantizer is not None:
+        config["bands"] = model.quantizer.as_json()
     needed = sum(value.nbytes for value in weights.values())
     with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as unfinished:
         (unfinished / WEIGHTS).write_bytes(tensors_as_bytes(weights))

@@ -37,7 +37,7 @@ from adapcla.data import Cohort
 from adapcla.data.criteria import Criteria, suggest_codes
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import AdapclaError, UsageError
-from adapcla.generation.model import Model, as_natural, condition_inside, known_inside
+from adapcla.generation.model import Model, dequantize, quantize_condition, quantize_known
 from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, draw_rule, flat, joined, roll, sample_card
 from adapcla.models.base import FREE, NONE, DrawRule, Passage
 from adapcla.models.draws import Noise
@@ -373,8 +373,8 @@ def sample_given(
         beyond: Share of the distribution that may lie above the bound of the weights; see `share_beyond` if left out.
     """
     rule = rule or SampleRule()
-    seen = train if train is None or model.bands is None else known_inside(model, train)
-    request = Request(model, condition_inside(model, condition), steering, seen)
+    seen = train if train is None or model.quantizer is None else quantize_known(model, train)
+    request = Request(model, quantize_condition(model, condition), steering, seen)
     request.check()
     rule = replace(rule, where=(*rule.where, *condition.where))
     beyond = share_beyond(n) if beyond is None else beyond
@@ -382,7 +382,7 @@ def sample_given(
     say(effort.text)
     card = sample_card(model, n, seed, rule, steering)
     card |= {"condition": condition.as_card(), "effort": effort.as_card()}
-    return as_natural(model, cohort_of(model, rolled, card), seed)
+    return dequantize(model, cohort_of(model, rolled, card), seed)
 
 
 def _found(
@@ -420,7 +420,7 @@ def _found(
 def _block(proposer: Proposer, rule: SampleRule, seed: int, low: int, pool: Pool) -> Proposed:
     """Proposals low … low + BLOCK − 1 of a seed."""
     model, number, key = proposer.model, np.arange(low, low + BLOCK), stream_key(seed, "on demand")
-    law = model.law.given(rule.where)
+    law = model.attribute_distribution.given(rule.where)
     attributes = law.draw(number, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
     state = model.network.begin(torch.from_numpy(attributes), Noise(key, number, 0))
     return proposer.propose(Begun(number, attributes, state, key), np.full(BLOCK, pool.floor), pool.uniform(number))
@@ -460,7 +460,7 @@ class Request:
         """Raise where nobody can fulfil the condition, nobody in training did, or too few for a shareable model."""
         model, condition = self.model, self.condition
         lacking = condition.excluded_codes(model.vocabulary)
-        model.law.given(condition.where)
+        model.attribute_distribution.given(condition.where)
         if condition.fewest_visits > model.longest:
             raise UsageError(
                 f"{condition.fewest_visits} visits or more: the longest record of this model has {model.longest}"
@@ -515,7 +515,7 @@ class Request:
 
     def check_company(self, probability: float) -> None:
         """Raise where a shareable model expects too few patients of the condition among as many as it learned from."""
-        law, where = self.model.law, self.condition.where
+        law, where = self.model.attribute_distribution, self.condition.where
         share = float(law.given(where).counts.sum() / law.counts.sum()) if where else 1.0
         n_train = int(self.model.facts.get("patients", 0))
         if self.model.shareable and self.train is None and probability * share * n_train < MIN_COUNT:

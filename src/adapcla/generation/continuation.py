@@ -17,7 +17,7 @@ from adapcla.data.code_systems import describe_codes
 from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation.conditional import COMMON, Begun, Pool, Proposer, Request, rarest_clause, share_beyond
-from adapcla.generation.model import Model, as_natural, condition_inside, refuse_the_dead
+from adapcla.generation.model import Model, dequantize, quantize_condition, refuse_dead_histories
 from adapcla.generation.sampler import Rolled, cohort_of, draw_rule, joined, roll
 from adapcla.models.batch import Records
 from adapcla.models.draws import Noise
@@ -67,7 +67,7 @@ def likeliest(continuation: Continuation, n: int) -> list[list[dict[str, Any]]]:
 
 
 @torch.no_grad()
-def continued(
+def continue_records(
     model: Model, history: Cohort, visits: int, draws: int, seed: int, steering: Steering | None = None
 ) -> Continuation:
     """Continuations of every patient of `history`; the record is taken to go on for the first new visit.
@@ -76,7 +76,7 @@ def continued(
     """
     if not model.traits.continues:
         raise UsageError(f"{model.method} makes whole records at once; it cannot go on from a history")
-    refuse_the_dead(history)
+    refuse_dead_histories(history)
     network = model.network.eval()
     rule = draw_rule(model, steering)
     records = Records(model.records(history).cohort, model.shape.context - visits)
@@ -110,9 +110,9 @@ def continued(
 def continuation_of(
     model: Model, probabilities: NDArray[np.float64], drawn: Cohort, history_of: NDArray[np.int64], seed: int
 ) -> Continuation:
-    """What was drawn and its chances, with numbers in the place of bands."""
-    chances = probabilities if model.bands is None else model.bands.sum_over_bins(probabilities)
-    return Continuation(chances, as_natural(model, drawn, seed), history_of)
+    """What was drawn and its chances, with numbers in the place of bins."""
+    chances = probabilities if model.quantizer is None else model.quantizer.sum_over_bins(probabilities)
+    return Continuation(chances, dequantize(model, drawn, seed), history_of)
 
 
 def _probabilities(
@@ -145,22 +145,22 @@ def as_known(model: Model, history: Cohort) -> Cohort:
     if dead.any():
         say(f"{int(dead.sum())} histories end with death; nothing follows, and they are left out")
         history = history.subset(np.flatnonzero(~dead))
-    known = np.isin(history.vocabulary.tokens, model.natural.tokens)
+    known = np.isin(history.vocabulary.tokens, model.raw_vocabulary.tokens)
     if not known.all():
         say(f"{int((~known).sum())} codes of the histories are unknown to the model and are left out")
         history = history.keep_codes(known)
-    attributes = {}
-    for name, categories in zip(model.law.names, model.law.categories, strict=True):
+    attributes, learned = {}, model.attribute_distribution
+    for name, categories in zip(learned.names, learned.categories, strict=True):
         values = np.full(history.n_patients, -1, dtype=np.int16)
         given = history.attributes.get(name)
         if given is not None:
             place = np.array([categories.index(c) if c in categories else -1 for c in given.categories] + [-1])
             values = place[np.asarray(given.values)].astype(np.int16)
         attributes[name] = Attribute(values, categories)
-    return replace(history, attributes=attributes).on(model.natural)
+    return replace(history, attributes=attributes).on(model.raw_vocabulary)
 
 
-def continued_given(
+def continue_given(
     model: Model, history: Cohort, condition: Criteria, draws: int, seed: int, steering: Steering | None = None
 ) -> Continuation:
     """`draws` continuations of every history that fulfil the condition; it speaks of the new visits alone.
@@ -173,8 +173,8 @@ def continued_given(
         raise UsageError(f"{model.method} makes whole records at once; it cannot go on from a history")
     if condition.where:
         raise UsageError("--where belongs to new patients: a history has its attributes already")
-    refuse_the_dead(history)
-    inside = condition_inside(model, condition)
+    refuse_dead_histories(history)
+    inside = quantize_condition(model, condition)
     Request(model, inside, steering).check()
     horizon = max(condition.within or 1, condition.fewest_visits, condition.most_visits or 0)
     model.network.eval()

@@ -86,21 +86,21 @@ def fit(
     """The fitted model and what the fit took.
 
     With a folder, every stage leaves checkpoints and a journal there and can be resumed; observers look at the last.
-    Numbers are cut into bands of the training patients, and learned as choices.
+    Numbers are cut into bins of the training patients, and learned as choices.
     """
     refuse_unread(settings)
     refuse_unlearnable(settings, train)
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():
         return _fitted(settings, train, valid, folder, resume, observers)
-    warm = bundle.read(Path(settings.starts_from)).bands if settings.starts_from else None
+    warm = bundle.read(Path(settings.starts_from)).quantizer if settings.starts_from else None
     # Whoever rolled up codes of fewer patients wants nothing told of fewer, values among it.
-    bands = warm or Quantizer.of(train, max(MIN_COUNT, int(train.card.get(MIN_PATIENTS_KEY, 0))))
-    inside = bands.quantize(train), bands.quantize(valid)
-    model, outcome = _fitted(settings, *inside, folder, resume, observers)
-    model.bands = bands
+    quantizer = warm or Quantizer.of(train, max(MIN_COUNT, int(train.card.get(MIN_PATIENTS_KEY, 0))))
+    parts = quantizer.quantize(train), quantizer.quantize(valid)
+    model, outcome = _fitted(settings, *parts, folder, resume, observers)
+    model.quantizer = quantizer
     model.facts |= {"training data": train.fingerprint, **_learned_from(settings, train, valid).as_card()}
-    model.facts |= {"codes": train.n_codes, "numbers": len(bands.numbers)}
+    model.facts |= {"codes": train.n_codes, "numbers": len(quantizer.numbers)}
     return model, outcome
 
 

@@ -20,13 +20,14 @@ from adapcla.data.split import ControlledSplit, Split
 from adapcla.errors import UsageError
 from adapcla.generation import bundle
 from adapcla.generation.conditional import sample_given
-from adapcla.generation.continuation import Continuation, continued, continued_given
+from adapcla.generation.continuation import Continuation, continue_given, continue_records
 from adapcla.generation.fitting import fit
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import SampleRule, sample
 from adapcla.generation.steering import Target, closed_loop, steer
 from adapcla.models.base import Network, Shape
 from adapcla.scaffold import Steering
+from adapcla.tables import facts_as_html
 from adapcla.training.loop import Observer, Outcome
 from adapcla.training.privacy import refuse_unprotectable
 from adapcla.training.settings import METHODS, Settings, settings_from
@@ -71,6 +72,16 @@ class Generator:
         self.model_ = self.outcome_ = None
         return self
 
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        rows = {"method": self.method, "state": "not fitted" if self.model_ is None else "fitted"}
+        if self.model_ is not None:
+            loss = self.model_.facts.get("validation loss per visit")
+            rows |= {"patients": str(self.model_.facts.get("patients", "unknown"))}
+            rows |= {"codes": f"{len(self.vocabulary_):,}"}
+            rows |= {} if loss is None else {"validation loss per visit": f"{loss:.4f}"}
+        return facts_as_html("Generator", rows)
+
     @property
     def method(self) -> str:
         """The row of the method table."""
@@ -86,7 +97,7 @@ class Generator:
     @property
     def vocabulary_(self) -> Vocabulary:
         """The vocabulary of the training cohort."""
-        return self.model.natural
+        return self.model.raw_vocabulary
 
     @property
     def prevalence_(self) -> Prevalence:
@@ -190,13 +201,13 @@ class Generator:
         strength: float = 1.0,
     ) -> Continuation:
         """What follows given histories: draws of the next visits and the probability of each code at the next one."""
-        return continued(self.model, history, visits, draws, seed, self.steering(toward, strength))
+        return continue_records(self.model, history, visits, draws, seed, self.steering(toward, strength))
 
     def continue_given(
         self, history: Cohort, condition: Criteria, draws: int = 20, seed: int = 1, toward: Steering | None = None
     ) -> Continuation:
         """Continuations that fulfil a condition: `draws` of each history by the model's law given the condition."""
-        return continued_given(self.model, history, condition, draws, seed, toward)
+        return continue_given(self.model, history, condition, draws, seed, toward)
 
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
         """Log-likelihood of each patient's record, in nats."""

@@ -34,7 +34,7 @@ def evidence(
             f"{attack_models} attack models: expected 0, or at least 2 (4 or more for the likelihood ratio)"
         )
     require_apart(model.origin.ancestors(), {"control": control})
-    members, controls = model.inside(train), model.inside(control)
+    members, controls = model.quantize(train), model.quantize(control)
     evidence_arrays: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
         "member_log_likelihood": model.log_likelihood(members),
         "control_log_likelihood": model.log_likelihood(controls),

@@ -36,7 +36,7 @@ class Model:
     settings: Settings
     network: Network
     prevalence: Prevalence
-    law: AttributeDistribution
+    attribute_distribution: AttributeDistribution
     shape: Shape
     #: Number of codes of training visits: value i is the count of visits with i codes.
     visit_sizes: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Model:
     #: Whether it was saved without small counts, to be given away.
     shareable: bool = False
     #: How the numbers of the cohort became choices; None where it has none.
-    bands: Quantizer | None = None
+    quantizer: Quantizer | None = None
 
     @property
     def method(self) -> str:
@@ -55,13 +55,13 @@ class Model:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that the network learned: bands in the place of numbers."""
+        """The vocabulary that the network learned: bins in the place of numbers."""
         return self.prevalence.vocabulary
 
     @property
-    def natural(self) -> Vocabulary:
+    def raw_vocabulary(self) -> Vocabulary:
         """The vocabulary of the training cohort."""
-        return self.vocabulary if self.bands is None else self.bands.raw_vocabulary
+        return self.vocabulary if self.quantizer is None else self.quantizer.raw_vocabulary
 
     @property
     def traits(self) -> Traits:
@@ -78,22 +78,22 @@ class Model:
         """The scaffold (codes,) where sampling keeps it: Static-PCLA."""
         return scaffold_bias(self.settings, self.prevalence) if self.settings.bias_at_inference else None
 
-    def inside(self, cohort: Cohort) -> Cohort:
-        """The cohort as the network sees it: on its vocabulary, with bands in the place of numbers."""
-        if self.bands is None or cohort.vocabulary == self.vocabulary:
+    def quantize(self, cohort: Cohort) -> Cohort:
+        """The cohort as the network sees it: on its vocabulary, with bins in the place of numbers."""
+        if self.quantizer is None or cohort.vocabulary == self.vocabulary:
             return cohort.on(self.vocabulary)
-        banded = self.bands.quantize(cohort)
-        if banded.n_patients < cohort.n_patients:
+        quantized = self.quantizer.quantize(cohort)
+        if quantized.n_patients < cohort.n_patients:
             raise InputError(
-                f"{cohort.n_patients - banded.n_patients} patients of whom the model knows no code",
+                f"{cohort.n_patients - quantized.n_patients} patients of whom the model knows no code",
                 expected="more of each patient than numbers that too few training patients have",
                 remedy="leave these patients out",
             )
-        return banded
+        return quantized
 
     def records(self, cohort: Cohort) -> Records:
         """The cohort ready for batches, as this model sees it."""
-        return seen_records(self.settings, self.inside(cohort))
+        return seen_records(self.settings, self.quantize(cohort))
 
     @torch.no_grad()
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ def scaffold_bias(settings: Settings, prevalence: Prevalence) -> Tensor:
 
 
 def has_choices(vocabulary: Vocabulary) -> bool:
-    """Whether a network must draw one code of several: of a choice group, or of the bands of a number.
+    """Whether a network must draw one code of several: of a choice group, or of the bins of a number.
 
     >>> from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY
     >>> [has_choices(Vocabulary.of([code])) for code in (DEATH, LENGTH_OF_STAY, "A")]
@@ -142,7 +142,7 @@ def refuse_unlearnable(settings: Settings, train: Cohort) -> None:
     has = "choice groups (kind, length and ending of visits) or values"
     if settings.privacy is not None:
         raise UsageError(
-            f"differential privacy: this cohort has {has}, whose bands and chances ε would not cover\n"
+            f"differential privacy: this cohort has {has}, whose bins and chances ε would not cover\n"
             "to do: read it without them (--domains dx,px,rx)"
         )
     if not settings.architecture.chooses:
@@ -152,28 +152,28 @@ def refuse_unlearnable(settings: Settings, train: Cohort) -> None:
         )
 
 
-def known_inside(model: Model, cohort: Cohort) -> Cohort:
+def quantize_known(model: Model, cohort: Cohort) -> Cohort:
     """The cohort as the network sees it, without the codes that the model does not know."""
-    known = model.natural.positions(cohort.vocabulary.tokens) >= 0
+    known = model.raw_vocabulary.positions(cohort.vocabulary.tokens) >= 0
     if cohort.vocabulary == model.vocabulary:
         return cohort
-    return model.inside(cohort if known.all() else cohort.keep_codes(known))
+    return model.quantize(cohort if known.all() else cohort.keep_codes(known))
 
 
-def as_natural(model: Model, cohort: Cohort, seed: int, first: int = 0) -> Cohort:
-    """Drawn patients with numbers in the place of bands; `first` is the number of the first of them."""
-    return cohort if model.bands is None else model.bands.dequantize(cohort, seed, first)
+def dequantize(model: Model, cohort: Cohort, seed: int, first: int = 0) -> Cohort:
+    """Drawn patients with numbers in the place of bins; `first` is the number of the first of them."""
+    return cohort if model.quantizer is None else model.quantizer.dequantize(cohort, seed, first)
 
 
-def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
-    """The prevalences of a cohort, or given ones, with bands in the place of numbers."""
-    if model.bands is None:
+def quantize_prevalence(model: Model, target: Cohort | Prevalence) -> Prevalence:
+    """The prevalences of a cohort, or given ones, with bins in the place of numbers."""
+    if model.quantizer is None:
         return target.prevalence() if isinstance(target, Cohort) else target
     if isinstance(target, Prevalence):
-        return model.bands.spread_target(target, model.prevalence)
+        return model.quantizer.spread_target(target, model.prevalence)
     have = zip(target.vocabulary.codes, target.prevalence().share, strict=True)
     shares = {code.token: (code, share) for code, share in have}
-    for number in model.bands.numbers:
+    for number in model.quantizer.numbers:
         position = target.vocabulary.index.get(number.code.token)
         if position is None or target.values is None:
             continue
@@ -187,12 +187,12 @@ def prevalence_inside(model: Model, target: Cohort | Prevalence) -> Prevalence:
     return Prevalence(vocabulary, share, target.n_visits)
 
 
-def condition_inside(model: Model, condition: Criteria) -> Criteria:
-    """The condition in the words of the network: a number is any of its bands."""
-    return condition if model.bands is None else model.bands.translate(condition)
+def quantize_condition(model: Model, condition: Criteria) -> Criteria:
+    """The condition in the words of the network: a number is any of its bins."""
+    return condition if model.quantizer is None else model.quantizer.translate(condition)
 
 
-def refuse_the_dead(history: Cohort) -> None:
+def refuse_dead_histories(history: Cohort) -> None:
     """Raise where a history that is to be continued ends with death."""
     n_dead = int(history.died().sum())
     if n_dead:

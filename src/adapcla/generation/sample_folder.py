@@ -25,7 +25,7 @@ from adapcla.data import storage
 from adapcla.engine import n_workers, run_tasks
 from adapcla.errors import InputError
 from adapcla.generation.bundle import read, save
-from adapcla.generation.model import Model, as_natural
+from adapcla.generation.model import Model, dequantize
 from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, joined, redrawn_card, sample_card, stream
 from adapcla.scaffold import Steering
 
@@ -181,16 +181,17 @@ def _assemble(
             types[name] = array.dtype
     with files.full_disk_explained(target, 8 * sum(sizes.values())), files.fresh_folder(target, overwrite) as folder:
         at = _concatenated(_pieces(model, shards, card["seed"]), folder, sizes, types)
+        learned = model.attribute_distribution
         card = {
             **card,
             "patients": at["patient_starts"],
             "visits": at["visit_starts"],
-            "codes": len(model.natural),
+            "codes": len(model.raw_vocabulary),
             "entries": at["codes"],
             "labels": [],
-            "attributes": {n: list(c) for n, c in zip(model.law.names, model.law.categories, strict=True)},
+            "attributes": {name: list(c) for name, c in zip(learned.names, learned.categories, strict=True)},
         }
-        storage.finish_folder(folder, model.natural.codes, card)
+        storage.finish_folder(folder, model.raw_vocabulary.codes, card)
 
 
 def _concatenated(
@@ -220,7 +221,7 @@ def _concatenated(
 def _pieces(model: Model, shards: list[Path], seed: int) -> Iterator[dict[str, NDArray[Any]]]:
     """The arrays of each shard, starts without their end, as the whole will hold them."""
     for path in shards:
-        cohort = as_natural(model, cohort_of(model, _unpacked(path), {}), seed, first=int(path.stem))
+        cohort = dequantize(model, cohort_of(model, _unpacked(path), {}), seed, first=int(path.stem))
         piece: dict[str, NDArray[Any]] = {
             "codes": cohort.codes,
             "visit_starts": cohort.visit_starts[:-1],

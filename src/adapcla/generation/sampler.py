@@ -21,7 +21,7 @@ from adapcla.data.provenance import Group, Origin
 from adapcla.data.ragged import expand_ranges, since_segment_start, starts_from_sizes
 from adapcla.data.rules import Rules
 from adapcla.errors import UsageError
-from adapcla.generation.model import Model, as_natural
+from adapcla.generation.model import Model, dequantize
 from adapcla.models.base import DrawRule, Network
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering
@@ -233,7 +233,7 @@ def sample(
     rule = rule or SampleRule()
     rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
     card = sample_card(model, n, seed, rule, steering) | redrawn_card(rule, rolled.redrawn)
-    return as_natural(model, cohort_of(model, rolled, card), seed)
+    return dequantize(model, cohort_of(model, rolled, card), seed)
 
 
 def stream(
@@ -247,13 +247,13 @@ def stream(
 ) -> Iterator[Rolled]:
     """The same patients as `sample`, a batch at a time, from patient `first` (the beginning of a block) on.
 
-    Numbers are bands still.
+    Numbers are bins still.
     """
     if n < 1:
         raise UsageError(f"{n} patients: expected at least 1")
     rule = rule or SampleRule()
     model.network.eval()
-    law = model.law.given(rule.where)
+    law = model.attribute_distribution.given(rule.where)
     draw = draw_rule(model, steering, rule)
     max_visits = min(rule.max_visits or model.longest, model.settings.architecture.context)
     waiting: list[Rolled] = []
@@ -279,16 +279,16 @@ def rules_for(model: Model, cohort: Cohort) -> Rules:
         raise UsageError(
             "a private model: rules are counted from its patients outside of ε\nto do: leave out the rules"
         )
-    known = model.natural.positions(cohort.vocabulary.tokens) >= 0
+    known = model.raw_vocabulary.positions(cohort.vocabulary.tokens) >= 0
     # On the way inside, numbers that the model has not learned are left out: no rule may ask for them.
-    rules = Rules.of(as_natural(model, model.inside(cohort.keep_codes(known)), seed=0))
+    rules = Rules.of(dequantize(model, model.quantize(cohort.keep_codes(known)), seed=0))
     return replace(rules, counted_from=Group("rules", cohort.fingerprint, cohort.origin))
 
 
 def breaks_rule(model: Model, rules: Rules, rolled: Rolled) -> NDArray[np.bool_]:
     """Which of some rolled patients break a rule; one without a visit breaks none."""
     out = np.zeros(len(rolled.lengths), dtype=bool)
-    out[rolled.lengths > 0] = rules.any_broken(as_natural(model, cohort_of(model, rolled, {}), seed=0))
+    out[rolled.lengths > 0] = rules.any_broken(dequantize(model, cohort_of(model, rolled, {}), seed=0))
     return out
 
 
@@ -328,9 +328,10 @@ def cohort_of(model: Model, rolled: Rolled, card: dict[str, Any]) -> Cohort:
     days = None
     if model.shape.with_days:
         days = since_segment_start(np.cumsum(rolled.gaps), starts).astype(np.int32)
+    learned, rows = model.attribute_distribution, (rolled.attributes[has] - 1).astype(np.int16)
     attributes = {
-        name: Attribute((rolled.attributes[has, column] - 1).astype(np.int16), model.law.categories[column])
-        for column, name in enumerate(model.law.names)
+        name: Attribute(rows[:, column], categories)
+        for column, (name, categories) in enumerate(zip(learned.names, learned.categories, strict=True))
     }
     return Cohort(
         model.vocabulary,
@@ -364,7 +365,7 @@ def sample_card(model: Model, n: int, seed: int, rule: SampleRule, steering: Ste
     spent = model.facts.get("privacy")
     if spent is not None:
         card["privacy"] = {name: spent[name] for name in ("epsilon", "delta", "unit", "not covered")}
-    if model.bands is not None:
+    if model.quantizer is not None:
         card["values"] = "drawn inside bands, each of the number's training values of 11 patients or more"
     if steering is not None:
         card["steering"] = {

@@ -15,7 +15,7 @@ import numpy as np
 from adapcla.console import meter
 from adapcla.data import Cohort, Prevalence
 from adapcla.errors import UsageError
-from adapcla.generation.model import Model, prevalence_inside
+from adapcla.generation.model import Model, quantize_prevalence
 from adapcla.generation.sampler import sample
 from adapcla.scaffold.steering import Steering, achieved, choice_log_odds, choice_shares, logit, shift
 
@@ -53,7 +53,7 @@ def steer(model: Model, toward: Target | Steering, strength: float = 1.0, missin
         raise UsageError(f"{model.method} has no logit for each code, so that it cannot be steered")
     if isinstance(toward, Steering):
         return toward
-    return shift(model.prevalence, prevalence_inside(model, target_of(toward)), strength, missing)
+    return shift(model.prevalence, quantize_prevalence(model, target_of(toward)), strength, missing)
 
 
 def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) -> Steering:
@@ -62,7 +62,7 @@ def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) ->
     with meter("calibrate", len(DAMPING)) as bar:
         for number, damping in enumerate(DAMPING):
             synthetic = sample(model, pilot, seed + 7_000_003 * (number + 1), steering)
-            prevalence = model.inside(synthetic).prevalence()
+            prevalence = model.quantize(synthetic).prevalence()
             gap = achieved(steering.target, prevalence, synthetic.n_visits)
             bar.advance(
                 1, f"mean gap {gap.mae:.5f} (sampling alone {gap.floor:.5f}), inside {gap.inside_sampling_error:.0%}"

@@ -223,5 +223,5 @@ def _take_place(trial: Path, run_folder: Path, rounds: int, train: Cohort, valid
     model = bundle.read(trial / MODEL)
     if rounds:
         model.settings = settings_from(model.settings, {"calibration_rounds": rounds})
-        calibrate_prevalence(model, model.inside(train), model.inside(valid), rounds)
+        calibrate_prevalence(model, model.quantize(train), model.quantize(valid), rounds)
     bundle.save(model, run_folder / MODEL, overwrite=True, shareable=shareable)

@@ -58,7 +58,7 @@ def _labels(comparison: Comparison) -> list[dict[str, object]]:
 
 def _roc(comparison: Comparison) -> dict[str, Any]:
     """The curve of the strongest membership attack on data alone."""
-    from adapcla.evaluation.privacy.attacks import Attacked, strongest_attack
+    from adapcla.evaluation.privacy.membership import Attacked, strongest_attack
 
     attacked = comparison.once(Attacked.of)
     if attacked.n_members == 0:

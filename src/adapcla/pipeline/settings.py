@@ -28,7 +28,7 @@ DEFAULT_METHOD = "tailwise"
 #: Names that folders of a study use themselves.
 RESERVED = (
     "data", "splits", "targets", "analysis", "references", "external", "tables", "figures", "cache", "tuning",
-    "verdicts",
+    "evaluators",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
@@ -117,6 +117,7 @@ class EvaluateSettings(SettingsGroup):
     leave_out: tuple[str, ...] = Field((), description="Metrics of these suites that are not computed.")
     quick: bool = False
     seed: int = 1
+    population: int = Field(0, ge=0, description="People among whom an attacker looks for training patients.")
 
     @field_validator("suites")
     @classmethod
@@ -179,6 +180,7 @@ class EvaluateOptions(SettingsGroup):
     gate: bool = setting(False, "End with exit code 5 if the privacy gate is not met.")
     accept: tuple[str, ...] = setting((), "A line of the gate that may stay not shown, with --reason.", repeated=True)
     reason: str = setting("", "Why these lines are accepted.")
+    population: int = setting(0, "People among whom an attacker looks for the training patients.", ge=0)
     having: tuple[str, ...] = setting((), "SYNTHETIC has this code: compare with real patients of it.", repeated=True)
     where: tuple[str, ...] = setting((), "ATTRIBUTE=CATEGORY, such as sex=F, as --having.", repeated=True)
     quick: bool = setting(False, "Fewer draws, smaller classifiers: a quick look.")

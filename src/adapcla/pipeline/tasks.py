@@ -384,6 +384,7 @@ def evaluate_cohort(
             evidence=_evidence(generator, parts, asked.model_copy(update={"suites": suites}), attack_models),
             observe=partial(_keep_curves, curves, suites, asked.leave_out),
             leave_out=asked.leave_out,
+            population=asked.population,
         )
         for suites, some, made in _by_patients(asked, parts, synthetic, most)
     ]

@@ -15,9 +15,9 @@ import numpy as np
 
 from adapcla.data.vocabulary import DEATH
 from adapcla.disclosure import MIN_COUNT, format_count
-from adapcla.evaluation.privacy import GateLine
 from adapcla.files import json_bytes, sha256_of
 from adapcla.release.summary import UNSAFE, ReleaseSummary, advice, indicators
+from adapcla.report.gate_words import beside_gate, gate_table
 from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
@@ -101,7 +101,7 @@ def _judged(release: ReleaseSummary) -> list[str]:
     attempt = release.chosen
     rows = [(one.title, one.outcome, f"{one.value} {one.unit}".strip(), one.sentence) for one in indicators(release)]
     compared = [(one.title, one.quality if one.applies else "–", one.sentence) for one in attempt.comparisons.each]
-    of_model = ["The attacks on the model:", "", gate_table(attempt.model_lines).markdown()]
+    of_model = ["The attacks on the model:", "", gate_table(attempt.model_lines, of_model=True).markdown()]
     return [
         "## Evaluation",
         "",
@@ -115,7 +115,7 @@ def _judged(release: ReleaseSummary) -> list[str]:
         "",
         gate_table(attempt.lines).markdown(),
         *(
-            f"`{line.name}` was not shown to be kept and was accepted: {line.accepted}"
+            f"`{line.name}` is not shown to be met and was accepted: {line.accepted}"
             for line in attempt.lines
             if line.accepted
         ),
@@ -124,17 +124,9 @@ def _judged(release: ReleaseSummary) -> list[str]:
             for key, reason in attempt.comparisons.accepted.items()
             if key in attempt.comparisons.misstated
         ),
+        *beside_gate(attempt.scores.by_stratum("privacy")),
         *(of_model if attempt.model_lines else []),
     ]
-
-
-def gate_table(lines: Sequence[GateLine]) -> Table:
-    """The lines of the gate as a table."""
-    rows = [
-        (line.name, format_number(line.value), format_number(line.upper), f"{line.limit:g}", line.verdict)
-        for line in lines
-    ]
-    return Table(("what", "found", "upper bound", "limit", "verdict"), rows)
 
 
 def converged(release: ReleaseSummary) -> str:

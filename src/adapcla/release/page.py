@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from adapcla.disclosure import format_count
 from adapcla.evaluation.metric import has_stays
-from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import MATCHED
 from adapcla.release.comparisons import Measured, find_row, gap_closed, plain_reason, share_text
 from adapcla.release.dataset_card import converged
@@ -17,12 +16,11 @@ from adapcla.release.summary import (
     advice,
     badge,
     indicators,
-    outcome_of,
     refusal,
     usefulness,
 )
 from adapcla.report import aggregates, charts
-from adapcla.report.gate_words import words_of
+from adapcla.report.gate_words import beside_gate, gate_table, words_of
 from adapcla.report.html import Bullets, Page, Part, Section, Status, Text, Timelines
 from adapcla.report.timelines import timelines
 from adapcla.tables import Cell, Line, Table, format_number
@@ -168,9 +166,12 @@ def _tables(release: ReleaseSummary) -> Iterator[Part]:
     if len(release.synthetic.vocabulary.domains) > 1:
         yield _domain_table(release)
     yield _useful_table(attempt)
-    yield _gate_table("gate", "Privacy checks", attempt.lines)
+    yield gate_table(attempt.lines)
+    beside = beside_gate(attempt.scores.by_stratum("privacy"))
+    if beside:
+        yield Bullets(beside)
     if attempt.model_lines:
-        yield _gate_table("model", "Attacks on the model", attempt.model_lines)
+        yield gate_table(attempt.model_lines, of_model=True)
     yield _codes_table(release)
     if len(release.attempts) > 1:
         yield _attempts_table(release.attempts)
@@ -282,24 +283,6 @@ def _useful_table(attempt: Attempt) -> Table:
     )
     good = f"The first number nearly as high as the second; chance is {CHANCE:g}."
     return Table(columns, tuple(rows), "useful", "Useful", caption, good=good)
-
-
-def _gate_table(key: str, title: str, lines: Sequence[GateLine]) -> Table:
-    rows = []
-    for line in lines:
-        note = plain_reason(line.note) if line.value is None else ""
-        found = Cell(format_number(line.value), line.value, note)
-        words = words_of(line)
-        cells = (Cell(words.title, None, words.asks), found, Cell(format_number(line.upper), line.upper))
-        rows.append(Line((*cells, Cell(f"{line.limit:g}", line.limit), Cell(line.verdict)), outcome_of(line)))
-    columns = ("check", "value", "upper bound", "limit", "outcome")
-    good = "Every check passed. Only then is the model written with the data."
-    if key == "gate":
-        good = (
-            "Every check passed. Excess and gap are 0 and an attack is 0.5 where nothing leaks, as measured with "
-            "patients not used for training. Evidence, not a guarantee."
-        )
-    return Table(columns, tuple(rows), key, title, "", good=good, always_open=True)
 
 
 def _codes_table(release: ReleaseSummary) -> Table:

@@ -16,8 +16,8 @@ from adapcla.data.rollup import CommonAttributes, roll_up
 from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
-from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, gate, require_known
-from adapcla.evaluation.privacy.gate import CHANCE, DOUBTED_CHANCE
+from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, detectable, gate, require_known
+from adapcla.evaluation.privacy.gate import CHANCE
 from adapcla.generation.generator import generator_for, load
 from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
@@ -32,6 +32,7 @@ from adapcla.release.comparisons import COMPARED, REQUIRED, Comparisons, compare
 from adapcla.release.release_folder import write_release
 from adapcla.release.settings import ReleaseSettings
 from adapcla.release.summary import Attempt, ReleaseSummary
+from adapcla.report.gate_words import detectable_words
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
 
@@ -231,7 +232,7 @@ class ReleasePlan:
                 "passes": attempt.passes,
                 "minutes": asked.minutes,
                 "patients": patients,
-                "evaluate": asked.evaluate.model_dump(mode="json", exclude={"seed"}),
+                "evaluate": asked.evaluate.model_dump(mode="json", exclude={"seed", "population"}),
                 "attack models": self._attack_models,
             },
             (vocabulary,),
@@ -296,7 +297,7 @@ class ReleasePlan:
             partial(self._decide, attempt),
             {
                 "limits": limits,
-                "chances": [CHANCE, DOUBTED_CHANCE],
+                "chances": [CHANCE, len(self.attempts)],
                 "accept": asked.accept,
                 "reason": asked.reason,
                 # A decision that was written with other fields cannot be read.
@@ -394,7 +395,11 @@ class ReleasePlan:
         if "omop" in self.settings.formats:
             writable(train, "omop", self.export_options)
         save_splits(rolled, folder, overwrite=True)
+        control, seed = rolled.get("control", rolled["test"]), self.settings.evaluate.seed
+        can_show = detectable(train, control, rolled["valid"], seed, len(self.attempts))
+        say(detectable_words(can_show))
         return {
+            "can be shown": {name: each._asdict() for name, each in can_show.items()},
             "roll-up": found.facts(parts["train"]),
             "attributes hidden": common.n_hidden(parts["train"]),
             "sizes": [train.n_patients, train.n_visits, train.n_codes, train.n_entries / train.n_visits],
@@ -458,9 +463,9 @@ class ReleasePlan:
     def _decide(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The decision of the gate, on the data and, where the model is to be written too, on the model."""
         scores = Scores.open(self.place(attempt, "scores")).by_stratum("privacy")
-        lines = gate(scores, doubted=self._exceeded_before(attempt))
+        lines = gate(scores, tries=len(self.attempts))
         lines = accept(lines, self.settings.accept, self.settings.reason)
-        of_model = gate(scores, MODEL_LIMITS) if self.settings.model else []
+        of_model = gate(scores, MODEL_LIMITS, len(self.attempts)) if self.settings.model else []
         of_model = accept(of_model, self.settings.accept, self.settings.reason)
         comparisons = self.compared(attempt)
         content = {
@@ -474,11 +479,6 @@ class ReleasePlan:
         folder.mkdir(parents=True, exist_ok=True)
         files.write_json(folder / GATE, content)
         return {}
-
-    def _exceeded_before(self, attempt: PlannedAttempt) -> set[str]:
-        """The lines that earlier attempts exceeded."""
-        earlier = [self.decision(each) or {} for each in self.attempts[: attempt.number - 1]]
-        return {line["name"] for decided in earlier for line in decided.get("lines", []) if not line["passed"]}
 
     def _write(self, folder: Path) -> Mapping[str, Any]:
         """The page, and the release where the gate is met or somebody wants it anyway."""

@@ -14,7 +14,7 @@ from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
 from adapcla.files import FORMAT_VERSION
 from adapcla.release.comparisons import GAP_FAIR, GAP_GOOD, Comparisons, find_row
-from adapcla.report.gate_words import TO_DO, in_words, words_of
+from adapcla.report.gate_words import TO_DO, TO_SHOW, gain, in_words, words_of
 from adapcla.report.html import PERMITS, Outcome, Status, tone_of
 from adapcla.version import __version__
 
@@ -210,23 +210,11 @@ def _useful(attempt: Attempt) -> Status:
     return Status("useful", "Useful", "unknown", "–", "", sentence if lines else "This was not evaluated.")
 
 
-def outcome_of(line: GateLine) -> Outcome:
-    """The outcome of a privacy check.
-
-    >>> outcome_of(GateLine("copy_excess", 0.2, 0.3, 0.1, False))
-    'exceeded'
-    """
-    verdict = line.verdict
-    if verdict in ("kept", "met", "concerns nobody"):
-        return "met"
-    return "exceeded" if verdict == "exceeded" else "not shown"
-
-
 def _private(attempt: Attempt) -> Status:
     lines = attempt.lines
-    n, count = len(lines), Counter(outcome_of(line) for line in lines)
-    failed = [words_of(line).title for line in lines if outcome_of(line) == "exceeded"]
-    unclear = [words_of(line).title for line in lines if outcome_of(line) == "not shown"]
+    n, count = len(lines), Counter(line.outcome for line in lines)
+    failed = [words_of(line).title for line in lines if line.outcome == "exceeded"]
+    unclear = [words_of(line).title for line in lines if line.outcome == "not shown"]
     row = find_row(attempt.scores, "membership_auc", ALL)
     attack = "" if row is None or row.value is None else _attack(row.value)
     outcome: Outcome = "exceeded" if failed else "not shown" if unclear else "met"
@@ -259,7 +247,8 @@ def refusal(release: ReleaseSummary) -> str:
     reasons, attempt = " ".join(release.chosen.reasons), release.chosen
     if release.unsafe:
         return f"These data were refused and written anyway. {reasons}"
-    helps = list(TO_DO) if not all(line.passed for line in attempt.lines) else []
+    helps = list(TO_DO) if any(line.outcome == "exceeded" for line in attempt.lines) else []
+    helps += [TO_SHOW] if any(line.outcome == "not shown" and not line.passed for line in attempt.lines) else []
     if not attempt.comparisons.releasable:
         helps.append("more real patients or another method" if attempt.converged else "more --minutes")
     return f"These data were not released. {reasons} What helps: {'; '.join(helps)}."
@@ -302,7 +291,7 @@ def _status_json(status: Status) -> dict[str, str]:
 
 
 def _line_json(line: GateLine) -> dict[str, Any]:
-    return {**asdict(line), "title": words_of(line).title, "outcome": outcome_of(line)}
+    return {**asdict(line), "title": words_of(line).title, "passed": line.passed, "gain": gain(line)}
 
 
 def _scores_json(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float | None]]]:

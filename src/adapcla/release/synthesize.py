@@ -17,6 +17,7 @@ from adapcla.files import MANIFEST
 from adapcla.io.readers.open_data import data_folder
 from adapcla.pipeline.settings import read_toml, settings_from
 from adapcla.release.settings import ReleaseSettings, release_settings
+from adapcla.tables import facts_as_html
 
 #: The built-in simulated patients by name.
 BUILT_IN = ("planted", "demo")
@@ -41,6 +42,16 @@ class Release:
         """One line: whether it was released, and where it lies."""
         outcome = f"released to {self.folder}" if self.passed else "not released: the privacy gate is not met"
         return f"Release({outcome}; {self.cohort.n_patients:,} synthetic patients; page {self.page})"
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        rows = {
+            "released": str(self.folder) if self.passed else "no",
+            "synthetic patients": f"{self.cohort.n_patients:,}",
+            "page": str(self.page),
+            **{f"reason {number}": reason for number, reason in enumerate(self.reasons, 1)},
+        }
+        return facts_as_html("Release", rows)
 
 
 def source_of(first: str, second: str = "") -> tuple[str, str]:
@@ -150,7 +161,7 @@ def synthesize(
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
         anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
-        accept: Lines of the gate that may stay unassessed, with a reason.
+        accept: Lines of the gate that may be not shown, with a reason.
         reason: Why they are accepted; it stands on page and card.
         allow_dropped: Share of visits, codes or patients of the source that may be dropped while reading.
         overwrite: Replace what is in `out`.

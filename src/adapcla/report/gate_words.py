@@ -1,87 +1,198 @@
-"""The lines of the privacy gate in words that need no paper: what each asks, and what to do where it fails."""
+"""The lines of the privacy gate in words that need no paper, and the one table of them for page, card and terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from adapcla.evaluation.privacy import GateLine
+from adapcla.disclosure import format_count
+from adapcla.evaluation.comparison import ALL, Score
+from adapcla.evaluation.privacy import Detectable, GateLine, Outcome
+from adapcla.evaluation.privacy.gate import GOOD
+from adapcla.tables import Cell, Line, Table, format_number
 
 
 class Words(NamedTuple):
     """A line of the gate for people."""
 
     title: str
-    #: What it asks, as a sentence.
+    #: What it asks, as a question.
     asks: str
     #: What is true where the limit is exceeded.
     exceeded: str
 
 
-_COPIES = "Records of training patients come back word for word, more often than by chance."
-_MEMBERS = "Somebody who knows a person's record can tell whether that person was trained on."
+_COPIES = "Records of training patients are written again, more often than by chance."
+_MEMBERS = "Somebody who knows a person's record can find out whether that person was trained on."
+_FEW = "are written more often where one more of the people who hold them was trained on."
 WORDS = {
     "copy_excess": Words("Copies", "Are whole records of training patients written again?", _COPIES),
-    "rare_copy_excess": Words("Copies with rare codes", "Are records with rare codes written again?", _COPIES),
+    "rare_copy_excess": Words("Copies of rare records", "Are records of people who stand out written again?", _COPIES),
     "near_copy_excess": Words(
         "Near copies",
-        "Are records nearer to training patients than other real patients are?",
-        "Synthetic patients are nearer to training patients than other real patients are.",
+        "Are records of training patients written with one code changed?",
+        "Records of training patients are written again but for one code.",
     ),
-    "unique_pair_gap [beyond_prevalence]": Words(
-        "One-patient pairs",
-        "Are pairs of codes written that a single training patient holds?",
-        "Pairs of codes that a single training patient holds are written more often than those of others, "
-        "beyond what prevalences bring.",
+    "singleton_visit_gap": Words(
+        "Whole visits of one patient",
+        "Are visits written that one training patient alone had?",
+        "Visits that one training patient alone had are written more often than those of others.",
     ),
-    "membership_auc": Words("Membership", "Can an attacker tell who was trained on?", _MEMBERS),
-    "membership_auc [rare]": Words(
-        "Membership of people with rare codes", "Can an attacker tell it of people with rare codes?", _MEMBERS
+    "pair_holder_gap": Words(
+        "Pairs of few patients",
+        "Are pairs of codes written that one to six training patients hold?",
+        f"Pairs of codes of few patients {_FEW}",
     ),
-    "membership_auc [unique_pair]": Words(
-        "Membership of people with a pair of their own",
-        "Can an attacker tell it of people with unique pairs?",
-        _MEMBERS,
+    "triple_holder_gap": Words(
+        "Three codes of few patients",
+        "Are three codes of a visit written that one to six training patients hold?",
+        f"Three codes of one visit of few patients {_FEW}",
     ),
+    "singleton_transition_gap": Words(
+        "Steps of one patient",
+        "Are a code and a code of the next visit written that one training patient alone has?",
+        "Codes that follow each other in one training patient alone are written more often than those of others.",
+    ),
+    "membership_auc": Words("Membership", "Can an attacker find out who was trained on?", _MEMBERS),
     "attribute_residual": Words(
         "Unknown codes",
         "Can a rare code be read off the nearest synthetic patient?",
         "Rare codes of training patients can be read off the synthetic patient nearest to them.",
     ),
+    "value_attack": Words(
+        "Unknown values",
+        "Can a lab value or a length of stay be read off the nearest synthetic patient?",
+        "Numbers of training patients can be read off the synthetic patient nearest to them.",
+    ),
     "membership_likelihood_auc": Words(
         "Model: likelihood", "Does the model find training patients likelier?", _MEMBERS
     ),
-    "membership_reference_auc": Words("Model: beside others", "Does it, beside models of other patients?", _MEMBERS),
     "membership_lira_auc": Words("Model: likelihood ratio", "Does it, by the strongest attack known?", _MEMBERS),
 }
+_WHO = {"exposed]": ", people who stand out"}
 #: What helps, in the order in which `--repair` does it.
 TO_DO = (
     "larger --min-patients, so that rarer codes are rolled up",
     "shorter training (fewer --minutes) or stricter limits on what few patients teach",
     "more patients, or training with differential privacy",
 )
+#: What helps where a line cannot be shown.
+TO_SHOW = "more control patients, coarser codes (a larger --min-patients), or training with differential privacy"
+#: Marks of the excess of singling out that boards use.
+SINGLING_OUT_MARKS = (0.05, 0.09)
 
 
 def words_of(line: GateLine) -> Words:
     """The words of a line; those of its metric where its stratum has none of its own.
 
-    >>> words_of(GateLine("membership_lira_auc [rare]", 0.6, 0.7, 0.58, False)).title
-    'Model: likelihood ratio, people with rare codes'
+    >>> words_of(GateLine("membership_lira_auc [exposed]", "not shown", None, None, None, 0.58)).title
+    'Model: likelihood ratio, people who stand out'
     """
-    if line.name in WORDS:
-        return WORDS[line.name]
     metric, _, stratum = line.name.partition(" [")
     known = WORDS.get(metric, Words(metric, "", "The limit is exceeded."))
-    who = {"rare]": ", people with rare codes", "unique_pair]": ", people with a pair of their own"}.get(stratum, "")
-    return known._replace(title=f"{known.title}{who}")
+    return known._replace(title=f"{known.title}{_WHO.get(stratum, '')}")
+
+
+def gain(line: GateLine) -> str:
+    """What the line lets somebody gain who guesses, at most; empty where nothing was found.
+
+    A gap g between members and controls lets somebody who sees such a set guess right in 50 + 50 g of 100 cases.
+
+    >>> gain(GateLine("pair_holder_gap", "met", 0.01, -0.01, 0.04, 0.05))
+    'a guess is right in at most 52 of 100 cases; by a coin in 50'
+    """
+    if line.upper is None:
+        return ""
+    gap = line.upper if line.no_leak == 0 else 2 * (line.upper - line.no_leak)
+    return f"a guess is right in at most {50 + 50 * min(max(gap, 0.0), 1.0):.0f} of 100 cases; by a coin in 50"
 
 
 def in_words(line: GateLine) -> str:
-    """Why a line failed, in one sentence with its numbers.
+    """Why a line is not met, in one sentence with its numbers.
 
-    >>> in_words(GateLine("copy_excess", 0.02, 0.03, 1e-4, False))
-    'Copies: Records of training patients come back word for word, more often than by chance. Found 0.02, limit 0.0001.'
+    >>> in_words(GateLine("copy_excess", "exceeded", 0.02, 0.015, 0.025, 0.01))
+    'Copies: Records of training patients are written again, more often than by chance. Found 0.02, limit 0.01.'
+    >>> in_words(GateLine("copy_excess", "not shown", 0.002, -0.01, 0.014, 0.01))
+    'Copies: found 0.002, but so few patients show no more than that it is below 0.014; limit 0.01.'
     """
-    words = words_of(line)
-    if line.value is None:
-        return f"{words.title}: this could not be assessed ({line.note})."
-    return f"{words.title}: {words.exceeded} Found {line.value:.3g}, limit {line.limit:g}."
+    title, _, exceeded = words_of(line)
+    if line.value is None or line.upper is None:
+        return f"{title}: this could not be assessed ({line.note})."
+    if line.outcome == Outcome.EXCEEDED:
+        return f"{title}: {exceeded} Found {line.value:.3g}, limit {line.limit:g}."
+    bound = f"so few patients show no more than that it is below {line.upper:.3g}"
+    return f"{title}: found {line.value:.3g}, but {bound}; limit {line.limit:g}."
+
+
+def gate_table(lines: Sequence[GateLine], of_model: bool = False) -> Table:
+    """The lines of the gate as they stand on page, card and terminal."""
+    rows = []
+    for line in lines:
+        words = words_of(line)
+        note = f"accepted: {line.accepted}" if line.accepted else ""
+        if line.value is None and line.outcome == Outcome.MET:
+            note = f"{format_count(line.n)} people" if line.n else "nobody"
+        elif line.value is None:
+            note = note or line.note
+        cells = (
+            Cell(words.title, None, words.asks),
+            Cell(format_number(line.value), line.value),
+            Cell(format_number(line.upper), line.upper),
+            Cell(f"{line.limit:g}", line.limit),
+            Cell(line.verdict, None, note),
+            Cell(gain(line) or "–"),
+        )
+        rows.append(Line(cells, line.outcome))
+    columns = ("check", "value", "upper bound", "limit", "outcome", "what a guess gains")
+    caption = (
+        "Training patients against real patients who were used for nothing. Upper bounds of all lines together hold "
+        "in 95 of 100 cases. Met: the bound keeps the limit. Exceeded: the lower bound lies above it. Not shown: there "
+        f"are too few patients to say. Good: within {GOOD:g} of no leak."
+    )
+    good = (
+        "Every line met; only then is the model written with the data."
+        if of_model
+        else "Every line met. Excess and gap are 0 and an attack is 0.5 where nothing leaks. Evidence, not a guarantee."
+    )
+    key, title = ("model", "Attacks on the model") if of_model else ("gate", "Privacy checks")
+    return Table(columns, tuple(rows), key, title, caption, good=good, always_open=True)
+
+
+def beside_gate(scores: Mapping[str, Mapping[str, Score]]) -> list[str]:
+    """Sentences about what boards ask for beside the gate: singling out, and membership among a whole population.
+
+    >>> beside_gate({"singling_out_excess": {"all": Score(0.01, 90, -0.01, 0.03)}})
+    ['Singling out: 0.01 (95 % interval -0.01 to 0.03); boards use marks at 0.05 and 0.09.']
+    """
+    found = {key: scores.get(key, {}).get(ALL) for key in ("singling_out_excess", "membership_f1")}
+    out = []
+    single, f1 = found["singling_out_excess"], found["membership_f1"]
+    if single is not None and single.value is not None and single.low is not None and single.high is not None:
+        marks = " and ".join(f"{mark:g}" for mark in SINGLING_OUT_MARKS)
+        interval = f"95 % interval {single.low:.2g} to {single.high:.2g}"
+        out.append(f"Singling out: {single.value:.2g} ({interval}); boards use marks at {marks}.")
+    advantage = scores.get("membership_advantage", {}).get(ALL)
+    if f1 is not None and f1.value is not None and advantage is not None and advantage.value is not None:
+        out.append(f"Membership: F1 {f1.value:.3g} {f1.reason}; advantage {advantage.value:.2g} (usual limit 0.2).")
+    return out
+
+
+def detectable_words(found: Mapping[str, Detectable]) -> str:
+    """What so many patients can show, in a sentence; said before training.
+
+    >>> detectable_words({"copy_excess": Detectable(0.01, 0.004, True)})
+    'so many patients can show every line of the privacy gate'
+    >>> detectable_words({"copy_excess": Detectable(0.01, 0.02, False)}).partition(";")[0]
+    'so many patients cannot show 1 of 1 lines of the privacy gate even where nothing leaks: Copies (±0.02, limit 0.01)'
+    """
+    missing = {name: each for name, each in found.items() if not each.shown}
+    if not missing:
+        return "so many patients can show every line of the privacy gate"
+    each = []
+    for name, one in missing.items():
+        title = words_of(GateLine(name, Outcome.NOT_SHOWN, None, None, None, one.limit)).title
+        each.append(
+            f"{title} ({one.note if one.half_width is None else f'±{one.half_width:.2g}, limit {one.limit:g}'})"
+        )
+    start = f"so many patients cannot show {len(missing)} of {len(found)} lines of the privacy gate even where nothing"
+    return f"{start} leaks: {', '.join(each)}; what helps: {TO_SHOW}"

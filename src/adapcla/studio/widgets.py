@@ -85,7 +85,7 @@ def show(job: Job, beside: Callable[[Job], None] | None = None, quiet: bool = Fa
     if job.message:
         st.html(drawings.error(job.message))
     if state in ("stopped", "failed", "lost"):
-        label = "Go on" if state != "failed" else "Try again"
+        label = "Resume" if state != "failed" else "Try again"
         if st.button(label, key=f"again-{job.name}", type="primary"):
             job.again()
             st.rerun()
@@ -105,7 +105,7 @@ def _watch(folder: str, beside: Callable[[Job], None] | None) -> None:
     if beside is not None:
         beside(job)
     if st.button(
-        "Stop", key=f"stop-{job.name}", help="As Ctrl-C does: what is finished is kept, and Go on takes it up."
+        "Stop", key=f"stop-{job.name}", help="As Ctrl-C does: what is finished is kept, and Resume continues from it."
     ):
         job.stop()
         st.caption("Stopping …")

@@ -247,7 +247,9 @@ SCORE_TABLES = (
             ("rare_copy_excess", "all", "rare copies, excess"),
             ("near_copy_excess", "all", "near copies, excess"),
             ("unique_pair_gap", "all", "singleton pairs, gap"),
-            ("unique_pair_gap", "beyond_prevalence", "… beyond prevalence"),
+            ("pair_holder_gap", "all", "… of 1 to 6 holders, gap"),
+            ("triple_holder_gap", "all", "three codes, gap"),
+            ("singleton_visit_gap", "all", "singleton visits, gap"),
             ("membership_auc", "all", "membership AUC"),
             ("membership_auc", "rare", "membership AUC, rare"),
             ("membership_likelihood_auc", "all", "with the model, AUC"),
@@ -486,7 +488,7 @@ def steering_table(study: Study) -> Table | None:
 
 def privacy_table(study: Study) -> Table | None:
     """Which methods meet the privacy gate, over all their fits and samples; None without the privacy suite."""
-    from adapcla.evaluation.privacy import gate
+    from adapcla.evaluation.privacy import Outcome, gate
     from adapcla.report.gate_words import words_of
 
     if study.scores.is_empty():
@@ -501,17 +503,17 @@ def privacy_table(study: Study) -> Table | None:
                 score = Score(one["value"], one["n"], one["low"], one["high"], one["reason"])
                 scores.setdefault(one["metric"], {})[one["stratum"]] = score
             checked, n = gate(scores), n + 1
-            unknown.update(words_of(line).title for line in checked if line.value is None and not line.passed)
-            failed.update(words_of(line).title for line in checked if not line.passed and line.value is not None)
+            unknown.update(words_of(line).title for line in checked if line.outcome == Outcome.NOT_SHOWN)
+            failed.update(words_of(line).title for line in checked if line.outcome == Outcome.EXCEEDED)
             met += all(line.passed for line in checked)
         if n:
             cells = (row, _counted(failed, n), _counted(unknown, n), Cell(f"{met} of {n}", met / n))
             lines.append(Line(cells, "held" if met == n else "did-not-hold"))
     caption = (
         "Evidence, not a guarantee. The limits are those of `adapcla evaluate --gate`, applied to each sample of each "
-        "fit; a line counts the samples in which it was not met or could not be assessed."
+        "fit; a line counts the samples in which it was exceeded or could not be shown to be kept."
     )
-    columns = ("method", "lines not met", "lines not assessed", "samples that meet the gate")
+    columns = ("method", "lines exceeded", "lines not shown", "samples that meet the gate")
     return Table(columns, lines, "gate", "Privacy gate", caption) if lines else None
 
 
@@ -723,35 +725,35 @@ def _notes(path: Any) -> str:
 
 
 # ---- other evaluators, features of the discriminator ------------------------------------------
-#: The file of results of an outside evaluator, and their folder in that of an experiment.
-VERDICTS, FOLDER = "verdicts.json", "verdicts"
+#: The file that `benchmarks/outside/run.py` writes, and the folder for its results beside an experiment.
+RESULTS, FOLDER = "results.json", "evaluators"
 #: Features shown of each row in the table of the discriminator.
 _MOST = 8
 
 
 def evaluator_tables(folder: Path) -> Iterator[Table]:
     """The results of outside evaluators in the folder of an experiment or release; nothing where none ran."""
-    for path in sorted((folder / FOLDER).rglob(VERDICTS)):
+    for path in sorted((folder / FOLDER).rglob(RESULTS)):
         yield evaluator_table(read_json(path), "-".join(path.parent.relative_to(folder).parts))
 
 
 def evaluator_table(content: dict[str, Any], key: str = FOLDER) -> Table:
-    """One line for each number of an outside evaluator, or for the reason that it gave none.
+    """One line for each number that an evaluator gave, or for the reason that it gave none.
 
-    >>> said = {"judge": "j", "version": "1", "metric": "auc", "synthetic": 0.6, "real": 0.5, "reason": ""}
-    >>> evaluator_table({"subject": "s", "verdicts": [said]}).lines[0].cells[3].text
+    >>> said = {"evaluator": "e", "version": "1", "metric": "auc", "synthetic": 0.6, "real": 0.5, "reason": ""}
+    >>> evaluator_table({"subject": "s", "results": [said]}).lines[0].cells[3].text
     '0.600'
     """
     lines = [
         Line(
             (
-                Cell(said["judge"]),
+                Cell(said["evaluator"]),
                 Cell(said["version"]),
                 Cell(said["metric"]),
                 *(_evaluator_cell(said[side], said["reason"]) for side in ("synthetic", "real")),
             )
         )
-        for said in content["verdicts"]
+        for said in content["results"]
     ]
     caption = (
         "Programs of others, each in an environment of its own, on the synthetic patients and, as a reference, on as "
@@ -762,7 +764,7 @@ def evaluator_table(content: dict[str, Any], key: str = FOLDER) -> Table:
 
 
 def _evaluator_cell(value: Any, reason: str) -> Cell:
-    """The result of an outside evaluator: a number, words, or nothing and why."""
+    """The result of an evaluator: a number, words, or nothing and why."""
     if isinstance(value, bool | str):
         return Cell(str(value))
     return Cell("–", None, reason) if value is None else Cell(format_number(float(value)), float(value))

@@ -25,8 +25,8 @@ def look(folder: Path, table: Path, **came: Any) -> None:
 
 
 def test_the_example_world_is_one_click_away(shown: Shown, started: list[list[str]]) -> None:
-    press(shown("data"), "Make the example world")
-    assert ["simulate", "--out=cohorts/example-world", "--patients=8000", "--codes=400", "--json"] in started
+    press(shown("data"), "Make the example cohort")
+    assert ["simulate", "--out=cohorts/example-cohort", "--patients=8000", "--codes=400", "--json"] in started
 
 
 def test_a_named_path_is_looked_at_and_a_wrong_one_is_an_error(
@@ -56,10 +56,16 @@ def test_columns_guesses_and_what_is_left_out_are_shown_and_choices_become_optio
     assert "codes (dx)" in said and "empty code cells" in said and "TRIP" not in said
     page.selectbox(key="column-visit").set_value("date")
     page.multiselect(key="attributes").set_value(["sex"])
+    page.multiselect(key="reading-domains").set_value(["dx", "lab", "stay"])
+    page.selectbox(key="column-kind").set_value("sex")
+    page.text_input(key="reading-labs").set_value("all")
     page.text_input(key="cohort-name").set_value("My Patients")
     press(page, "Read all of it")
-    words = ["--out=cohorts/my-patients", "--visit=date", "--attributes=sex", "--json"]
-    assert ["import", "table", str(table), *words] in started
+    started_words = next(line for line in started if line[:3] == ["import", "table", str(table)])
+    assert set(started_words[3:]) == {
+        *("--out=cohorts/my-patients", "--visit=date", "--attributes=sex", "--domains=dx,lab,stay"),
+        *("--read=kind=sex", "--read=labs=all", "--json"),
+    }
 
 
 def test_a_wrong_table_shows_the_message_and_cannot_be_read(shown: Shown, folder: Path, tmp_path: Path) -> None:

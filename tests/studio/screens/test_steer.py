@@ -48,7 +48,7 @@ def test_both_ways_stand_side_by_side_and_one_is_drawn(shown: Shown, started: li
         put(Workspace(folder).jobs, ["sample", "--set=pilot=500"], way, about, folder, result=result)
     page = shown("steer")
     said = text_of(page)
-    assert all(words in said for words in ("10 %", "25 %", "20 %", "closed loop", "50%", "of 2 judged codes"))
+    assert all(words in said for words in ("10 %", "25 %", "20 %", "closed loop", "50%", "of 2 assessed codes"))
     page.number_input(key="draw-patients").set_value(50)
     press(page, "Draw them")
     assert {"--patients=50", "--toward=t.csv", "--calibrate", "--set=pilot=500", "--out=samples/steered"} <= set(

@@ -1,11 +1,35 @@
 """How much the synthetic patients tell about single real ones.
 
-Lives here: copies, memorised pairs, membership, attribute and singling-out attacks, each against control patients
-of the same law, in strata; and the gate that refuses a release.
+Lives here: who is compared (`groups`), what few patients hold (`singletons`), what can be read off the synthetic
+patient nearest to a real one (`nearest`), membership attacks (`membership`), each against controls; and the gate.
 May not: know a generator; likelihoods come as arrays in `Comparison.evidence`.
 May import: the metric contract, pairs and intervals, data and the ground floor.
 """
 
-from adapcla.evaluation.privacy.gate import LIMITS, MODEL_LIMITS, GateLine, Limit, accept, gate, require, require_known
+from adapcla.evaluation.privacy.gate import (
+    LIMITS,
+    MODEL_LIMITS,
+    Detectable,
+    GateLine,
+    Limit,
+    Outcome,
+    accept,
+    detectable,
+    gate,
+    require,
+    require_known,
+)
 
-__all__ = ["LIMITS", "MODEL_LIMITS", "GateLine", "Limit", "accept", "gate", "require", "require_known"]
+__all__ = [
+    "LIMITS",
+    "MODEL_LIMITS",
+    "Detectable",
+    "GateLine",
+    "Limit",
+    "Outcome",
+    "accept",
+    "detectable",
+    "gate",
+    "require",
+    "require_known",
+]

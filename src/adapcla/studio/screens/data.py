@@ -1,4 +1,4 @@
-"""The page *Data*: a table, a folder or the example world becomes a cohort, and its description is shown."""
+"""The page *Data*: a table, a folder or the example cohort becomes a cohort, and its description is shown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from adapcla.studio import drawings, widgets
 from adapcla.studio.jobs import Job, words_of
 from adapcla.studio.workspace import TABLES, plain_name
 
-WAYS = ("The example world", "Drop a table", "A file or folder on this computer")
-_GUESS = "(guess)"
+WAYS = ("The example cohort", "Drop a table", "A file or folder on this computer")
+_GUESS, _NONE = "(guess)", "(none)"
 #: Options that are columns of a table, and are asked for beside what was found in it.
 _COLUMNS = ("patient", "visit", "date", "day", "codes", "attributes")
+#: Further options that are columns: of numbers, and of what is said of a visit.
+_MORE_COLUMNS = ("value", "unit", "time", "kind", "length", "ending")
 #: Words under which a described cohort is remembered.
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
 
@@ -28,7 +30,7 @@ def page() -> None:
     """Choose patients, look at what they would come to, read them, and see what they are."""
     sources = widgets.space().found().sources
     if not sources:
-        st.write("Begin with the example world: made-up patients, ready in seconds. Or bring your own.")
+        st.write("Begin with the example cohort: simulated patients, ready in seconds. Or bring your own.")
     way = st.radio("Where are the patients?", WAYS, horizontal=True, key="way")
     if way == WAYS[0]:
         _example()
@@ -50,17 +52,17 @@ def page() -> None:
 def _example() -> None:
     """The planted world, one click away."""
     st.write(
-        "A made-up hospital with a known law and a long tail of rare codes. Nobody in it is real, "
+        "A simulated hospital with known probabilities and a long tail of rare codes. Nobody in it is real, "
         "and everything that the studio does can be tried on it."
     )
     with st.expander("Its size"):
         patients = st.number_input("Patients", 500, 1_000_000, 8000, step=500, key="example-patients")
         codes = st.number_input("Codes", 40, 100_000, 400, step=20, key="example-codes")
-    if st.button("Make the example world", type="primary", key="example"):
-        out = widgets.fresh("cohorts", "example world")
+    if st.button("Make the example cohort", type="primary", key="example"):
+        out = widgets.fresh("cohorts", "example cohort")
         given = {"patients": int(patients), "codes": int(codes)}
         words = words_of("simulate", options=options_of(SimulateOptions), given=given, out=out)
-        widgets.begin(words, "The example world", kind=_READ, cohort=out)
+        widgets.begin(words, "The example cohort", kind=_READ, cohort=out)
         st.rerun()
 
 
@@ -155,7 +157,7 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
     with st.form("choices"):
         options = _columns(names, before) if job.about["source"] == "table" else {}
         with st.expander("More choices"):
-            options |= _reading(before)
+            options |= _reading(before, names, job.about["source"] == "table")
         name = st.text_input(
             "Name", plain_name(job.about["path"].rsplit("/", 1)[-1].partition(".")[0]), key="cohort-name"
         )
@@ -188,21 +190,33 @@ def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
             chosen = place.selectbox(title, listed, listed.index(given) if given in listed else 0, key=f"column-{part}")
             out[part] = None if chosen == _GUESS else chosen
         else:
-            words_of = "Several with commas, or with * (dx*)" if part == "codes" else None
-            out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=words_of) or None
-    told_before = [name for name in before.get("attributes", ()) if name in names]
-    who = st.multiselect("Columns that say who a patient is, such as sex", names, told_before, key="attributes")
+            hint = "Several with commas, or with * (dx*)" if part == "codes" else None
+            out[part] = place.text_input(title, given, placeholder=_GUESS, key=f"column-{part}", help=hint) or None
+    chosen_before = [name for name in before.get("attributes", ()) if name in names]
+    who = st.multiselect("Columns that say who a patient is, such as sex", names, chosen_before, key="attributes")
     out["attributes"] = tuple(who)
     return out
 
 
-def _reading(before: dict[str, Any]) -> dict[str, Any]:
-    """Choices that every source has: every other option of reading, with its own choices, default and help."""
+def _reading(before: dict[str, Any], names: list[str], of_table: bool) -> dict[str, Any]:
+    """Choices that every source has: every other option of reading, with its own choices, default and help.
+
+    Options that name a column are offered for tables alone, with the columns that were found.
+    """
     out: dict[str, Any] = {}
-    options = [option for option in reading_options().values() if option.name not in _COLUMNS]
+    left_out = _COLUMNS if of_table else (*_COLUMNS, *_MORE_COLUMNS)
+    options = [option for option in reading_options().values() if option.name not in left_out]
     places = st.columns(2)
     for number, option in enumerate(options):
-        out[option.name] = widgets.option_field(places[number % 2], option, before.get(option.name), "reading")
+        place, given = places[number % 2], before.get(option.name)
+        if option.name in _MORE_COLUMNS and names:
+            listed = [_NONE, *names]
+            index = listed.index(given) if given in listed else 0
+            title = f"Column of {option.name}"
+            chosen = place.selectbox(title, listed, index, key=f"column-{option.name}", help=option.help or None)
+            out[option.name] = None if chosen == _NONE else chosen
+        else:
+            out[option.name] = widgets.option_field(place, option, given, "reading")
     return out
 
 

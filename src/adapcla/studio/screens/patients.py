@@ -25,7 +25,7 @@ _MOST_VISITS = 6
 
 
 def page() -> None:
-    """Look, search, ask for patients, and go on from one."""
+    """Look, search, ask for patients, and continue one."""
     found = widgets.space().found()
     if not found.synthetic and not found.models:
         st.write("There are no synthetic patients yet. Make some on the page Train and release.")
@@ -218,5 +218,5 @@ def _futures(codes: list[dict[str, Any]], out: str, model: str) -> None:
     st.html(drawings.chances(codes))
     st.caption(f"Exact where the network gives all codes at once; elsewhere shares of {_DRAWS} draws.")
     shown, who = album(out, model)
-    words = f"Each is one way to go on, drawn by the model. ◆ is the rarest third of all codes, by {who}."
+    words = f"Each is one possible continuation, drawn by the model. ◆ is the rarest third of all codes, by {who}."
     _timelines(shown, np.arange(shown.cohort.n_patients), [], words, "futures", "Continuation")

@@ -141,12 +141,12 @@ def _came(job: Job) -> None:
     came = job.result.get("achieved")
     if came:
         st.write(
-            f"**{came['inside_sampling_error']:.0%}** of {came['n_judged']} judged codes are inside sampling error; "
+            f"**{came['inside_sampling_error']:.0%}** of {came['n_judged']} assessed codes are inside sampling error; "
             f"mean gap {drawings.share(came['mae'])} of visits, of which sampling alone leaves "
             f"{drawings.share(came['floor'])}."
         )
     elif job.result:
-        st.write("No requested code is frequent enough among so many patients to be judged.")
+        st.write("No requested code is frequent enough among so many patients to be assessed.")
 
 
 def _side_by_side(results: dict[str, dict[str, Any]], about: Known) -> None:

@@ -28,7 +28,7 @@ def page() -> None:
     found = widgets.space().found()
     if not found.sources:
         st.write(
-            "There are no patients to learn from yet. Begin on the page Data; the example world is one click away."
+            "There are no patients to learn from yet. Begin on the page Data; the example cohort is one click away."
         )
         return
     _asked(found)

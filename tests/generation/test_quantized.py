@@ -1,4 +1,4 @@
-"""Natural form outside, bands inside: what people give and get has numbers, and nothing else changes."""
+"""Raw form outside, bins inside: what people give and get has numbers, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adapcla.errors import InputError, UsageError
 from adapcla.generation import Generator, generator_for
 from adapcla.generation.generator import load
 from adapcla.generation.membership import evidence
-from adapcla.generation.model import known_inside, prevalence_inside
+from adapcla.generation.model import quantize_known, quantize_prevalence
 from adapcla.generation.sample_folder import stream_sample
 from adapcla.generation.sampler import rules_for
 from adapcla.generation.steering import closed_loop, steer
@@ -73,7 +73,7 @@ def test_a_shareable_model_tells_no_band_of_few_patients(
 ) -> None:
     fits["adapcla"].save(tmp_path / "shared", shareable=True)
     shared = load(tmp_path / "shared").model
-    train = shared.inside(world[0])
+    train = shared.quantize(world[0])
     bands = [code for code in shared.vocabulary.codes if "/b0" in code.token]
     assert len(bands) > 20
     counts = train.patient_counts[shared.vocabulary.positions([code.token for code in bands])]
@@ -148,9 +148,10 @@ def test_a_target_may_name_a_number(exact: Generator) -> None:
     assert shares["END/died"] == 0
 
 
-def test_the_prevalence_of_a_cohort_inside_is_that_of_its_banded_form(fits: dict[str, Generator], world: Any) -> None:
+def test_the_prevalence_of_a_cohort_is_that_of_its_quantised_form(fits: dict[str, Generator], world: Any) -> None:
     model, test = fits["adapcla"].model, world[2]
-    assert np.allclose(prevalence_inside(model, test).on(model.vocabulary).share, model.inside(test).prevalence().share)
+    share = quantize_prevalence(model, test).on(model.vocabulary).share
+    assert np.allclose(share, model.quantize(test).prevalence().share)
     steering = steer(model, test)
     assert not steering.unknown
     assert np.isfinite(steering.delta[model.prevalence.share > 0]).mean() > 0.9
@@ -193,7 +194,7 @@ def test_the_dead_are_not_continued(fits: dict[str, Generator], world: Any) -> N
 def test_codes_that_the_model_does_not_know_go(fits: dict[str, Generator], world: Any) -> None:
     model, test = fits["adapcla"].model, world[2]
     few = test.keep_codes(np.arange(test.n_codes) != test.vocabulary.index["LAB/glucose"])
-    inside = known_inside(model, few)
+    inside = quantize_known(model, few)
     assert inside.vocabulary == model.vocabulary
     assert inside.n_patients == test.n_patients
 
