@@ -181,3 +181,35 @@ def test_another_judge_scores_steered_samples_again_without_drawing_them_again(t
     changed = {name for name, at in stamps(root).items() if before[name] != at}
     toward = "marginal/seed1/toward/shifted/paper"
     assert f"{toward}/scores/stage.json" in changed and f"{toward}/sample/stage.json" not in changed
+
+
+def found(root) -> dict[str, bytes]:
+    """Cohorts, weights and scores of a study; records and journals hold times."""
+    names = ("*.npy", "*.safetensors", "scores.csv", "curves.json", "vocabulary.*")
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for name in names
+        for path in sorted(root.rglob(name))
+        if "cache" not in path.parts
+    }
+
+
+def test_a_study_that_was_stopped_at_any_step_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    """And a step that was finished is not done again."""
+    spec = study_from({**SMALL, "fit": {**SMALL["fit"], "methods": ["adapcla"]}})
+    whole = StudyPlan(spec, tmp_path / "whole")
+    whole.run_steps()
+    for name in ("prepare", "train_run", "stream_sample", "evaluate_cohort"):
+        with monkeypatch.context() as patched:
+
+            def stop(*_, **__):
+                raise KeyboardInterrupt
+
+            patched.setattr(tasks, name, stop)
+            before = stamps(tmp_path / "cut")
+            with pytest.raises(KeyboardInterrupt):
+                StudyPlan(spec, tmp_path / "cut").run_steps()
+            after = stamps(tmp_path / "cut")
+            assert before.items() <= after.items()
+    StudyPlan(spec, tmp_path / "cut").run_steps()
+    assert found(tmp_path / "cut") == found(tmp_path / "whole") and len(found(tmp_path / "cut")) > 10
