@@ -97,7 +97,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
-    monkeypatch.setattr("adapcla.study.analysis_folder.save_both", empty)
+    monkeypatch.setattr("adapcla.report.style.save_both", empty)
     monkeypatch.setattr("adapcla.study.page.write_study_page", lambda studies, folder: folder / "report.html")
 
 
