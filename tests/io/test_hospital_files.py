@@ -94,6 +94,16 @@ def test_all_that_is_unclear_is_asked_for_at_once(tmp_path: Path) -> None:
     assert read("table", path, **options).values is not None
 
 
+def test_words_of_stays_in_german(tmp_path: Path) -> None:
+    """They were of another kind, every one, without a word on the screen."""
+    text = "Patient;Fall;Aufnahmeart;Entlassungsart;ICD\n1;1;Notfall;Nach Hause;I10\n2;2;Geplant;Verstorben;I10\n"
+    cohort = read("table", written(tmp_path, text, "cp1252"), domains=("dx", "stay"))
+    assert list(cohort.patients()) == [
+        [["END/home", "I10", "KIND/emergency-inpatient"]],
+        [["END/died", "I10", "KIND/elective"]],
+    ]
+
+
 def test_british_and_american_dates(tmp_path: Path) -> None:
     path = written(tmp_path, "patient_id,visit_id,date,code\n1,1,03/04/2020,A\n1,2,05/04/2020,B\n")
     british, american = (read("table", path, date_order=order) for order in ("dmy", "mdy"))

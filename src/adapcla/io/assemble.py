@@ -74,6 +74,8 @@ class SourceTables:
     #: Which of `sex` and `age_band` the source knows, and the attributes that it has beside them.
     known: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
+    #: Whether some events may be numbers.
+    numbers: bool = True
     #: Optional: system, code, description, choice_group.
     names: str = ""
     #: Whether an event without a visit makes a visit of its calendar day, and a visit that only events name is one.
@@ -99,7 +101,8 @@ def assemble(
         card["stays"] = make_stays(db, found.kind_terms, found.discharge_terms)
         known |= _STAY_CODES
     _make_codes(db, "stay" in options.domains)
-    read, said = numbers.select_numbers(db, options, known)
+    with_numbers = found.numbers or "stay" in options.domains
+    read, said = numbers.select_numbers(db, options, known) if with_numbers else ([], {})
     vocabulary, n_usable = _build_vocabulary(db, read, known, path)
     entries = _collect_entries(db, vocabulary, n_usable, read)
     rows = db.arrays("SELECT person, moment FROM ordered ORDER BY position")
@@ -147,13 +150,14 @@ def _make_views(
     db: Database, found: SourceTables, options: ReadOptions, path: Path | None, card: dict[str, Any]
 ) -> None:
     """Make `found_visits`, `found_events` and `found_patients`; events without a visit go to their calendar day."""
-    if unclear := db.settle_dates(
-        options, [f'SELECT start FROM ({found.visits}) UNION ALL SELECT "end" FROM ({found.visits})']
-    ):
+    # A table, because what it is made of may be many times as long, and it is looked at several times.
+    db.run(f"CREATE TABLE found_visits AS {found.visits}")
+    starts = 'SELECT start FROM found_visits UNION ALL SELECT "end" FROM found_visits'
+    if unclear := db.settle_dates(options, [starts]):
         raise InputError(f"unclear: {unclear}", path=path, remedy="name the option that is right")
     if options.decimal is not None:
         db.settle_decimals(options, "")
-    visits, events = found.visits, found.events
+    events = found.events
     if found.day_visits:
         db.run(
             f"""CREATE TABLE placed AS SELECT * REPLACE (CASE WHEN visit <> '' THEN visit WHEN time <> ''
@@ -161,14 +165,14 @@ def _make_views(
                 AS visit) FROM ({events})"""
         )
         events = "SELECT * FROM placed"
-        visits = f"""SELECT * FROM ({visits}) UNION ALL BY NAME SELECT p.patient, p.visit, p.time AS start, '' AS "end",
-            '' AS day, '' AS sequence, '' AS kind, '' AS discharge, false AS died, CAST(NULL AS DOUBLE) AS length_days
-            FROM placed p ANTI JOIN (SELECT patient, visit FROM ({visits})) v
-            ON v.patient = p.patient AND v.visit = p.visit"""
+        db.run(
+            """INSERT INTO found_visits BY NAME SELECT p.patient, p.visit, p.time AS start, '' AS "end", '' AS day,
+               '' AS sequence, '' AS kind, '' AS discharge, false AS died FROM placed p
+               ANTI JOIN (SELECT patient, visit FROM found_visits) v ON v.patient = p.patient AND v.visit = p.visit"""
+        )
         card["codes without a visit, by day"] = db.number(
             "SELECT count(*) FROM placed WHERE starts_with(visit, 'day ')"
         )
-    db.run(f"CREATE VIEW found_visits AS {visits}")
     db.run(f"CREATE VIEW found_events AS {events}")
     db.run(f"CREATE VIEW found_patients AS {found.patients}")
 

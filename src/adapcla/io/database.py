@@ -41,6 +41,16 @@ from adapcla.machine import available_bytes, usable_cores
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+def quoted(text: str) -> str:
+    """A text as SQL.
+
+    >>> quoted("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 #: Environment variables that limit the threads and the memory (such as 500MB) of the database.
 THREADS, MEMORY = "ADAPCLA_THREADS", "ADAPCLA_MEMORY"
 #: The share of the free memory that the database takes, and the least that it needs; the rest goes to a folder.
@@ -69,6 +79,9 @@ _WHENS = " ".join(f"WHEN regexp_full_match(t, '{form}') THEN {day}" for form, da
 _HOUR = r"try_cast(regexp_extract(t, '\D(\d{1,2}):\d{2}', 1) AS DOUBLE)"
 _NUL = "a NUL byte"
 _MACROS = (
+    # A look at both ends spares most cells the long list of blanks.
+    f"""CREATE MACRO stripped(t) AS CASE WHEN regexp_matches(t, '^[^!-~]|[^!-~]$') THEN trim(t, {quoted(BLANKS)})
+        ELSE t END""",
     f"CREATE MACRO without_nul(t) AS CASE WHEN contains(t, chr(0)) THEN error('{_NUL}') ELSE t END",
     """CREATE MACRO parts_day(y, m, d) AS epoch(try_cast(printf('%04d-%02d-%02d', CASE WHEN length(y) > 2 THEN y::INT
         WHEN y::INT < 50 THEN 2000 + y::INT ELSE 1900 + y::INT END, m::INT, d::INT) AS DATE)) / 86400.0""",
@@ -108,6 +121,10 @@ class Database:
     ...     db.query("SELECT a FROM rows ORDER BY a")
     [('0389',), ('NA',)]
     """
+
+    def __init__(self, aloud: bool = True) -> None:
+        #: Whether notes are said on the screen.
+        self.aloud = aloud
 
     def __enter__(self) -> Database:
         import duckdb
@@ -201,8 +218,7 @@ class Database:
             self._load_workbook(table, file)
             relation, cells = "workbook", {new: f"c{number}" for new, number in place.items()}
         listed = ", ".join(
-            f"coalesce(trim(without_nul({cell}), {quoted(BLANKS)}), '') AS {_quoted_name(new)}"
-            for new, cell in cells.items()
+            f"coalesce(stripped(without_nul({cell})), '') AS {_quoted_name(new)}" for new, cell in cells.items()
         )
         return f"SELECT {listed} FROM {relation}"
 
@@ -399,10 +415,11 @@ class Database:
             self.dropped[reason] = self.dropped.get(reason, 0) + n
 
     def note(self, what: str, how: str) -> None:
-        """Say once what was taken for granted, and keep it for the card."""
+        """Keep what was taken for granted, for the card, and say it once."""
         if self.notes.get(what) != how:
             self.notes[what] = how
-            say(f"{what}: {how}")
+            if self.aloud:
+                say(f"{what}: {how}")
 
     def settle_dates(self, options: ReadOptions, queries: Sequence[str]) -> str:
         """Decide whether dates such as 03/04/2020 begin with the day, by all dates of some queries of one column.
@@ -463,15 +480,6 @@ class Database:
 
 class _OtherEncoding(Exception):
     """A file is not UTF-8 but text of one byte a character."""
-
-
-def quoted(text: str) -> str:
-    """A text as SQL.
-
-    >>> quoted("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _quoted_name(name: str) -> str:

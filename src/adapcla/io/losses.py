@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from adapcla.console import say
 from adapcla.data import Cohort
 from adapcla.errors import InputError
 
@@ -56,6 +57,13 @@ def losses(cohort: Cohort) -> list[Loss]:
             outside = sum(x for reason, x in reasons.items() if reason.startswith("codes outside"))
             found.append(Loss(what, n, in_source[what] + outside, reasons))
     return found
+
+
+def say_dropped(cohort: Cohort) -> None:
+    """Say on the screen what was left out while a cohort was read, and which words were not known."""
+    counts = {**(cohort.card.get("dropped") or {}), **(cohort.card.get("stays") or {})}
+    if counts:
+        say("left out or not known: " + ", ".join(f"{n:,} {reason}" for reason, n in counts.items()))
 
 
 def require_kept(cohort: Cohort, allowed: float = MOST_DROPPED, path: str | Path | None = None) -> None:

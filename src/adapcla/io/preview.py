@@ -97,7 +97,7 @@ def preview(source: str, path: str | Path, allow_dropped: float = MOST_DROPPED, 
 
 def _of_table(path: Path, options: ReadOptions, allow_dropped: float) -> dict[str, Any]:
     """The columns of a table and what its first rows come to."""
-    with Database() as db:
+    with Database(aloud=False) as db:
         if (cohort := read_export(db, path, options)) is not None:
             understood = "an export of this project, read back whole"
             return {"tried": "all", "understood": understood, **_counts(cohort)}
@@ -107,7 +107,7 @@ def _of_table(path: Path, options: ReadOptions, allow_dropped: float) -> dict[st
         return {"header": False, "problem": str(error)}
     head = whole.head(FIRST_ROWS)
     began = time.monotonic()
-    with Database() as db:
+    with Database(aloud=False) as db:
         try:
             rows = _rows_of(db, head)
             layout = any_table.guess_columns(db, head, options)
@@ -138,7 +138,7 @@ def _of_table(path: Path, options: ReadOptions, allow_dropped: float) -> dict[st
 
 def _outcome(trial: Any, path: Path, allow_dropped: float) -> dict[str, Any]:
     """What a trial comes to: the size of the cohort and what was left out, or the problem."""
-    with Database() as db:
+    with Database(aloud=False) as db:
         try:
             cohort: Cohort = trial(db)
         except AdapclaError as error:

@@ -120,9 +120,28 @@ FHIR_ENDS = {
     "oth": "other",
     **dict.fromkeys(("other-hcf", "long", "psy", "rehab", "snf"), _FACILITY),
 }
+#: Words of hospitals in other languages and of claims.
+_KIND_WORDS = {
+    **dict.fromkeys(
+        ("notfall", "notfallaufnahme", "urgence", "urgencias", "emergency admission"), "emergency-inpatient"
+    ),
+    **dict.fromkeys(("stationär", "vollstationär", "normalfall", "hospitalisation", "hospitalización"), "inpatient"),
+    **dict.fromkeys(("geplant", "elektiv", "planned", "programmé", "programada"), "elective"),
+    **dict.fromkeys(("ambulant", "ambulatoire", "consultation", "consulta", "clinic"), "outpatient"),
+}
+_END_WORDS = {
+    **dict.fromkeys(("verstorben", "tod", "exitus", "died in hospital", "deceased", "décès", "fallecido"), "died"),
+    **dict.fromkeys(
+        ("nach hause", "entlassung nach hause", "regulär", "domicile", "domicilio", "usual residence"), "home"
+    ),
+    **dict.fromkeys(
+        ("verlegung", "verlegt", "pflegeheim", "reha", "rehabilitation", "transfert", "traslado"), _FACILITY
+    ),
+    **dict.fromkeys(("gegen ärztlichen rat", "self-discharge", "contre avis médical"), "against-advice"),
+}
 #: Any table: the names of a cohort, then the words that are met most.
-TABLE_KINDS = {**MIMIC_KINDS, **FHIR_KINDS, **OMOP_KINDS, **OWN_KINDS}
-TABLE_ENDS = {**EICU_ENDS, **MIMIC_ENDS, **FHIR_ENDS, **OMOP_ENDS, **OWN_ENDS}
+TABLE_KINDS = {**_KIND_WORDS, **MIMIC_KINDS, **FHIR_KINDS, **OMOP_KINDS, **OWN_KINDS}
+TABLE_ENDS = {**_END_WORDS, **EICU_ENDS, **MIMIC_ENDS, **FHIR_ENDS, **OMOP_ENDS, **OWN_ENDS}
 #: Classes of encounters of Synthea.
 SYNTHEA_KINDS = {
     **_NOTHING,

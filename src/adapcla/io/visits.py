@@ -152,7 +152,8 @@ def make_people(db: Database, known: tuple[str, ...], attributes: tuple[str, ...
     }
     nameless = """SELECT count(DISTINCT p.patient) FROM found_patients p
         ANTI JOIN found_visits v ON v.patient = p.patient WHERE p.patient <> ''"""
-    db.drop("people of whom no visit is known", db.number(nameless))
+    if known:
+        db.drop("people of whom no visit is known", db.number(nameless))
     columns = "".join(f", coalesce({shaped[name]}, '') AS {name}" for name in known)
     columns += "".join(f', p."attribute_{name}" AS "{name}"' for name in attributes)
     db.run(

@@ -29,7 +29,7 @@ from adapcla.generation.membership import evidence as attack_evidence
 from adapcla.generation.run_folder import ASKED, MODEL, OUTCOME, asked_of, train_run
 from adapcla.generation.sample_folder import stream_sample
 from adapcla.io import ReadOptions
-from adapcla.io.losses import require_kept
+from adapcla.io.losses import require_kept, say_dropped
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings, SplitSettings, data_path
@@ -140,6 +140,7 @@ def prepare(
     from adapcla.data.description import describe
 
     whole = read_data(data, cohort)
+    say_dropped(whole)
     require_kept(whole, allow_dropped, data.path or None)
     if split.within is not None:
         whole = split_cohort(whole, split.within)["train"]

@@ -53,6 +53,13 @@ def test_the_full_cohort_and_the_whole_record_come_back(
     assert_same(read_flat(whole, how, tmp_path / "whole"), as_held(whole, how))
 
 
+def test_a_workbook_comes_back(tiny_full: Cohort, whole: Cohort, tmp_path: Path) -> None:
+    for name, cohort in (("full", tiny_full), ("whole", whole)):
+        folder = export.write(cohort, tmp_path / name, "xlsx")
+        assert_same(read("table", folder), cohort)
+        assert_same(read("table", folder / "cohort.xlsx"), cohort)
+
+
 @pytest.mark.parametrize("how", FLAT)
 @settings(max_examples=8)
 @given(cohort=cohorts())

@@ -26,7 +26,8 @@ from adapcla.io.visit_terms import TABLE_ENDS, TABLE_KINDS
 # Names of columns, without case, blanks and marks; the first that a table has is taken.
 _PATIENT = """patient_id patient subject_id person_id uniquepid desynpuf_id patient_nbr pid mrn patienten_id
     patientennummer patientennr patnr patid patientno patientnumber medicalrecordnumber mrnnumber patientpseudonym
-    pseudonym subject person member_id beneficiary_id bene_id nhsnumber ipp nip idpatient idpaciente paciente"""
+    pseudonym subject person nhsno nhs_number hospital_number member_id beneficiary_id bene_id ipp nip idpatient
+    idpaciente paciente"""
 _VISIT = """visit_id visit hadm_id encounter_id encounter visit_occurrence_id clm_id admission_id case_id casenumber
     fallnummer fallnr fall_id fall aufnahmenummer aufenthalt stay_id stay episode_id episode spell_id spell csn
     encounternumber admissionnumber visitnr besuch numsejour sejour episodio claim_id"""
@@ -102,6 +103,15 @@ def is_known(name: str) -> bool:
     return _key(name) in KNOWN_KEYS
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Some columns in a few words.
+
+    >>> _listed(["dx1", "dx2"]), _listed([f"dx{number}" for number in range(1, 26)])
+    ('dx1+dx2', 'dx1+…+dx25 (25 columns)')
+    """
+    return "+".join(names) if len(names) <= 4 else f"{names[0]}+…+{names[-1]} ({len(names)} columns)"
+
+
 @dataclass(frozen=True)
 class Layout:
     """Which column plays which part; an empty name means there is none."""
@@ -127,7 +137,7 @@ class Layout:
         said = [f"{part}={name}" for part, name in (("patient", self.patient), ("visit", self.visit)) if name]
         said += [f"{part}={name}" for part, name in (("date", self.date), ("day", self.day)) if name]
         said += [f"order={self.sequence}"] if self.sequence else []
-        said += [f"{domain}={'+'.join(names)}" for domain, names in self.codes.items()]
+        said += [f"{domain}={_listed(names)}" for domain, names in self.codes.items()]
         said += [f"{part}={name}" for part, name in self.more.items()]
         said += [f"system={self.system}"] if self.system else []
         marks = {mark for mark in self.separators.values() if mark}
@@ -179,6 +189,7 @@ def read_opened(db: Database, table: Table, layout: Layout, options: ReadOptions
         patients=f"""SELECT DISTINCT patient, {visit} AS visit, '' AS sex, '' AS birth, '' AS age, '' AS death{people}
             FROM raw""",
         attributes=tuple(attributes),
+        numbers="value" in layout.more,
         kind_terms=TABLE_KINDS,
         discharge_terms=TABLE_ENDS,
         card={"columns": layout.sentence()},
