@@ -76,7 +76,7 @@ def test_curves_are_ranked_and_start_with_the_real_patients():
 
 def test_codes_that_were_never_written_are_counted_in_the_title():
     figure, _ = frequency_frequency(REAL, {"made": MADE})
-    assert figure.axes[0].get_title(loc="left") == "made: 33 % never written"
+    assert figure.axes[0].get_title(loc="left") == "made: 33 % never generated"
     assert figure.axes[0].get_xscale() == "symlog"
 
 
