@@ -49,7 +49,7 @@ sys.exit(max(task.wait() for task in tasks))
 """
 SCONTROL = "#!/bin/sh\nprintf '127.0.0.1\\n127.0.0.1\\n'\n"
 #: Small enough for a test, given to the scripts as a user gives more options.
-TINY = "--set width=16 --set layers=1 --set heads=2 --passes 1"
+TINY = "--set width=16 --set layers=1 --set heads=2 --epochs 1"
 
 
 @pytest.fixture
