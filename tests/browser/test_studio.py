@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 #: Settings with which a release takes seconds.
 TINY = (
-    'fit.settings={"width": 16, "layers": 1, "heads": 2, "passes": 120, "batch_size": 64}\n'
+    'fit.settings={"width": 16, "layers": 1, "heads": 2, "passes": 600, "patience": 100000, "batch_size": 64}\n'
     'evaluate.suites=["privacy"]\nevaluate.quick=true\n'
 )
 #: Seconds to wait for anything at most; a busy machine is slow.

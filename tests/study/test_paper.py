@@ -19,7 +19,7 @@ def test_every_claim_is_about_a_metric_that_exists() -> None:
 
 
 def test_every_claim_is_about_methods_or_rows_of_the_ablations(repository) -> None:
-    rows = read_study(repository / "experiments" / "ablation.toml").rows()
+    rows = read_study(repository / "experiments" / "ablation.toml").fit.rows()
     assert {name for claim in CLAIMS for name in (claim.row, claim.other)} <= {*rows, *METHODS}
     for method, settings in rows.values():
         generator_for(method, **settings)

@@ -23,8 +23,8 @@ JUDGED = ("tail", "fidelity", "utility", "privacy")
 NOT_JUDGED = ("tstr_acc", "tstr_f1", "tstr_auprc")
 #: The share of the time that judging in full may take, and the share of all of it that is planned.
 _JUDGING, _PLANNED = 0.4, 0.9
-#: Judging takes so many times the estimate of its suites: 48 s of a processor for 1,425 training patients, quickly.
-_JUDGING_TAKES = 2.0
+#: Judging takes so many times the estimate of its suites: 20 s of a processor for 4,560 training patients, quickly.
+_JUDGING_TAKES = 1.0
 #: What judging models of real patients takes beside judging the synthetic ones, in a quick look.
 REAL_SHARE = 0.5
 #: Patients of each part that likeness and usefulness are judged by at most; privacy is judged by all.
@@ -37,7 +37,7 @@ _ATTACK_SHARE = 0.65
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
 #: drawn code by code.
-_VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 4e-4, 3e-4, 3.5e-7
+_VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 1e-4, 5e-5, 1e-7
 #: Seconds to begin, to read and to roll up each training patient.
 _BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
 #: Seconds to write a code of a visit in a format.

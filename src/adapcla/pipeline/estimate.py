@@ -10,8 +10,8 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 from adapcla.training.settings import Settings
 from adapcla.training.tuning import chosen
 
-#: Multiplications and additions per second that training and sampling reach on two cores of a common machine.
-_SPEED = 3e10
+#: Multiplications and additions per second that training and sampling reach on one core of a common machine.
+_SPEED = 6e10
 #: The shares of a suite's seconds that a whole and a quick judgement take: always, and for every 10,000 training
 #: patients. Seen on one thread for a whole one: 25 s with 1,800, 106 s with 36,000.
 _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
