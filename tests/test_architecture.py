@@ -34,11 +34,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 ROOT = set(LAYERS[0])
 #: (module, imported module): imports that point up and wait to be mended. The list may only become shorter.
-KNOWN_UPWARD = {
-    ("adapcla.report.figures.bound", "adapcla.study.analysis.internalization"),
-}
+KNOWN_UPWARD: set[tuple[str, str]] = set()
 #: Files outside `report` that load matplotlib. The list may only become shorter.
-KNOWN_DRAWING = {"study/analysis_folder.py"}
+KNOWN_DRAWING = {"study/analysis/figures.py"}
 #: Never loaded by `import adapcla` or `adapcla --help`.
 HEAVY = (
     "torch",

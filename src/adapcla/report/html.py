@@ -1,6 +1,6 @@
 """One way to build a page: sections of tables, charts, figures and text become one HTML file that opens offline.
 
-Style, script and pictures are inside the file, text is escaped, and nothing is asked of the network.
+Style, script and pictures are inside the file, text is escaped, and nothing is loaded from the network.
 """
 
 from __future__ import annotations

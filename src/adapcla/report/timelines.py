@@ -78,8 +78,8 @@ class Album:
             for name, a in sorted(cohort.attributes.items())
             if a.values[patient] >= 0
         ]
-        told = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
-        return Timeline(", ".join(who), told, visits, max(n - self.most_visits, 0))
+        length = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
+        return Timeline(", ".join(who), length, visits, max(n - self.most_visits, 0))
 
     def _shown(self, visit: int, codes: Sequence[int]) -> list[dict[str, Any]]:
         """The codes of a visit: what it was and how it ended, then the others, rare ones first."""
@@ -144,7 +144,7 @@ def matching(cohort: Cohort, text: str, most: int = 200) -> list[int]:
     found = []
     for number, (code, name) in enumerate(zip(cohort.vocabulary.codes, code_names(cohort), strict=True)):
         written = (code.token.lower(), code.bare.lower(), add_dot(code.bare, code.system).lower())
-        told = " ".join((*written, name.lower()))
-        if all(word in told for word in words):
+        described = " ".join((*written, name.lower()))
+        if all(word in described for word in words):
             found.append((not any(form.startswith(words[0]) for form in written), number))
     return [number for _, number in sorted(found)][:most]

@@ -96,8 +96,8 @@ def evaluate_claims(study: Study) -> list[ClaimResult]:
     """Everything that a study says of the claims, in order, with the verdicts of the confirmatory ones."""
     found = [one for one in (_evaluate(study, claim) for claim in CLAIMS) if one is not None]
     found += _steering_results(study)
-    asked = [number for number, one in enumerate(found) if one.claim.confirmatory and _p_value(one) is not None]
-    adjusted = dict(zip(asked, holm([_p_value(found[number]) or 0.0 for number in asked]), strict=True))
+    confirmed = [number for number, one in enumerate(found) if one.claim.confirmatory and _p_value(one) is not None]
+    adjusted = dict(zip(confirmed, holm([_p_value(found[number]) or 0.0 for number in confirmed]), strict=True))
     return [_with_verdict(one, adjusted.get(number)) for number, one in enumerate(found)]
 
 
@@ -156,8 +156,10 @@ def _without_tail(study: Study, claim: Claim, numbers: Sequence[Mapping[int, flo
     if not claim.metric.startswith("tail_") or not other or study.scores.is_empty():
         return None
     scores = study.scores
-    asked = (scores["metric"] == "tail_pair_seen") & (scores["stratum"] == claim.stratum) & (scores["row"] == missing)
-    scored = scores.filter(asked)
+    of_claim = (
+        (scores["metric"] == "tail_pair_seen") & (scores["stratum"] == claim.stratum) & (scores["row"] == missing)
+    )
+    scored = scores.filter(of_claim)
     if scored.is_empty() or scored["value"].null_count() < scored.height:
         return None
     n = min(scored["fit"].n_unique(), len(other))

@@ -21,7 +21,6 @@ from adapcla.report.figures import cohorts, scores
 from adapcla.report.html import Facts, Figure, Listing, Page, Part, Section, Text
 from adapcla.scaffold.schedule import SCHEDULES
 from adapcla.study import tables
-from adapcla.study.analysis_folder import SUMMARY
 from adapcla.study.comparison import (
     FEWEST_FITS,
     HELD,
@@ -33,6 +32,7 @@ from adapcla.study.comparison import (
     evaluate_claims,
 )
 from adapcla.study.results import Study
+from adapcla.study.spec import SUMMARY
 from adapcla.tables import Table
 
 _FOOTER = (

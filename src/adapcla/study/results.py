@@ -45,7 +45,7 @@ class Study:
             )
         return cls(root, read_json(root / ABOUT))
 
-    # ---- what was asked -------------------------------------------------------------------------------------
+    # ---- the specification -------------------------------------------------------------------------------------
     @property
     def spec(self) -> dict[str, Any]:
         """The resolved specification."""
@@ -68,7 +68,7 @@ class Study:
 
     @property
     def rows(self) -> list[str]:
-        """The rows in the order they were asked for."""
+        """The rows in the order of the specification."""
         return list(dict.fromkeys(fit["row"] for fit in self.about["fits"]))
 
     @property

@@ -25,7 +25,7 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings, RowSetting
 from adapcla.pipeline.steps import RECORD, Failures, Step, code_of, forget_records, record, run_steps
 from adapcla.pipeline.tasks import Row, checked_row
 from adapcla.scaffold import Steering
-from adapcla.study.analyses import OF_ROWS, Subject, Watched, reads_trajectories, remove_unasked
+from adapcla.study.analysis.run import OF_ROWS, Subject, Watched, reads_trajectories, remove_unasked
 from adapcla.study.results import ABOUT
 from adapcla.study.spec import StudySpec, TargetSettings
 from adapcla.training.settings import METHODS, Settings

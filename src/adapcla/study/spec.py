@@ -20,6 +20,8 @@ from adapcla.pipeline.settings import (
 )
 from adapcla.pipeline.steps import key_of
 
+#: The file of captions in the folder of an analysis.
+SUMMARY = "summary.json"
 ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
 
 

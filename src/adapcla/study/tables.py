@@ -58,12 +58,12 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
     )
 
 
-def _of_domains(*asked: tuple[str, bool, str]) -> tuple[Column, ...]:
+def _of_domains(*scores: tuple[str, bool, str]) -> tuple[Column, ...]:
     """Columns of metrics, at equal numbers of patients or not, on the codes of each domain alone."""
     return tuple(
         Column(metric, f"{'matched:' * matched}only:{domain}", f"{domain}: {heading}")
         for domain in DOMAINS
-        for metric, matched, heading in asked
+        for metric, matched, heading in scores
     )
 
 
@@ -441,11 +441,11 @@ def _whole_record_lines(description: dict[str, Any]) -> list[tuple[str, str]]:
     ('codes by domain', 'diagnosis 9 (75 % of entries), stay 4 (25 % of entries)')
     """
     domains, groups, numbers = (description.get(name) or {} for name in ("domains", "groups", "numbers"))
-    told = [
+    by_domain = [
         f"{name} {about['codes']:,} ({100 * (about['share_of_entries'] or 0):.0f} % of entries)"
         for name, about in domains.items()
     ]
-    lines = [("codes by domain", ", ".join(told))] if len(domains) > 1 else []
+    lines = [("codes by domain", ", ".join(by_domain))] if len(domains) > 1 else []
     lines += [("choice groups", ", ".join(groups))] if groups else []
     return lines + ([("numbers", f"{numbers['codes']:,}")] if numbers.get("codes") else [])
 
@@ -658,7 +658,7 @@ def analysis_tables(study: Study) -> list[Table]:
 
 
 def next_visit_table(rows: Sequence[dict[str, Any]], notes: str) -> Table:
-    """Next visits that every method wrote for held-out patients: a line for each stratum and method."""
+    """Next visits that every method generated for held-out patients: a line for each stratum and method."""
     row_of = {(row["stratum"], row["method"], row["measure"]): row for row in rows}
     methods = list(dict.fromkeys(row["method"] for row in rows))
     lines = []
@@ -724,10 +724,10 @@ def _notes(path: Any) -> str:
     return " ".join(f"{name}: {value}." for name, value in notes.items() if isinstance(value, str | int | float))
 
 
-# ---- what other evaluators say, and what tells synthetic patients apart ---------------------
+# ---- other evaluators, features of the discriminator ------------------------------------------
 #: The file that `benchmarks/outside/run.py` writes, and the folder for its results beside an experiment.
 RESULTS, FOLDER = "results.json", "evaluators"
-#: Columns shown of each row of the table of giveaways.
+#: Features shown of each row in the table of the discriminator.
 _MOST = 8
 
 
@@ -764,14 +764,14 @@ def evaluator_table(content: dict[str, Any], key: str = FOLDER) -> Table:
 
 
 def _evaluator_cell(value: Any, reason: str) -> Cell:
-    """What an evaluator said: a number, words, or nothing and why."""
+    """The result of an evaluator: a number, words, or nothing and why."""
     if isinstance(value, bool | str):
         return Cell(str(value))
     return Cell("–", None, reason) if value is None else Cell(format_number(float(value)), float(value))
 
 
 def discriminator_table(study: Study) -> Table | None:
-    """The columns by which the discriminator told patients of each row from real ones; None where none was asked."""
+    """The features by which the discriminator recognised patients of each row; None where it did not run."""
     lines = []
     for row in study.rows:
         for found in study.curves(row).get("feature_importance", [])[:_MOST]:
@@ -781,7 +781,7 @@ def discriminator_table(study: Study) -> Table | None:
     if not lines:
         return None
     caption = (
-        "The features by which the discriminator told synthetic patients from real ones: means over real test patients "
+        "The features by which the discriminator separated synthetic from real patients: means over real test patients "
         "and synthetic ones, the area under the curve of the feature alone (above one half: larger in synthetic "
         "patients), and what the classifier loses when the feature is shuffled."
     )

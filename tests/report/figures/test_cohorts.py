@@ -11,7 +11,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.report import style
 from adapcla.report.aggregates import linkage_order, stay_groups
 from adapcla.report.figures.cohorts import (
-    company_shares,
+    cooccurring_shares,
     course,
     disease,
     frequency_frequency,
@@ -76,7 +76,7 @@ def test_curves_are_ranked_and_start_with_the_real_patients():
 
 def test_codes_that_were_never_written_are_counted_in_the_title():
     figure, _ = frequency_frequency(REAL, {"made": MADE})
-    assert figure.axes[0].get_title(loc="left") == "made: 33 % never written"
+    assert figure.axes[0].get_title(loc="left") == "made: 33 % never generated"
     assert figure.axes[0].get_xscale() == "symlog"
 
 
@@ -175,7 +175,7 @@ def test_a_course_that_few_real_patients_go_is_not_told() -> None:
 def test_shares_and_course_by_hand() -> None:
     cohort = Cohort.of([[["B"], ["A"], ["C"]], [["A", "C"]]])
     condition = Criteria.of("A")
-    assert company_shares(cohort, condition).tolist() == [0.0, 0.0, 0.5]
+    assert cooccurring_shares(cohort, condition).tolist() == [0.0, 0.0, 0.5]
     assert course(cohort, condition).tolist() == [[0, 0], [1, 0], [2, 2], [1, 0], [0, 0], [0, 0]]
 
 

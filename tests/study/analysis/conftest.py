@@ -6,8 +6,8 @@ import pytest
 
 from adapcla.data.split import Split
 from adapcla.io import simulator as planted
-from adapcla.study.analysis.probed_fit import Probed, probed_fit
 from adapcla.study.analysis.probes import ProbeSet, probe_set
+from adapcla.study.analysis.watched import Probed, probed_fit
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 64, "validations": 2}
 

@@ -1,3 +1,5 @@
+"""Cases A and B on small worlds and by hand."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,11 +7,30 @@ import polars as pl
 import pytest
 
 from adapcla.data import Cohort, Strata, Vocabulary
-from adapcla.errors import UsageError
+from adapcla.data.cooccurrence import cooccurrence_counts
+from adapcla.errors import InputError, UsageError
 from adapcla.generation import generator_for
-from adapcla.study.analysis.cases import AGAIN, TRUTH, next_visit_tables, predictors
-from adapcla.study.analysis.histories import next_visits
+from adapcla.study.analysis.cases import (
+    AGAIN,
+    HELD_OUT,
+    PREVALENCE,
+    REAL,
+    TRUTH,
+    agreements,
+    chosen_examples,
+    code_page,
+    example_markdown,
+    example_table,
+    law_table,
+    next_visit_tables,
+    overlap_table,
+    predictors,
+    shared_neighbours,
+    supported_tail_codes,
+)
+from adapcla.study.analysis.probes import next_visits, true_next_visit
 
+# ---- cases ---------------------------------------------------------------------------------------------------
 CODES = Vocabulary.of(["A", "B", "C"])
 #: A is head, B mid, C tail.
 STRATA = Strata.of(np.array([9, 5, 1]), CODES)
@@ -103,3 +124,137 @@ def test_a_method_without_exact_probabilities_is_asked_by_draws(world):
     chance = predictors({"marginal": floor}, 20, 1, cases.histories)["marginal"](cases.histories)
     assert chance.shape == (5, world.train.n_codes)
     assert np.allclose(chance * 20, np.round(chance * 20))
+
+
+# ---- law -----------------------------------------------------------------------------------------------------
+def test_who_knows_the_law_agrees_with_it_and_not_with_another_world(world):
+    histories = world.test.subset(np.arange(60))
+    table = law_table(world.train, histories, {"law": lambda cohort: np.asarray(true_next_visit(cohort))})
+    known = table.filter(pl.col("method") == "law")
+    assert known.filter(pl.col("world") == "own")["all_cells"].to_list() == pytest.approx([1.0] * 4)
+    assert (known.filter(pl.col("world") == "another")["inside_a_code"] < 0.9).all()
+
+
+def test_prevalences_say_nothing_inside_a_code(world):
+    table = law_table(world.train, world.test.subset(np.arange(60)), {})
+    assert table["method"].unique().to_list() == [PREVALENCE]
+    assert table["inside_a_code"].is_nan().all() and (table["all_cells"] > 0).all()
+    strata = world.train.strata()
+    assert table.filter(pl.col("stratum") == "tail")["codes"][0] == strata.tail.sum()
+
+
+def test_agreement_by_hand():
+    """Two histories and three codes, ranked alike in the first and turned round in the second."""
+    found = agreements(np.array([[1.0, 2, 3], [1, 2, 3]]), np.array([[2.0, 4, 9], [9, 4, 2]]))
+    assert found["inside_a_history"] == 0.0
+
+
+def test_other_patients_have_no_known_law():
+    cohort = Cohort.of([[["A", "B"], ["A"]], [["B"]]])
+    with pytest.raises(UsageError, match="not known"):
+        law_table(cohort, cohort, {})
+
+
+# ---- examples ------------------------------------------------------------------------------------------------
+def test_the_choice_depends_on_the_histories_and_the_seed_alone(world):
+    cases = next_visits(world.test)
+    first = chosen_examples(cases, 3, seed=1)
+    assert len(set(first.tolist())) == 3
+    assert chosen_examples(cases, 3, seed=2).tolist() != first.tolist()
+    shuffled = cases.some(first[::-1].copy())
+    again = cases.patients[first].tolist()
+    assert shuffled.patients[chosen_examples(shuffled, 3, seed=1)].tolist() == again
+
+
+def test_an_example_sorts_every_code_into_correct_wrong_and_missed(world, probed):
+    cases = next_visits(world.test)
+    table = example_table(cases, {"adapcla": probed.generator}, world.train.strata(), 2)
+    case = int(chosen_examples(cases, 1)[0])
+    truth = set(table.filter((pl.col("example") == 0) & (pl.col("role") == "truth"))["code"])
+    tokens = world.test.vocabulary.tokens
+    assert truth == {tokens[c] for c in cases.following[[case]].indices}
+    mine = table.filter((pl.col("example") == 0) & (pl.col("source") == "adapcla"))
+    roles = {role: set(mine.filter(pl.col("role") == role)["code"]) for role in ("correct", "wrong", "missed")}
+    assert roles["correct"] | roles["missed"] == truth
+    assert not roles["wrong"] & truth
+
+
+def test_the_page_marks_what_is_right_wrong_and_rare():
+    table = pl.DataFrame(
+        [
+            {"example": 0, "source": "mine", "role": "correct", "code": "A", "description": "Alpha", "tail": True},
+            {"example": 0, "source": "mine", "role": "wrong", "code": "B", "description": "", "tail": False},
+        ]
+    )
+    assert "| mine | ✓ Alpha ◆; ✗ B |" in example_markdown(table)
+
+
+def test_equal_histories_are_all_candidates():
+    cases = next_visits(Cohort.of([[["A"], ["B"]], [["A"], ["A"]]]))
+    assert chosen_examples(cases, 5).tolist() == [0, 1]
+
+
+# ---- neighbourhoods ------------------------------------------------------------------------------------------
+#: T is the tail; it stands with A twice and with B once.
+TRAIN = Cohort.of([[["T", "A"], ["T", "A", "B"]], [["A", "B"], ["A", "B"]], [["B"], ["A"]]])
+
+
+def test_shared_neighbours_by_hand():
+    made = Cohort.of([[["T", "A"], ["B"]]], TRAIN.vocabulary)
+    share = shared_neighbours(cooccurrence_counts(TRAIN), cooccurrence_counts(made))
+    assert share[TRAIN.vocabulary.index["T"]] == 0.5
+
+
+def test_a_copy_shares_everything_and_a_stranger_nothing():
+    stranger = Cohort.of([[["T"], ["A"], ["B"]]], TRAIN.vocabulary)
+    table = overlap_table(TRAIN, TRAIN, {"copy": TRAIN, "stranger": stranger})
+    found = {(row["reference"], row["method"]): row for row in table.to_dicts()}
+    assert found[REAL, "copy"]["mean"] == 1.0 and found[REAL, HELD_OUT]["mean"] == 1.0
+    assert found[REAL, "stranger"]["mean"] == 0.0 and found[REAL, "stranger"]["never_written"] == 0.0
+    assert (HELD_OUT, HELD_OUT) not in found
+    assert found[REAL, "copy"]["n"] == 1
+
+
+def test_a_code_that_is_never_written_counts_nothing():
+    silent = Cohort.of([[["A", "B"]]], TRAIN.vocabulary)
+    row = overlap_table(TRAIN, TRAIN, {"silent": silent}).filter(pl.col("method") == "silent").row(0, named=True)
+    assert row["mean"] == 0.0 and row["never_written"] == 1.0
+
+
+def test_the_page_of_a_code_by_hand():
+    """Made: T stands with B (seen) and C, which nobody real has beside it."""
+    train = Cohort.of([[["T", "A"], ["T", "A", "B"]], [["A", "B", "C"]]])
+    made = Cohort.of([[["T", "B", "C"]]], train.vocabulary)
+    page = code_page("T", train, train, {"mine": made})
+    assert (page.train_visits, page.held_out_visits) == (2, 2)
+    real = page.neighbours.filter(pl.col("source") == REAL)
+    assert real["code"].to_list() == ["A", "B"]
+    mine = page.neighbours.filter(pl.col("source") == "mine")
+    assert dict(zip(mine["code"], mine["in real top"], strict=True)) == {"B": "yes", "C": "no"}
+    pairs = {row["pairs"]: row for row in page.pairs.to_dicts()}
+    assert pairs["seen in training"]["such as"] == "B" and pairs["never seen"]["such as"] == "C"
+    assert page.before["code"].to_list() == ["A", "T"]
+    assert "# T" in page.markdown()
+
+
+def test_a_page_can_have_the_annealing_and_the_kernel(world, probed):
+    token = supported_tail_codes(world.train, world.test, 1)[0]
+    cases = next_visits(world.test)
+    page = code_page(token, world.train, world.test, {}, probed.trajectory, probed.generator, cases)
+    assert page.trend is not None and len(page.trend) == len(probed.trajectory.steps)
+    assert page.similarity is not None and (page.similarity["all"].abs() <= 1).all()
+    assert "Along training" in page.markdown()
+
+
+def test_codes_are_chosen_by_support(world):
+    counts = world.train.visit_counts
+    tokens = supported_tail_codes(world.train, world.test, 4)
+    found = [int(counts[world.train.vocabulary.index[token]]) for token in tokens]
+    assert found == sorted(found, reverse=True)
+    assert all(world.train.strata().tail[world.train.vocabulary.index[token]] for token in tokens)
+    assert np.all(np.array(found) > 0)
+
+
+def test_an_unknown_code_is_named():
+    with pytest.raises(InputError, match="no code is called"):
+        code_page("Q", TRAIN, TRAIN, {})

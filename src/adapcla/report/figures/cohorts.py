@@ -145,7 +145,9 @@ def frequency_frequency(train: Cohort, generated: Mapping[str, Cohort]) -> tuple
             axis.plot([0, top], [0, top], color=INK, linewidth=0.8)
             axis.set_xscale("symlog", linthresh=least)
             axis.set_yscale("symlog", linthresh=least)
-            axis.set_title(f"{name}: {100 * (generated_share[real > 0] == 0).mean():.0f} % never written", fontsize=8.5)
+            axis.set_title(
+                f"{name}: {100 * (generated_share[real > 0] == 0).mean():.0f} % never generated", fontsize=8.5
+            )
             axis.set(xlabel="real share of visits", ylabel="generated share")
             _few_ticks(axis, least)
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
@@ -339,7 +341,7 @@ MOST_NUMBERS, _WHOLE_RECORD_COLUMNS, _QUANTILES = 12, 4, np.linspace(0.01, 0.99,
 
 
 def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
-    """One panel a number: written quantiles against those of training, a line for each cohort with values."""
+    """One panel a number: synthetic quantiles against those of training, a line for each cohort with values."""
     scales = ValueScales.of(train)
     numbers = scales.shown[:MOST_NUMBERS]
     real = dict(by_number(values_of(train)))
@@ -357,14 +359,14 @@ def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Fig
             code = train.vocabulary.codes[number]
             axis.set_title(textwrap.shorten(code.description or code.bare, 34, placeholder=" …"), fontsize=8.5)
             unit = "" if code.unit == "1" else f" ({code.unit})"
-            axis.set(xlabel=f"real{unit}", ylabel="written")
+            axis.set(xlabel=f"real{unit}", ylabel="synthetic")
         for axis in axes.ravel()[len(numbers) :]:
             axis.remove()
         if axes[0, 0].get_legend_handles_labels()[0]:
             axes[0, 0].legend(fontsize=7)
     caption = (
-        "Hundredths of the values, written against training patients; the numbers that most patients have. On the "
-        "black line the shapes are equal. Below it written values are too low, a flat line has too few different ones. "
+        "Percentiles of the values, synthetic against training patients; the numbers that most patients have. On the "
+        "black line the shapes are equal. Below it synthetic values are too low, a flat line has too few values. "
         "Whether values are those of the right patients is in the table."
     )
     return figure, caption
@@ -399,13 +401,13 @@ def stay_bars(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, s
 # ---- a disease: co-occurring codes and course ------------------------------------------------------------
 #: Codes shown at most, and visits before and after the first one with the code.
 DISEASE_TOP, BACK, AHEAD = 12, 2, 3
-_NAMES = ("real (held out)", "written")
+_NAMES = ("real (held out)", "synthetic")
 
 
-def company_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float64]:
+def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float64]:
     """Share of patients who have each code in a visit with an asked one.
 
-    >>> company_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
+    >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
     """
     held = holdings(cohort, condition)["company"] > 0
@@ -430,31 +432,31 @@ def course(cohort: Cohort, condition: Criteria) -> NDArray[np.int64]:
 
 
 def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
-    """Company on the left, course on the right; what fewer real patients have than may be told is left out.
+    """Co-occurring codes on the left, course on the right; small counts of real patients are suppressed.
 
     >>> cohort = Cohort.of([[["A", "B"], ["A"]]] * 30)
     >>> len(disease(Criteria.of("A"), cohort, cohort).axes)
     3
     """
     written = written.on(real.vocabulary)
-    shares = [company_shares(cohort, condition) for cohort in (real, written)]
-    told = np.flatnonzero(shares[0] * real.n_patients >= MIN_COUNT - 0.5)
-    top = told[np.argsort(-shares[0][told], kind="stable")][:DISEASE_TOP][::-1]
+    shares = [cooccurring_shares(cohort, condition) for cohort in (real, written)]
+    shown = np.flatnonzero(shares[0] * real.n_patients >= MIN_COUNT - 0.5)
+    top = shown[np.argsort(-shares[0][shown], kind="stable")][:DISEASE_TOP][::-1]
     with panels(1, 3, width=3.6, height=0.9 + 0.24 * max(len(top), 8)) as (figure, axes):
-        company, there, again = axes[0]
+        together, there, again = axes[0]
         for k, (name, of_codes) in enumerate(zip(_NAMES, shares, strict=True)):
-            company.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
-        company.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
-        company.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
+            together.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
+        together.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
+        together.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
         counts = [course(cohort, condition) for cohort in (real, written)]
         enough = counts[0][:, 0] >= MIN_COUNT
-        told_again = enough & ((counts[0][:, 1] == 0) | (counts[0][:, 1] >= MIN_COUNT))
+        shown_again = enough & ((counts[0][:, 1] == 0) | (counts[0][:, 1] >= MIN_COUNT))
         away = np.arange(-BACK, AHEAD + 1)
         for k, (name, cohort) in enumerate(zip(_NAMES, (real, written), strict=True)):
             seen = counts[k]
             there.plot(away[enough], seen[enough, 0] / cohort.n_patients, "o-", color=PALETTE[k], label=name)
             share = seen[:, 1] / np.maximum(seen[:, 0], 1)
-            again.plot(away[told_again], share[told_again], "o-", color=PALETTE[k])
+            again.plot(away[shown_again], share[shown_again], "o-", color=PALETTE[k])
         distance = "visits from the first one with the code"
         there.set(title="patients with such a visit", xlabel=distance, ylim=(0, 1.25), xticks=away)
         there.legend(loc="upper left")

@@ -1,26 +1,88 @@
-"""Micro-probes: rare codes that belong to a held-out history, rare codes that do not, and plainly wrong ones.
-
-The choice looks at counts of training and held-out visits only, never at a model.
-"""
+"""Micro-probes along training: held-out histories, the choice of probes, what is recorded and how it is summarised."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import nn
 
 from adapcla.data import Cohort, Strata
 from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError, UsageError
+from adapcla.generation.generator import Generator
+from adapcla.generation.model import scaffold_bias, seen_records
+from adapcla.io import simulator as planted
+from adapcla.models.base import Moment
+from adapcla.scaffold import schedule
 from adapcla.seeds import random_stream
-from adapcla.study.analysis.histories import next_visits
+from adapcla.study.analysis.correlation import estimate, group_means, paired
+from adapcla.training.settings import Settings
 
+
+# ---- held-out histories --------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class NextVisits:
+    """Patients with at least two visits: all visits but the last, and the last."""
+
+    histories: Cohort
+    #: Patients × codes, 1 where the last visit holds the code.
+    following: sparse.csr_matrix
+    #: The position of each patient in the cohort it was cut from.
+    patients: NDArray[np.int64]
+
+    @property
+    def seen(self) -> sparse.csr_matrix:
+        """Patients × codes, 1 where any visit of the history holds the code."""
+        matrix = self.histories.patient_matrix()
+        matrix.data = np.ones_like(matrix.data)
+        return matrix
+
+    def some(self, rows: NDArray[np.int64]) -> NextVisits:
+        """Some of the patients."""
+        return NextVisits(self.histories.subset(rows), self.following[rows], self.patients[rows])
+
+
+def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
+    """Every patient with at least two visits (and a history of at most `longest`), cut before the last one.
+
+    >>> cut = next_visits(Cohort.of([[["A"], ["B"], ["A", "C"]], [["C"]]]))
+    >>> list(cut.histories.patients()), cut.following.toarray().tolist(), cut.patients.tolist()
+    ([[['A'], ['B']]], [[1.0, 0.0, 1.0]], [0])
+    """
+    lengths = cohort.visits_per_patient
+    fits = lengths >= 2 if longest is None else (lengths >= 2) & (lengths <= longest + 1)
+    chosen = np.flatnonzero(fits)
+    part = cohort.subset(chosen)
+    return NextVisits(part.without_last_visits(), part.matrix()[part.last_visits], chosen)
+
+
+def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.float64] | None:
+    """The true chance of each code at the next visit (patients × codes); None unless the patients are planted.
+
+    With `other_world` it is the chance under the law of another world on the same codes, which a generator that
+    learned from these patients cannot know.
+
+    >>> cut = next_visits(planted.simulate(patients=30, codes=60, seed=1))
+    >>> true_next_visit(cut.histories).shape == (cut.histories.n_patients, 60)
+    True
+    >>> true_next_visit(Cohort.of([[["A"]]])) is None
+    True
+    """
+    law = planted.law_of(histories, other_world)
+    if law is None:
+        return None
+    return law.next_visit(law.after_visits(histories).rows(histories.last_visits))
+
+
+# ---- choice of probes ----------------------------------------------------------------------------------------
 #: Contexts of the small and of the large probe set.
 CONTEXTS = (30, 100)
 #: Held-out visits in which a related code stands with a code of the context, at least.
@@ -217,3 +279,281 @@ def _of_like_count(counts: NDArray[np.int64], codes: list[int], allowed: NDArray
         free.remove(nearest)
         chosen.append(nearest)
     return chosen
+
+
+# ---- trajectories --------------------------------------------------------------------------------------------
+#: Looks of a probe: the weights before any step, then a hundred checkpoints.
+LOOKS = 101
+#: What a true probability of 0 is written as, so that its logarithm can be averaged.
+IMPOSSIBLE = 1e-6
+#: The strata whose mean log-probability is followed over all contexts.
+STRATA = ("tail", "mid", "head")
+MEASURES = ("final_gain", "auc", "normalised_auc", "trapezoid_gain", "mean_gain")
+_PAIRS = (
+    (ProbeKind.RELATED_RARE, ProbeKind.UNRELATED_RARE),
+    (ProbeKind.RELATED_RARE, ProbeKind.WRONG),
+    (ProbeKind.UNRELATED_RARE, ProbeKind.WRONG),
+)
+
+
+def require_one_shot(settings: Settings) -> None:
+    """Raise unless the network gives the logits of all codes at once, so that log p needs no drawing."""
+    if not settings.architecture.one_shot:
+        raise UsageError(
+            f"{settings.method} has no one-shot logit for each code, so that its log p cannot be probed\n"
+            "to do: probe a method with the independent head (adapcla, static-pcla, lstm)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What was seen along one training run; every log p is without any scaffold."""
+
+    schedule: str
+    steps: NDArray[np.int64]  # (looks,)
+    progress: NDArray[np.float64]  # (looks,)
+    weight: NDArray[np.float64]  # (looks,) α
+    log_p: NDArray[np.float64]  # (looks, probes)
+    oracle: NDArray[np.float64]  # (probes,) θ0 with the scaffold really applied
+    strata: dict[str, NDArray[np.float64]]  # (looks,) mean log p of a stratum over contexts and codes
+    code_log_p: NDArray[np.float32]  # (looks, codes) mean log p of each code over the contexts
+    first_logits: NDArray[np.float32]  # (contexts, codes)
+    last_logits: NDArray[np.float32]  # (contexts, codes)
+    bias: NDArray[np.float64]  # (codes,) the scaffold of the run
+    #: (probes,) true log p at the probed visit, where the world is known.
+    truth: NDArray[np.float64] | None = None
+
+    def measures(self) -> dict[str, NDArray[np.float64]]:
+        """The summaries of each probe, by the names of `MEASURES`."""
+        return {
+            "final_gain": final_gain(self.log_p),
+            "auc": auc(self.log_p),
+            "normalised_auc": normalised_auc(self.log_p),
+            "trapezoid_gain": trapezoid_gain(self.log_p, self.progress),
+            "mean_gain": mean_gain(self.log_p),
+        }
+
+
+class ProbeObserver:
+    """Looks at the probes along training; give it to `fit(observers=…)`."""
+
+    def __init__(self, generator: Generator, probes: ProbeSet, looks: int = LOOKS) -> None:
+        require_one_shot(generator.settings)
+        self.generator, self.probes, self.looks = generator, probes, looks
+        records = seen_records(generator.settings, probes.histories)
+        self._batch = records.batch(np.arange(probes.n_contexts))
+        self._at = torch.from_numpy(probes.context), torch.from_numpy(probes.code)
+        self._seen: list[dict[str, Any]] = []
+        self._first = self._last = torch.zeros(0)
+
+    @torch.no_grad()
+    def look(self, modules: nn.Module, moment: Moment) -> None:
+        """Record the log-probabilities of this moment."""
+        logits = modules.next_logits(self._batch)  # type: ignore[operator]
+        log_p = nn.functional.logsigmoid(logits.double())  # (contexts, codes)
+        if not self._seen:
+            self._first = logits.clone()
+        self._last = logits
+        means = log_p.mean(0).numpy()
+        strata = self.probes.strata
+        self._seen.append(
+            {
+                "step": moment.step,
+                "progress": min(1.0, moment.progress),
+                "log_p": log_p[self._at].numpy(),
+                "codes": means.astype(np.float32),
+                **{name: float(means[getattr(strata, name)].mean()) for name in STRATA},
+            }
+        )
+
+    def trajectory(self) -> Trajectory:
+        """What was seen."""
+        if not self._seen:
+            raise UsageError("no training run has been observed yet\nto do: fit the generator with this observer")
+        name = self.generator.settings.schedule
+        progress = np.array([seen["progress"] for seen in self._seen])
+        bias = scaffold_bias(self.generator.settings, self.generator.prevalence_).double()
+        lifted = nn.functional.logsigmoid(self._first.double() + bias)
+        true = true_next_visit(self.probes.histories)
+        at = self.probes.context, self.probes.code
+        return Trajectory(
+            schedule=name,
+            steps=np.array([seen["step"] for seen in self._seen], dtype=np.int64),
+            progress=progress,
+            weight=np.array([schedule(name).weight(p) for p in progress]),
+            log_p=np.stack([seen["log_p"] for seen in self._seen]),
+            oracle=lifted[self._at].numpy(),
+            strata={name: np.array([seen[name] for seen in self._seen]) for name in STRATA},
+            code_log_p=np.stack([seen["codes"] for seen in self._seen]),
+            first_logits=self._first.numpy(),
+            last_logits=self._last.numpy(),
+            bias=bias.numpy(),
+            truth=None if true is None else np.log(np.maximum(true[at], IMPOSSIBLE)),
+        )
+
+
+# ---- summaries of one trajectory ----------------------------------------------------------------------------
+def final_gain(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log p at the end less log p at θ0, for each column.
+
+    >>> final_gain(np.array([[-3.0], [-1.0], [-2.0]])).tolist()
+    [1.0]
+    """
+    return log_p[-1] - log_p[0]
+
+
+def auc(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The paper's AUC: Σ over checkpoints t ≥ 1 of max(0, log p_t − log p_0).
+
+    >>> auc(np.array([[-3.0], [-1.0], [-2.0], [-4.0]])).tolist()
+    [3.0]
+    """
+    return np.maximum(0.0, log_p[1:] - log_p[0]).sum(axis=0)
+
+
+def normalised_auc(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The paper's normalised AUC: AUC / ((T − 1) · the largest gain), T checkpoints after θ0; 0 without a gain.
+
+    >>> normalised_auc(np.array([[-3.0], [-1.0], [-2.0], [-4.0]])).tolist()
+    [0.75]
+    """
+    largest = np.maximum(0.0, log_p[1:] - log_p[0]).max(axis=0)
+    return np.divide(auc(log_p), max(len(log_p) - 2, 1) * largest, out=np.zeros_like(largest), where=largest > 0)
+
+
+def trapezoid_gain(log_p: NDArray[np.float64], progress: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The area under the gain over progress by the trapezoid rule: a mean gain, whatever the number of checkpoints.
+
+    >>> trapezoid_gain(np.array([[-3.0], [-1.0]]), np.array([0.0, 1.0])).tolist()
+    [1.0]
+    """
+    gain = np.maximum(0.0, log_p - log_p[0])
+    return np.trapezoid(gain, progress, axis=0)
+
+
+def mean_gain(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of log p_t − log p_0 over the checkpoints, with losses counted as negative gains.
+
+    The paper's AUC drops losses, and under a scaffold that starts at full weight the intrinsic log p of a rare code
+    falls at first: this number shows what the AUC hides.
+
+    >>> mean_gain(np.array([[-3.0], [-1.0], [-4.0]])).tolist()
+    [0.5]
+    """
+    return (log_p[1:] - log_p[0]).mean(axis=0)
+
+
+# ---- tables -------------------------------------------------------------------------------------------------
+def summary_table(probes: ProbeSet, trajectory: Trajectory, contexts: tuple[int, ...], seed: int = 1) -> pl.DataFrame:
+    """Mean, spread and interval of each measure, by kind and number of contexts."""
+    measures = trajectory.measures()
+    rows = []
+    for n in contexts:
+        inside = probes.first(n)
+        for kind in ProbeKind:
+            chosen = np.intersect1d(inside, probes.of_kind(kind))
+            groups = probes.context[chosen]
+            for name, values in measures.items():
+                interval = estimate(values[chosen], groups, seed)
+                rows.append(
+                    {
+                        "contexts_asked": n,
+                        "contexts": len(np.unique(groups)),
+                        "kind": kind.value,
+                        "measure": name,
+                        **interval._asdict(),
+                    }
+                )
+    return pl.DataFrame(rows)
+
+
+def separation_table(
+    probes: ProbeSet, trajectory: Trajectory, contexts: tuple[int, ...], seed: int = 1
+) -> pl.DataFrame:
+    """Paired comparisons of the kinds over context means: difference, interval, Wilcoxon's p and n."""
+    measures = trajectory.measures()
+    rows = []
+    for n in contexts:
+        for one, two in _PAIRS:
+            first, second = (np.intersect1d(probes.first(n), probes.of_kind(kind)) for kind in (one, two))
+            shared = np.intersect1d(probes.context[first], probes.context[second])
+            for name in MEASURES:
+                sides = []
+                for chosen in (first, second):
+                    kept = chosen[np.isin(probes.context[chosen], shared)]
+                    sides.append(group_means(measures[name][kept], probes.context[kept]))
+                interval = paired(sides[0], sides[1], seed)
+                rows.append(
+                    {
+                        "contexts_asked": n,
+                        "first": one.value,
+                        "second": two.value,
+                        "measure": name,
+                        **interval._asdict(),
+                    }
+                )
+    return pl.DataFrame(rows)
+
+
+def curve_table(probes: ProbeSet, trajectory: Trajectory, contexts: int) -> pl.DataFrame:
+    """Mean log p of each kind at each look, with the Oracle line and, where known, the truth; strata as kinds too."""
+    inside = probes.first(contexts)
+    rows = []
+    for kind in ProbeKind:
+        chosen = np.intersect1d(inside, probes.of_kind(kind))
+        if len(chosen) == 0:
+            continue
+        oracle = float(trajectory.oracle[chosen].mean())
+        truth = None if trajectory.truth is None else float(trajectory.truth[chosen].mean())
+        rows += _curve(trajectory, kind.value, trajectory.log_p[:, chosen].mean(axis=1), oracle, truth)
+    for name, values in trajectory.strata.items():
+        rows += _curve(trajectory, f"all {name}", values, None, None)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _curve(
+    trajectory: Trajectory, kind: str, values: NDArray[np.float64], oracle: float | None, truth: float | None
+) -> list[dict[str, Any]]:
+    """One row per look."""
+    fixed = {"schedule": trajectory.schedule, "kind": kind, "oracle": oracle, "truth": truth}
+    moving = zip(trajectory.steps, trajectory.progress, trajectory.weight, values, strict=True)
+    return [
+        {**fixed, "step": int(s), "progress": float(p), "weight": float(w), "log_p": float(v)} for s, p, w, v in moving
+    ]
+
+
+# ---- the end of training -------------------------------------------------------------------------------------
+def endpoint_table(trajectory: Trajectory, strata: Strata, seed: int | None = None) -> pl.DataFrame:
+    """Root mean squares over contexts and codes of z_T − z_0 − b, z_T − z_0 and b, overall and by stratum.
+
+    `share_internalised` is the slope of the drift z_T − z_0 on b through 0: 1 would be the ideal endpoint identity, 0
+    is a network whose logits end where they began. A network that starts at logit π̂ and learns the prevalences has no
+    reason to move by b, whatever the schedule: the identity needs a start at z̃* − b.
+    """
+    drift = trajectory.last_logits.astype(np.float64) - trajectory.first_logits
+    rows = []
+    for name, mask in {"all": strata.present, "head": strata.head, "mid": strata.mid, "tail": strata.tail}.items():
+        moved, bias = drift[:, mask], np.broadcast_to(trajectory.bias[mask], (len(drift), int(mask.sum())))
+        rows.append(
+            {
+                "schedule": trajectory.schedule,
+                "seed": seed,
+                "stratum": name,
+                "codes": int(mask.sum()),
+                "contexts": len(drift),
+                "deviation": _root_mean_square(moved - bias),
+                "logit_drift": _root_mean_square(moved),
+                "bias": _root_mean_square(bias),
+                "share_internalised": float((moved * bias).sum() / max(float((bias**2).sum()), 1e-300)),
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    """√ of the mean square.
+
+    >>> round(_root_mean_square(np.array([3.0, 4.0])) ** 2, 6)
+    12.5
+    """
+    return float(np.sqrt((values**2).mean())) if values.size else float("nan")

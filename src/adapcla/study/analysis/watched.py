@@ -1,9 +1,9 @@
-"""A saved trajectory: probes, what they did along training and the kernels before it, as a folder without patients."""
+"""A training run with probes and kernels recorded along the way, and its trajectory as a folder without patients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,12 +11,44 @@ import numpy as np
 import polars as pl
 
 from adapcla import files
-from adapcla.data import Strata, Vocabulary, storage
+from adapcla.data import Cohort, Strata, Vocabulary, storage
 from adapcla.errors import InputError
-from adapcla.study.analysis.coupling import ContextKernel
-from adapcla.study.analysis.probes import Probe, ProbeKind, ProbeSet
-from adapcla.study.analysis.trajectories import Trajectory
+from adapcla.generation import Generator, generator_for
+from adapcla.study.analysis.kernel import ContextKernel, KernelObserver
+from adapcla.study.analysis.probes import LOOKS, Probe, ProbeKind, ProbeObserver, ProbeSet, Trajectory
 
+# ---- the fit -------------------------------------------------------------------------------------------------
+#: Looks without improvement before a run ends: never, so that runs can be compared step by step.
+NEVER = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """A fitted generator and what was seen while it was fitted."""
+
+    generator: Generator
+    trajectory: Trajectory
+    kernels: tuple[ContextKernel, ...] = ()
+
+
+def probed_fit(
+    train: Cohort,
+    valid: Cohort,
+    probes: ProbeSet,
+    method: str = "adapcla",
+    changes: dict[str, Any] | None = None,
+    kernels: bool = False,
+    looks: int = LOOKS,
+) -> Probed:
+    """Fit a method over its whole budget, with probes along the way and, if asked, kernels before the first step."""
+    generator = generator_for(method, **{"patience": NEVER, **(changes or {})})
+    watcher = ProbeObserver(generator, probes, looks)
+    before = KernelObserver(generator, probes) if kernels else None
+    generator.fit(train, valid, observers=[watcher] if before is None else [watcher, before])
+    return Probed(generator, watcher.trajectory(), () if before is None else tuple(before.kernels))
+
+
+# ---- saving --------------------------------------------------------------------------------------------------
 PROBES, INDEX, COUNTS, KERNELS = "probes.csv", "trajectory.json", "counts.npy", "kernels.json"
 _NOT_ARRAYS = ("schedule", "strata", "truth")
 

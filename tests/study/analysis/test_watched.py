@@ -1,14 +1,30 @@
+"""Watched fits, and what is kept of them."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from adapcla.errors import ExistsError, InputError
-from adapcla.study.analysis.coupling import eigenvalue_table, similarity_table
-from adapcla.study.analysis.saved_trajectory import open_trajectory, save_trajectory
-from adapcla.study.analysis.trajectories import summary_table
+from adapcla.study.analysis.kernel import eigenvalue_table, similarity_table
+from adapcla.study.analysis.probes import summary_table
+from adapcla.study.analysis.watched import open_trajectory, probed_fit, save_trajectory
 
 
+# ---- probed fit ----------------------------------------------------------------------------------------------
+def test_a_watched_fit_uses_its_whole_budget(world, probes):
+    """A learning rate that makes everything worse would stop an ordinary fit early."""
+    from tests.study.analysis.conftest import SMALL
+
+    changes = {**SMALL, "passes": 2, "learning_rate": 1.0, "validations": 30, "schedule": "none"}
+    run = probed_fit(world.train, world.valid, probes, changes=changes, looks=3)
+    assert run.generator.outcome_.steps == run.generator.outcome_.n_steps
+    assert run.kernels == ()
+    assert all(torch.isfinite(p).all() for p in run.generator.model.network.parameters())
+
+
+# ---- saved trajectory ----------------------------------------------------------------------------------------
 def test_a_trajectory_comes_back_and_gives_the_same_tables(tmp_path, probed, probes):
     save_trajectory(tmp_path / "t", probes, probed.trajectory)
     again, path, kernels = open_trajectory(tmp_path / "t")

@@ -11,6 +11,7 @@ from scipy import stats
 from adapcla.evaluation.bootstrap import LEVEL, bootstrap_sums
 from adapcla.seeds import random_stream
 
+# ---- estimates -----------------------------------------------------------------------------------------------
 #: Bootstrap draws of an interval, and of one that needs new ranks each time.
 DRAWS, RANK_DRAWS = 1000, 300
 

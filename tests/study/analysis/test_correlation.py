@@ -1,12 +1,15 @@
+"""Estimates, paired differences and correlations."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from adapcla.study.analysis.statistics import estimate, paired, spearman
+from adapcla.study.analysis.correlation import estimate, paired, spearman
 
 
+# ---- statistics ----------------------------------------------------------------------------------------------
 def test_groups_are_resampled_whole():
     """Two values per group, equal within: the interval is that of the two-fold repeated group means, not narrower."""
     draw = np.random.default_rng(1)

@@ -1,18 +1,80 @@
+"""The analyses of an experiment, from folder to folder."""
+
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from adapcla.errors import UsageError
+from adapcla.errors import ExistsError, UsageError
 from adapcla.files import read_json
+from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 from adapcla.report.figures.cohorts import rarest
-from adapcla.study.analyses import PARTS
+from adapcla.report.style import panels
+from adapcla.study.analysis.probes import next_visits
+from adapcla.study.analysis.run import PARTS, REAL, ResultFolder, write_code_page, write_examples, write_neighbours
 from adapcla.study.runner import StudyPlan
 from adapcla.study.spec import ANALYSES, AnalysisSettings, study_from
 
+
+# ---- analysis folder -----------------------------------------------------------------------------------------
+def test_tables_figures_pages_and_a_summary(tmp_path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.table("told", pl.DataFrame({"x": [1]}), how="by hand")
+    with panels() as (figure, _):
+        folder.figure("drawn", (figure, "a caption"))
+    folder.text("deep/page.md", "# A page")
+    folder.facts["found"] = 3
+    folder.close()
+    names = {path.relative_to(folder.out).as_posix() for path in folder.out.rglob("*") if path.is_file()}
+    assert names == {"told.csv", "told.json", "drawn.svg", "drawn.png", "deep/page.md", "summary.json"}
+    assert json.loads((folder.out / "summary.json").read_text()) == {"captions": {"drawn": "a caption"}, "found": 3}
+
+
+def test_a_table_is_written_twice_and_missing_numbers_are_missing(tmp_path):
+    ResultFolder(tmp_path).table("deep/told", pl.DataFrame({"x": [1.0, float("nan")]}), how="by hand")
+    assert pl.read_csv(tmp_path / "deep" / "told.csv")["x"].to_list() == [1.0, None]
+    content = json.loads((tmp_path / "deep" / "told.json").read_text())
+    assert content == {"notes": {"how": "by hand"}, "columns": ["x"], "rows": [{"x": 1.0}, {"x": None}]}
+
+
+def test_a_populated_folder_is_refused_at_once(tmp_path):
+    (tmp_path / "old").write_text("mine")
+    with pytest.raises(ExistsError):
+        ResultFolder(tmp_path)
+    assert ResultFolder(tmp_path, overwrite=True).out == tmp_path
+
+
+# ---- case pages ----------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def setting():
+    parts = planted.simulate(patients=300, codes=80, seed=1).split(seed=4)
+    return parts, generator_for("marginal").fit(parts.train, parts.valid), next_visits(parts.test)
+
+
+@pytest.mark.parametrize(("made_up", "folder"), [(True, ""), (False, REAL)])
+def test_single_real_patients_lie_apart_and_are_named_so(setting, tmp_path, capsys, made_up, folder):
+    parts, run, cases = setting
+    write_examples(ResultFolder(tmp_path), cases, {"marginal": run}, parts.train.strata(), 1, made_up)
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {tmp_path / folder}
+    assert ("never share it" in capsys.readouterr().err) == (not made_up)
+
+
+def test_neighbours_and_a_page(setting, tmp_path):
+    parts, run, cases = setting
+    folder = ResultFolder(tmp_path)
+    samples = {"marginal": run.sample(50)}
+    write_neighbours(folder, parts.train, parts.test, samples)
+    token = parts.train.vocabulary.tokens[0]
+    write_code_page(folder, token, parts.train, parts.test, samples, {"marginal": run}, cases, None)
+    assert (tmp_path / "neighbours.csv").exists() and (tmp_path / "neighbours.png").exists()
+    assert token in (tmp_path / "codes" / f"{token.replace('/', '-')}.md").read_text()
+
+
+# ---- analyses ------------------------------------------------------------------------------------------------
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
 WORLD = {"planted": {"patients": 900, "codes": 150}}
 
@@ -35,7 +97,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
-    monkeypatch.setattr("adapcla.study.analysis_folder.save_both", empty)
+    monkeypatch.setattr("adapcla.report.style.save_both", empty)
     monkeypatch.setattr("adapcla.study.page.write_study_page", lambda studies, folder: folder / "report.html")
 
 

@@ -1,4 +1,4 @@
-"""The analyses of an experiment: fits that are watched, then each part as a folder of tables, figures and captions."""
+"""The analyses of an experiment: watched fits, then each part as a folder of tables, figures and captions."""
 
 from __future__ import annotations
 
@@ -9,21 +9,125 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.data import Cohort
+from adapcla.data import Cohort, Strata
 from adapcla.data.split_folder import open_splits
 from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
-from adapcla.study.analysis.probed_fit import NEVER, probed_fit
-from adapcla.study.analysis.probes import probe_set
-from adapcla.study.analysis.saved_trajectory import SavedTrajectory, open_trajectory, save_trajectory
-from adapcla.study.analysis.schedules import FAMILY, schedule_tables
-from adapcla.study.analysis.trajectories import require_one_shot
-from adapcla.study.spec import ANALYSES, AnalysisSettings
+from adapcla.study.analysis.bound import FAMILY, schedule_tables
+from adapcla.study.analysis.probes import NextVisits, Trajectory, probe_set, require_one_shot
+from adapcla.study.analysis.watched import NEVER, SavedTrajectory, open_trajectory, probed_fit, save_trajectory
+from adapcla.study.spec import ANALYSES, SUMMARY, AnalysisSettings
 from adapcla.training.settings import METHODS
 
+
+# ---- the folder of results -----------------------------------------------------------------------------------
+class ResultFolder:
+    """A folder that results are added to one by one; a populated one is refused before anything is computed."""
+
+    def __init__(self, out: str | Path, overwrite: bool = False) -> None:
+        self.out = Path(out)
+        files.refuse_populated(self.out, overwrite)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.captions: dict[str, str] = {}
+        #: What is worth telling at the end, by name.
+        self.facts: dict[str, Any] = {}
+
+    def table(self, name: str, frame: pl.DataFrame, **notes: Any) -> None:
+        """Write a tidy table as NAME.csv and, with notes on how to read it, as NAME.json."""
+        stem = self.out / name
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        plain = frame.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
+        files.write_bytes(stem.with_name(stem.name + ".csv"), plain.write_csv().encode())
+        content = {"notes": notes, "columns": plain.columns, "rows": plain.to_dicts()}
+        files.write_json(stem.with_name(stem.name + ".json"), content)
+
+    def figure(self, name: str, drawn: tuple[Any, str]) -> None:
+        """Write a figure as NAME.svg and NAME.png and keep its caption."""
+        from adapcla.report.style import save_both
+
+        save_both(drawn[0], self.out / name)
+        self.captions[name] = drawn[1]
+
+    def text(self, name: str, content: str) -> None:
+        """Write a page."""
+        path = self.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_bytes(path, content.encode())
+
+    def close(self) -> Path:
+        """Write captions and facts as the summary."""
+        path = self.out / SUMMARY
+        files.write_json(path, {"captions": self.captions, **self.facts})
+        return path
+
+
+# ---- pages of cases ------------------------------------------------------------------------------------------
+#: Where single real patients go: the name says what it holds, and the page of an experiment leaves folders out.
+REAL = "examples-of-real-patients"
+
+
+def write_examples(
+    folder: ResultFolder,
+    cases: NextVisits,
+    runs: dict[str, Generator],
+    strata: Strata,
+    n: int,
+    made_up: bool,
+) -> None:
+    """Write the examples as table, page and figures; single real patients get a folder and a warning of their own."""
+    from adapcla.study.analysis.cases import example_markdown, example_table
+    from adapcla.study.analysis.figures import example_figure
+
+    before = "" if made_up else f"{REAL}/"
+    if not made_up:
+        say(f"warning: {folder.out / REAL} holds single real patients; never share it")
+    table = example_table(cases, runs, strata, n)
+    folder.table(f"{before}examples", table, rule="smallest hash of seed and history; what followed plays no part")
+    folder.text(f"{before}examples.md", example_markdown(table))
+    for number in range(table["example"].n_unique()):
+        folder.figure(f"{before}example-{number + 1}", example_figure(table, number))
+
+
+def write_neighbours(folder: ResultFolder, train: Cohort, test: Cohort, samples: dict[str, Cohort]) -> None:
+    """Write the shared neighbours of all tail codes as table and figure."""
+    from adapcla.study.analysis.cases import overlap_table
+    from adapcla.study.analysis.figures import neighbour_overlap
+
+    overlap = overlap_table(train, test, samples)
+    folder.table("neighbours", overlap)
+    folder.figure("neighbours", neighbour_overlap(overlap))
+
+
+def write_code_page(
+    folder: ResultFolder,
+    token: str,
+    train: Cohort,
+    test: Cohort,
+    samples: dict[str, Cohort],
+    runs: dict[str, Generator],
+    cases: NextVisits,
+    trajectory: Trajectory | None,
+) -> None:
+    """Write the page of one code, with its probability along the annealing where a trajectory was recorded.
+
+    Such a page shows small counts, so that it lies in a folder that the page of an experiment leaves out.
+    """
+    from adapcla.study.analysis.cases import code_page
+    from adapcla.study.analysis.figures import code_trend
+
+    one_shot = [run for run in runs.values() if run.settings.architecture.one_shot]
+    page = code_page(token, train, test, samples, trajectory, one_shot[0] if one_shot else None, cases)
+    name = f"codes/{token.replace('/', '-')}"
+    folder.text(f"{name}.md", page.markdown())
+    if page.trend is not None:
+        folder.figure(name, code_trend(page.trend, f"{token} {page.description}".strip()))
+
+
+# ---- the parts -----------------------------------------------------------------------------------------------
 #: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
 _QUICK_CONTEXTS, _EXAMPLES = (30,), 2
 _TRAJECTORIES = "trajectories"
@@ -138,8 +242,6 @@ class Subject:
 
     def analyse(self, folder: Path, part: str) -> dict[str, Any]:
         """Do one analysis in its folder, and print its main results."""
-        from adapcla.study.analysis_folder import ResultFolder
-
         shutil.rmtree(folder, ignore_errors=True)
         results = ResultFolder(folder)
         PARTS[part](self, results)
@@ -162,9 +264,8 @@ def remove_unasked(folder: Path, parts: Sequence[str]) -> None:
 
 def _probes(subject: Subject, folder: Any) -> None:
     """Log-probabilities of probes along training, and what separates their kinds."""
-    from adapcla.report.figures.dynamics import probe_dynamics
-    from adapcla.study.analysis.endpoint import endpoint_table
-    from adapcla.study.analysis.trajectories import curve_table, separation_table, summary_table
+    from adapcla.study.analysis.figures import probe_dynamics
+    from adapcla.study.analysis.probes import curve_table, endpoint_table, separation_table, summary_table
 
     contexts, (probes, path, _) = subject.contexts, subject.trajectory()
     curves = curve_table(probes, path, max(contexts))
@@ -186,8 +287,7 @@ def _probes(subject: Subject, folder: Any) -> None:
 
 def _schedules(subject: Subject, folder: Any) -> None:
     """The paper's schedules and a family of ramps under the same seeds and steps."""
-    from adapcla.report.figures.bound import endpoint_deviation
-    from adapcla.report.figures.schedules import schedule_comparison
+    from adapcla.study.analysis.figures import endpoint_deviation, schedule_comparison
 
     saved = {fit: open_trajectory(subject.watched_folder(fit)) for fit in subject.compared()}
     probes = next(iter(saved.values())).probes
@@ -207,8 +307,8 @@ def _schedules(subject: Subject, folder: Any) -> None:
 
 def _kernel(subject: Subject, folder: Any) -> None:
     """Whether the kernel before training says which probes gain."""
-    from adapcla.report.figures.kernel import kernel_scatter
-    from adapcla.study.analysis.coupling import correlation_table, eigenvalue_table, similarity_table
+    from adapcla.study.analysis.figures import kernel_scatter
+    from adapcla.study.analysis.kernel import correlation_table, eigenvalue_table, similarity_table
 
     seen = open_trajectory(subject.watched_folder(subject.main))
     similar, eigen = similarity_table(*seen), eigenvalue_table(*seen)
@@ -228,9 +328,8 @@ def _bound(subject: Subject, folder: Any) -> None:
     import polars as pl
 
     from adapcla.io import simulator as planted
-    from adapcla.report.figures.bound import bound_against_error
-    from adapcla.study.analysis.identities import centring, prior_shift_gap
-    from adapcla.study.analysis.internalization import flow, flow_table, planted_setting
+    from adapcla.study.analysis.bound import centring, flow, flow_table, planted_setting, prior_shift_gap
+    from adapcla.study.analysis.figures import bound_against_error
 
     spec = subject.spec
     law, shifted = (planted.law(spec.bound_world, population=name) for name in ("base", "shifted"))
@@ -255,11 +354,9 @@ def _that_go_on(subject: Subject) -> dict[str, Generator]:
 
 def _cases(subject: Subject, folder: Any) -> None:
     """The next visit of every held-out patient, and neighbours of tail codes, for every row that can go on."""
-    from adapcla.report.figures.cases import next_visit_calibration, next_visit_scores
-    from adapcla.study.analysis.cases import next_visit_tables, predictors
-    from adapcla.study.analysis.examples import may_show_patients
-    from adapcla.study.analysis.histories import next_visits
-    from adapcla.study.case_pages import write_code_page, write_examples, write_neighbours
+    from adapcla.study.analysis.cases import may_show_patients, next_visit_tables, predictors
+    from adapcla.study.analysis.figures import next_visit_calibration, next_visit_scores
+    from adapcla.study.analysis.probes import next_visits
 
     spec, parts, runs = subject.spec, subject.parts(), _that_go_on(subject)
     train, test, samples = parts["train"], parts["test"], subject.samples()
@@ -286,8 +383,7 @@ def _cases(subject: Subject, folder: Any) -> None:
 
 def _law(subject: Subject, folder: Any) -> None:
     """How well each row's next-visit probabilities agree with the law of the planted world."""
-    from adapcla.study.analysis.cases import predictors
-    from adapcla.study.analysis.law import law_table
+    from adapcla.study.analysis.cases import law_table, predictors
 
     parts, runs = subject.parts(), _that_go_on(subject)
     histories = parts["test"].subset(np.arange(min(subject.spec.histories, parts["test"].n_patients)))
