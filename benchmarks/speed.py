@@ -37,6 +37,7 @@ from adapcla.models.base import Moment
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
+from adapcla.training.tuning import chosen
 
 N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48
 YARDSTICK_BATCH, SAMPLED_TOGETHER = 48, 4
@@ -152,10 +153,11 @@ def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator,
     from adapcla.generation.fitting import objective_for, untrained
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
-    generator.model_ = untrained(generator.settings, cohort)
+    settings = chosen(generator.settings, cohort.n_patients)
+    generator.model_ = untrained(settings, cohort)
     plan = objective_for(generator.model_)
     records = Records(cohort, generator.settings.architecture.context)
-    return generator, Loop(plan, records, records, generator.settings.budget, 1)
+    return generator, Loop(plan, records, records, settings.budget, 1)
 
 
 def step_seconds(loops: dict[str, Loop], repeats: int) -> dict[str, float]:
