@@ -58,9 +58,9 @@ def test_equal_arguments_choose_equally():
 def test_attack_models_take_from_the_time_for_training():
     """Four attack models on two thirds of the patients cost more than twice what training does."""
     sizes = Sizes(40_000, 60_000, 1_000)
-    alone, attacked = (effort_for(20, "tailwise", {}, sizes, attack_models=n) for n in (0, 4))
+    alone, attacked = (effort_for(8, "tailwise", {}, sizes, attack_models=n) for n in (0, 4))
     assert attacked.training < alone.training and attacked.judging > alone.judging
-    assert attacked.training + attacked.sampling + attacked.judging <= 60 * 20
+    assert attacked.training + attacked.sampling + attacked.judging <= 60 * 8
 
 
 def test_judging_grows_slowly_beyond_the_patients_that_are_looked_at():

@@ -85,8 +85,8 @@ def show_steps(steps: Sequence[Step], root: Path, data: DataSettings, as_json: b
 def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
     """Say what came of it; a gate that was not met is an error with its reasons and what to do."""
     from adapcla.pipeline.estimate import clock
-    from adapcla.release.summary import advice, indicators
-    from adapcla.report.gate_words import TO_DO, words_of
+    from adapcla.release.summary import advice, indicators, what_helps
+    from adapcla.report.gate_words import words_of
 
     about = plan.summary()
     shown = indicators(about)
@@ -121,7 +121,7 @@ def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
         where = "nothing was released" if made.folder is None else f"{made.folder} was written anyway"
         todo = [] if plan.settings.repair else ["--repair, which does the following by itself"]
         reasons = [f"- {reason}" for reason in made.reasons]
-        steps = "; ".join([*todo, *TO_DO])
+        steps = "; ".join([*todo, *what_helps(about.chosen)])
         raise GateError("\n".join([f"refused: {where}", *reasons, f"to do: {steps}; all scores are on {made.page}"]))
 
 

@@ -171,6 +171,8 @@ class Comparison:
     intervals: bool = True
     #: Whether intervals may rest on few groups of patients, which saves most of the cost of references.
     coarse: bool = False
+    #: Whether training patients hold numbers, whoever else lacks them.
+    learned_numbers: bool = False
     #: The same patients with the values of their numbers; None where somebody has none.
     with_values: Whole | None = None
     #: People among whom an attacker looks for the training patients; 0 where nobody says.
@@ -223,6 +225,7 @@ class Comparison:
             None if target is None else target.on(union),
             evidence or {},
             intervals,
+            learned_numbers=train.values is not None,
             with_values=whole,
             control_with_values=reserved,
             population=population,

@@ -244,14 +244,19 @@ def refusal(release: ReleaseSummary) -> str:
     """Why it was refused and what to do; empty where it was not."""
     if release.passed:
         return ""
-    reasons, attempt = " ".join(release.chosen.reasons), release.chosen
+    reasons = " ".join(release.chosen.reasons)
     if release.unsafe:
         return f"These data were refused and written anyway. {reasons}"
+    return f"These data were not released. {reasons} What helps: {'; '.join(what_helps(release.chosen))}."
+
+
+def what_helps(attempt: Attempt) -> list[str]:
+    """What to change so that a release that was refused may pass."""
     helps = list(TO_DO) if any(line.outcome == "exceeded" for line in attempt.lines) else []
     helps += [TO_SHOW] if any(line.outcome == "not shown" and not line.passed for line in attempt.lines) else []
     if not attempt.comparisons.releasable:
         helps.append("more real patients or another method" if attempt.converged else "more --minutes")
-    return f"These data were not released. {reasons} What helps: {'; '.join(helps)}."
+    return helps
 
 
 # ---- for machines -------------------------------------------------------------------------------------------

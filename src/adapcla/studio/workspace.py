@@ -28,7 +28,7 @@ _COHORT, _MODEL, _STUDY, _TRIES = "card.json", "config.json", "study.json", "tri
 #: Folders that hold nothing to be found, and how deep and how many are looked through.
 _CLOSED, _DEEPEST, _MOST = ("cache", "figures", "tables", "splits", "analysis", "node_modules"), 7, 4000
 #: Endings of a table that may be dropped on the page.
-TABLES = ("csv", "tsv", "txt", "gz", "parquet")
+TABLES = ("csv", "tsv", "txt", "gz", "parquet", "xlsx")
 _PLACES = ("uploads", "cohorts", "releases", "samples", "targets", "histories", "comparisons")
 #: Visits of a patient, and codes of a visit, that a page shows.
 MOST_VISITS, MOST_CODES = 12, 14

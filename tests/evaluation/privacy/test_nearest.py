@@ -143,6 +143,9 @@ def test_values_of_members_are_read_off_their_copies_and_those_of_controls_are_n
         .compute(Comparison.of(bare, bare, bare.subset([0]), bare))[ALL]
         .reason.startswith("concerns nobody")
     )
+    # Where only the controls lack values, the attack cannot be made, and that is no reason to let it pass.
+    lacking = METRICS["value_attack"].compute(Comparison.of(train, control.without_values(), made, control))[ALL]
+    assert lacking.value is None and not lacking.reason.startswith("concerns nobody")
 
 
 # ---- distance tests of the field

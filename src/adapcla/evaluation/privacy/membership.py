@@ -43,7 +43,7 @@ from adapcla.evaluation.privacy.singletons import held_by_few, is_written, pairs
 
 #: The attacks on data alone: nearest synthetic patient; synthetic against real holders of the patient's rare codes; how
 #: many of the pairs that the patient holds alone are written. A regression on these three (`shadow`) is scored beside
-#: them: it learns from the people whom it is tried on, so that its interval is wider by √2, and finds no more.
+#: them: it learns from the people whom it is tried on, so that its interval is wider by √2.
 DATA_ATTACKS = ("nearest", "rare_codes", "pairs")
 #: False alarms among controls at which the share of caught members is reported.
 FALSE_ALARMS = 0.01

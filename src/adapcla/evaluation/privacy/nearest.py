@@ -235,6 +235,8 @@ class ValueAttack(PrivacyMetric):
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         whole = comparison.with_values
+        if whole is None and comparison.learned_numbers:
+            return {ALL: Missing("not all cohorts hold the values of their numbers").score}
         if whole is None:
             return {ALL: Missing(f"{NOBODY}: no record holds a number").score}
         real, rows = groups.real, groups.real.first(MOST)
