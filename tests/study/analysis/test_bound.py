@@ -188,7 +188,7 @@ def test_a_singular_kernel_is_refused():
 
 
 def test_the_planted_setting_starts_centred_and_its_table_tells_no_violation():
-    setting = planted_setting(planted.law(120), 8, 20.0)
+    setting = planted_setting(planted.make_world(120), 8, 20.0)
     assert setting.start + setting.bias == pytest.approx(np.zeros(8))
     assert setting.smallest_eigenvalue >= 2 - 1e-9
     table = bound_table(setting, ["base", "none"])
@@ -232,13 +232,13 @@ def test_the_shift_is_bayes_rule(likelihoods, source, target):
 
 
 def test_the_shift_is_exact_in_the_planted_world_at_every_history():
-    law, shifted = planted.law(120), planted.law(120, population="shifted")
+    law, shifted = planted.make_world(120), planted.make_world(120, population="shifted")
     cohort = planted.simulate(patients=40, codes=120, seed=1)
     assert prior_shift_gap(law, shifted, law.after_visits(cohort)) < 1e-9
     assert (shifted.code_shift != 0).any()
 
 
 def test_another_structure_does_not_pass():
-    law, deep = planted.law(120), planted.law(120, population="deep")
+    law, deep = planted.make_world(120), planted.make_world(120, population="deep")
     cohort = planted.simulate(patients=200, codes=120, seed=1)
     assert prior_shift_gap(law, deep, law.after_visits(cohort)) > 0.01

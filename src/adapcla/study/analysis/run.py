@@ -332,7 +332,7 @@ def _bound(subject: Subject, folder: Any) -> None:
     from adapcla.study.analysis.figures import bound_against_error
 
     spec = subject.spec
-    law, shifted = (planted.law(spec.bound_world, population=name) for name in ("base", "shifted"))
+    law, shifted = (planted.make_world(spec.bound_world, population=name) for name in ("base", "shifted"))
     horizons = sorted(spec.horizons)[: 1 if spec.quick else None]
     settings = [planted_setting(law, spec.bound_codes, horizon) for horizon in horizons]
     flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
@@ -342,7 +342,7 @@ def _bound(subject: Subject, folder: Any) -> None:
     folder.facts |= {
         "bound crossed": int(table["violated"].sum()),
         "largest share of the bound used": float(table["largest_share_of_bound"].max()),  # type: ignore[arg-type]
-        "scaffold off centre by": centring(law.prevalence(patients=400).prevalence).off_centre,
+        "scaffold off centre by": centring(law.prevalence(patients=400)).off_centre,
         "prior-shift identity off by": prior_shift_gap(law, shifted, law.newcomers),
     }
 
