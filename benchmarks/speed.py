@@ -263,8 +263,9 @@ class Gpt2:
             out += [*self.cohort.codes_of(visit).tolist(), self.next]
         return [*out[:-1], self.end]
 
-    def update(self, patients: np.ndarray) -> None:
-        """One optimiser step, its gradient added up over small batches."""
+    def update(self, loop: Loop, step: int) -> None:
+        """One optimiser step with the patients of a loop's step, its gradient added up over small batches."""
+        patients = loop._draw(step)
         self.model.train()
         self.optimiser.zero_grad(set_to_none=True)
         for low in range(0, len(patients), self.AT_ONCE):
@@ -317,7 +318,7 @@ def beside_gpt2(cohort: Cohort, repeats: int, n: int, at_once: int = 64, **chang
         a: Any = generator.settings.architecture
         gpt2 = Gpt2(cohort, a.width, a.layers, a.heads, loop.budget.learning_rate)
         times = interleaved_seconds(
-            {"ours": partial(update, loop), "gpt2": lambda step, x=gpt2, y=loop: x.update(y._draw(step))},
+            {"ours": partial(update, loop), "gpt2": partial(gpt2.update, loop)},
             repeats,
             time.process_time,
         )
