@@ -31,7 +31,7 @@ from adapcla.pipeline.tasks import checked_row, known_settings
 from adapcla.release.comparisons import COMPARED, REQUIRED, Comparisons, compare, require_reason
 from adapcla.release.release_folder import write_release
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Attempt, ReleaseSummary
+from adapcla.release.summary import Attempt, ReleaseSummary, WhatWasRead
 from adapcla.report.gate_words import detectable_words
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
@@ -510,6 +510,7 @@ class ReleasePlan:
             tuple(self._attempt(each) for each in done if each.number <= chosen.number),
             open_splits(self.place(chosen, "patients"))["train"],
             Cohort.open(self.place(chosen, "sample")),
+            WhatWasRead.of(record(self.data)),
         )
 
     def _attempt(self, attempt: PlannedAttempt) -> Attempt:
