@@ -60,6 +60,7 @@ def card(release: ReleaseSummary, formats: Mapping[str, str], model: bool) -> st
         *(_way_back(name, lost) for name, lost in formats.items()),
         *([_MORE] if model else []),
         "- `evaluation.json`: statuses, comparisons, privacy checks and scores for programs",
+        "- `plan.json`: what the time allowed; with `--plan plan.json` the same command makes the same files",
         f"- `{CROISSANT}`: this card for programs; `{SUMS}`: checksums (`sha256sum -c {SUMS}`)",
         "",
     ]
