@@ -137,6 +137,14 @@ class ReleasePlan:
         self.steps = tuple(self._steps())
         self._refuse_populated()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The plan for a worker of a cluster: patients in memory stay in this process."""
+        return {**self.__dict__, "cohort": None, "_effort_of": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._effort_of = cache(self._effort_for)
+
     # ---- where things are -----------------------------------------------------------------------------------
     @property
     def data(self) -> Path:
@@ -148,21 +156,14 @@ class ReleasePlan:
         return self.root / "tries" / str(attempt.number) / name
 
     @property
-    def unsafe_out(self) -> Path:
-        """The folder for what the gate refused and was asked for anyway."""
-        return self.out.with_name(f"{self.out.name}-UNSAFE")
-
-    @property
     def page(self) -> Path:
         """The page beside the working files; a release holds another copy."""
         return self.root / PAGE
 
     def _refuse_populated(self) -> None:
         """Raise before the work if another thing is in the way of the release."""
-        for folder in (self.out, *([self.unsafe_out] if self.settings.anyway else [])):
-            ours = record(self.root / "write").get("out") == str(folder.resolve())
-            if not ours:
-                files.refuse_populated(folder, self.overwrite)
+        if record(self.root / "write").get("out") != str(self.out.resolve()):
+            files.refuse_populated(self.out, self.overwrite)
         if self.root.exists() and not self.root.is_dir():
             raise ExistsError(f"{self.root} is not a folder\nto do: name another --work")
 
@@ -176,10 +177,11 @@ class ReleasePlan:
             "read",
             asked.data.source,
             self.data,
-            partial(tasks.prepare, data=asked.data, split=asked.split, allow_dropped=allowed, cohort=self.cohort),
+            self._read,
             inputs,
             revision=tasks.PREPARE,
             seconds=lambda: self._around().reading,
+            in_memory=self.cohort is not None,
         )
         yield read
         before: tuple[Step, ...] = ()
@@ -217,6 +219,7 @@ class ReleasePlan:
             revision=VOCABULARY,
             seconds=lambda: self._around().rolling_up,
             wanted=wanted,
+            waits=before[-1:],
         )
         choose = Step(
             "choose",
@@ -376,6 +379,11 @@ class ReleasePlan:
         return asked.quick and "utility" in asked.suites and self._still_wanted(attempt)
 
     # ---- what the steps do ------------------------------------------------------------------------------------
+    def _read(self, folder: Path) -> Mapping[str, Any]:
+        """The patients as they were read, in parts."""
+        asked = self.settings
+        return tasks.prepare(folder, asked.data, asked.split, asked.allow_dropped, self.cohort)
+
     def _roll_up(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The patients with codes and attributes that enough training patients share."""
         parts = open_splits(self.data)
@@ -481,9 +489,9 @@ class ReleasePlan:
         return {}
 
     def _write(self, folder: Path) -> Mapping[str, Any]:
-        """The page, and the release where the gate is met or somebody wants it anyway."""
+        """The page, and the release where the gate is met."""
         release = self.summary()
-        target = self.out if release.passed else self.unsafe_out if self.settings.anyway else None
+        target = self.out if release.passed else None
         chosen = self.attempts[release.chosen.number - 1]
         model = load(self.place(chosen, "fit")).model if release.model_passed and target is not None else None
         write_release(release, self.page, target, self.settings, self.export_options, model)
@@ -517,7 +525,6 @@ class ReleasePlan:
             tuple(self._attempt(each) for each in done if each.number <= chosen.number),
             open_splits(self.place(chosen, "patients"))["train"],
             Cohort.open(self.place(chosen, "sample")),
-            self.accepted is None and self.settings.anyway,
         )
 
     def _attempt(self, attempt: PlannedAttempt) -> Attempt:
