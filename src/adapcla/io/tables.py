@@ -166,8 +166,8 @@ def open_table(path: Path, encoding: str | None = None, sheet: str | None = None
                 expected=f"the columns of {files[0].name}",
                 remedy="give all shards the same columns in the same order",
             )
-    columns, forms, above = zip(*opened, strict=True)
-    return Table(path, files, columns[0], forms, sheet, above=above)
+    forms, above = tuple(form for _, form, _ in opened), tuple(n for *_, n in opened)
+    return Table(path, files, opened[0][0], forms, sheet, above=above)
 
 
 def _entry(folder: Path, names: Sequence[str], want_folder: bool = False) -> Path | None:
