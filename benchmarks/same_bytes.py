@@ -35,8 +35,8 @@ def environment() -> dict[str, str]:
 
 
 def revisions() -> dict[str, int]:
-    """The revisions that keys of simulated patients, fits, samples and scores hold."""
-    return {"world": simulator.WORLD, "train": tasks.TRAIN, "sample": tasks.SAMPLE, "evaluate": tasks.EVALUATE}
+    """The revisions that keys of fits, samples and scores hold."""
+    return {"train": tasks.TRAIN, "sample": tasks.SAMPLE, "evaluate": tasks.EVALUATE}
 
 
 Parts = tuple[Cohort, Cohort, Cohort, Cohort]

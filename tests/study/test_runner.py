@@ -5,7 +5,7 @@ import fcntl
 import polars as pl
 import pytest
 
-from adapcla.data.split_folder import open_splits
+from adapcla.data.split import open_splits
 from adapcla.errors import AdapclaError, ExistsError, InputError, InterruptedRun, UsageError
 from adapcla.evaluation.references import LawReference
 from adapcla.files import read_json

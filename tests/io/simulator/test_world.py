@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.simulated import planted_pairs, together
@@ -19,9 +19,10 @@ from adapcla.evaluation.metric import metrics_of
 from adapcla.evaluation.scores import Row
 from adapcla.io import simulator
 from adapcla.io.simulator import History, World, make_world, simulate
+from adapcla.io.simulator import world as module
 from adapcla.io.simulator.codes import CodeLayout
 from adapcla.io.simulator.structure import MOST_VISITS, N_GROUPS, Balance, Links, Structure
-from adapcla.io.simulator.world import BLOCK, draw_visit, tilt
+from adapcla.io.simulator.world import Sampler, tilt
 
 CODES = 600
 
@@ -90,16 +91,6 @@ def test_two_members_of_a_syndrome_come_together():
     small = by_hand()
     joint = together(small, small.newcomers, np.array([1, 0, 3, 0, 2]), np.array([2, 1, 4, 3, 2]))[0]
     assert joint == pytest.approx([0.18, 0.5 * 9 / 25, 0.0, 0.5 * 0.25, 0.3])
-
-
-def test_draws_of_a_visit_have_these_probabilities():
-    """10,000 visits after A and Y: each share, and that of B with C, within four standard errors."""
-    small, n = by_hand(), 10_000
-    codes = draw_visit(small, after([0, 3], [0]).rows(np.zeros(n, dtype=np.int64)), np.random.default_rng(1)).toarray()
-    expected = np.array([0.8, 9 / 25, 0.37, 0.9, 0.1])
-    assert np.abs(codes.mean(axis=0) - expected).max() < 4 * np.sqrt(0.25 / n)
-    both = together(small, after([0, 3], [0]), np.array([1]), np.array([2]))[0, 0]
-    assert (codes[:, 1] * codes[:, 2]).mean() == pytest.approx(both, abs=4 * np.sqrt(0.25 / n))
 
 
 def test_a_moved_code_has_its_odds_multiplied_and_leaves_the_others_alone():
@@ -250,13 +241,43 @@ def test_a_cohort_without_the_attributes_is_refused_by_name():
 
 
 # ---- patients ---------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def everybody():
+    return Sampler(make_world(100), 3).draw(np.arange(400))
+
+
+@settings(max_examples=25)
+@given(st.sets(st.integers(0, 399), min_size=1, max_size=12))
+def test_a_patient_is_the_same_whoever_is_drawn_along(everybody, chosen):
+    patients = np.array(sorted(chosen))
+    alone = Sampler(make_world(100), 3).draw(patients)
+    visit_starts, code_starts = np.cumsum([0, *everybody.visits]), np.cumsum([0, *everybody.visit_sizes])
+    visits = np.concatenate([np.arange(visit_starts[p], visit_starts[p + 1]) for p in patients])
+    assert alone.visits.tolist() == everybody.visits[patients].tolist()
+    assert alone.group.tolist() == everybody.group[patients].tolist()
+    assert alone.days.tolist() == everybody.days[visits].tolist()
+    codes = np.concatenate([everybody.codes[code_starts[v] : code_starts[v + 1]] for v in visits])
+    assert alone.codes.tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("population", simulator.POPULATIONS)
+def test_chunks_change_nothing_but_the_progress(population, monkeypatch):
+    whole, reported = simulate(300, 100, seed=5, population=population), []
+    monkeypatch.setattr(module, "CHUNK", 140)
+    pieces = simulate(300, 100, seed=5, population=population, advance=reported.append)
+    assert whole.fingerprint == pieces.fingerprint
+    assert reported == [140, 140, 20]
+
+
 def test_a_larger_cohort_begins_with_the_smaller():
-    """Over the end of a block, too."""
-    small, large = simulate(100, 60), simulate(BLOCK + 150, 60)
-    assert large.subset(range(100)).fingerprint == small.fingerprint
-    assert simulate(BLOCK + 5, 60).fingerprint == large.subset(range(BLOCK + 5)).fingerprint
-    first, second = large.subset(range(150)), large.subset(range(BLOCK, BLOCK + 150))
-    assert first.fingerprint != second.fingerprint
+    assert simulate(250, 60).subset(range(100)).fingerprint == simulate(100, 60).fingerprint
+
+
+def test_the_same_seed_gives_the_patients_that_it_always_gave():
+    """Other patients need another `WORLD`."""
+    assert simulate(300, 100, seed=5).fingerprint.startswith("3c854c91a5185f70")
+    assert simulate(400, 150, seed=5, whole=True).fingerprint.startswith("e799d06e99289e0e")
+    assert simulator.WORLD == 2
 
 
 def test_another_seed_draws_other_patients_with_nothing_in_common_but_the_world():
@@ -339,12 +360,6 @@ def test_the_card_says_what_it_is(tmp_path):
     }
     assert "nobody in this cohort is real" in drawn.card["note"]
     assert Cohort.open(drawn.save(tmp_path / "world")).fingerprint == drawn.fingerprint
-
-
-def test_progress_is_reported_block_by_block():
-    reported: list[int] = []
-    simulate(2 * BLOCK + 5, 60, advance=reported.append)
-    assert reported == [BLOCK, BLOCK, 5]
 
 
 @pytest.mark.parametrize(("name", "value"), [("patients", 0), ("patients", -1), ("codes", 10), ("population", "x")])
@@ -436,11 +451,11 @@ def test_references_of_whole_records_are_whole_records_of_the_same_world():
 
 @pytest.mark.parametrize(("whole", "world_of"), [(False, simulator.world_of), (True, simulator.whole_record_world_of)])
 @pytest.mark.parametrize("version", [{"world": simulator.WORLD - 1}, {}])
-def test_patients_of_an_earlier_version_are_refused_where_their_world_is_needed(whole, world_of, version):
+def test_patients_of_another_version_are_refused_where_their_world_is_needed(whole, world_of, version):
     drawn = simulate(5, 60, whole=whole)
     arguments = {name: value for name, value in drawn.card["arguments"].items() if name != "world"}
     assert world_of(drawn) is not None
-    with pytest.raises(InputError, match="earlier version"):
+    with pytest.raises(InputError, match="another version"):
         world_of(replace(drawn, card={**drawn.card, "arguments": {**arguments, **version}}))
 
 

@@ -2,8 +2,7 @@
 
 Given a patient's history, all events of the next visit are independent, so that every probability has a closed form:
 an event e has the hazard  base[group, e] + Σ over codes of the previous visit + Σ over codes of any earlier visit,
-and a code is absent when its own event is and no active syndrome shows it. Patients are drawn by comparing uniform
-numbers with these probabilities, so that the truth and the draws cannot disagree.
+and a code is absent when its own event is and no active syndrome shows it.
 
 It is the ground truth of tests and analyses; a world of another seed is their counter-example: the same codes, names
 and target prevalences with another structure.
@@ -19,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.stats import poisson
 
 from adapcla.data import Attribute, Cohort, Kind, Origin, Prevalence, Vocabulary
 from adapcla.data.ragged import expand_ranges, starts_from_sizes
@@ -44,15 +44,16 @@ from adapcla.seeds import keyed_uniform, stream_key
 POPULATIONS = ("base", "shifted", "deep")
 LAW_SEED = 7
 #: Raised when the same seeds give other patients, so that nobody takes the probabilities of one world for another's.
-WORLD = 3
+WORLD = 2
 MOST_PATIENTS = 100_000_000
 #: Names of the patient attributes that the probabilities depend on.
 SEX, BIRTH_BAND = "sex", "birth_band"
-#: Patients drawn together, always whole, so that a patient is the same however many are asked for.
-BLOCK = 4000
-#: Cells of patients × events that are compared at once: bounds the memory, changes nothing else.
-_CELLS = 400_000
+#: Patients drawn at once: bounds the memory, changes nothing else.
+CHUNK = 20_000
+_GROUP, _COUNT, _ARRIVAL, _LINK, _LASTING, _SHOWN, _REASON, _RETURN, _GAP, _THIN = range(10)
 _MEAN_GAP_DAYS = 170.0
+#: Batches of patients in which true prevalences are averaged.
+_BATCHES = 20
 #: Patients drawn to know how common the codes of a family are: the order of siblings is all that is needed.
 _DRAWN_FOR_SIBLINGS = 2000
 
@@ -145,10 +146,14 @@ class World:
         return tilt(-np.expm1(-self.base), self.log_odds)
 
     # ---- probabilities ----------------------------------------------------------------------------------
+    def history_hazard(self, history: History) -> sparse.csr_matrix:
+        """What the history adds to the hazard of each event (rows × events)."""
+        return sparse.csr_matrix(history.previous @ self._from_previous + history.ever @ self._from_earlier)
+
     def event_probabilities(self, history: History) -> NDArray[np.float64]:
         """The probability of each event at the next visit (rows × events), reasons for a visit left out."""
         out = self._at_first[history.group]
-        added = (history.previous @ self._from_previous + history.ever @ self._from_earlier).tocoo()
+        added = self.history_hazard(history).tocoo()
         hazard = self.base[history.group[added.row], added.col] + added.data
         out[added.row, added.col] = tilt(-np.expm1(-hazard), self.log_odds[added.col])
         return out
@@ -196,14 +201,14 @@ class World:
         First visits are exact. Histories of later visits are drawn, but the codes are not: their probabilities are
         averaged, so that even a code of a few visits in a million has a usable value.
         """
-        total, n_visits = patients * self.first_visit, patients
-        for block in range(-(-patients // BLOCK)):
-            for moment in draw_visits(self, seed, block):
-                history = moment.history.rows(np.flatnonzero(moment.patient < patients))
-                if len(history.group) and history.n_visits[0] > 0:
-                    total = total + self.next_visit(history).sum(axis=0)
-                    n_visits += len(history.group)
-        return Prevalence(self.vocabulary, total / n_visits)
+        sampler, shares = Sampler(self, seed), []
+        for chunk in np.array_split(np.arange(patients, dtype=np.int64), _BATCHES):
+            sums, n_later = np.zeros(self.n_codes), 0
+            for history in sampler.later_visits(chunk):
+                sums += self.next_visit(history).sum(axis=0)
+                n_later += len(history.group)
+            shares.append((len(chunk) * self.first_visit + sums) / (len(chunk) + n_later))
+        return Prevalence(self.vocabulary, np.mean(shares, axis=0))
 
     # ---- histories --------------------------------------------------------------------------------------
     def groups(self, cohort: Cohort) -> NDArray[np.int64]:
@@ -316,7 +321,7 @@ def _world_in_card(cohort: Cohort, other_world: bool = False) -> World | None:
         return None
     if arguments.get("world") != WORLD:
         raise InputError(
-            f"a cohort simulated by an earlier version: world {arguments.get('world', 1)} in its card",
+            f"a cohort simulated by another version: world {arguments.get('world', 1)} in its card",
             expected=f"world {WORLD}: only then are the true probabilities known",
             remedy="simulate it again with `adapcla simulate`",
         )
@@ -324,58 +329,280 @@ def _world_in_card(cohort: Cohort, other_world: bool = False) -> World | None:
 
 
 # ---- patients -------------------------------------------------------------------------------------------------
-class Moment(NamedTuple):
-    """The n-th visit of those patients of a block who have so many, and what was before it."""
+class Drawn(NamedTuple):
+    """Some patients, one after another, as flat arrays."""
 
+    codes: NDArray[np.int32]
+    visit_sizes: NDArray[np.int64]
+    visits: NDArray[np.int64]
+    days: NDArray[np.int32]
+    group: NDArray[np.int64]
+
+
+class _Rows(NamedTuple):
+    """Sets of codes, one per patient, in patient order."""
+
+    starts: NDArray[np.int64]
+    codes: NDArray[np.int64]
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The row of each code."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def kept(self, rows: NDArray[np.int64]) -> _Rows:
+        """The sets of some rows."""
+        sizes = np.diff(self.starts)[rows]
+        return _Rows(starts_from_sizes(sizes), self.codes[expand_ranges(self.starts[rows], self.starts[rows + 1])])
+
+    @classmethod
+    def of(cls, keys: NDArray[np.int64], n_rows: int, n_codes: int) -> _Rows:
+        """Sets from row × n_codes + code, in any order and with repeats."""
+        keys = np.unique(keys)
+        row, codes = np.divmod(keys, n_codes)
+        return cls(starts_from_sizes(np.bincount(row, minlength=n_rows)), codes)
+
+    def keys(self, n_codes: int) -> NDArray[np.int64]:
+        """Each code as row × n_codes + code."""
+        return self.row * n_codes + self.codes
+
+    def matrix(self, n_codes: int) -> sparse.csr_matrix:
+        """Rows × codes, 1 where the set holds the code."""
+        return sparse.csr_matrix(
+            (np.ones(len(self.codes), np.float32), self.codes, self.starts), shape=(len(self.starts) - 1, n_codes)
+        )
+
+
+class _Moment(NamedTuple):
+    """What is known before a visit, of those patients who come."""
+
+    #: Positions of the patients among those drawn.
+    position: NDArray[np.int64]
     patient: NDArray[np.int64]
+    group: NDArray[np.int64]
+    #: Number of visits before.
+    number: int
     day: NDArray[np.int64]
-    history: History
-    #: The codes of the visit (patients × codes, 0 or 1).
-    codes: sparse.csr_matrix
+    previous: _Rows
+    #: Persistent codes of any earlier visit; the others leave no trace.
+    ever: _Rows
+
+    def history(self, n_codes: int) -> History:
+        """The same in the form that the probabilities look at."""
+        n_visits = np.full(len(self.patient), self.number, dtype=np.int64)
+        return History(self.previous.matrix(n_codes), self.ever.matrix(n_codes), n_visits, self.group)
 
 
-def draw_visits(world: World, seed: int, block: int) -> Iterator[Moment]:
-    """First visits, second visits, … of the patients `block` × BLOCK to (`block` + 1) × BLOCK − 1."""
-    # One uniform number for each event that could happen: PCG gives them twice as fast as the usual Philox.
-    key = stream_key(seed, f"simulator/{world.population}", world.law_seed, world.n_codes, block)
-    rng = np.random.Generator(np.random.PCG64DXSM(key))
-    group = np.searchsorted(np.cumsum(GROUP_SHARE)[:-1], rng.random(BLOCK), side="right")
-    patient, day = block * BLOCK + np.arange(BLOCK), np.zeros(BLOCK, dtype=np.int64)
-    nothing = sparse.csr_matrix((BLOCK, world.n_codes), dtype=np.float32)
-    history = History(nothing, nothing, np.zeros(BLOCK, dtype=np.int64), group)
-    while len(patient):
-        codes = draw_visit(world, history, rng)
-        yield Moment(patient, day, history, codes)
-        after = History(codes, _ones(history.ever + codes), history.n_visits + 1, history.group)
-        returns = np.flatnonzero(rng.random(len(patient)) < world.continues(after))
-        patient, history = patient[returns], after.rows(returns)
-        day = day[returns] + 1 + np.floor(rng.exponential(_MEAN_GAP_DAYS, len(returns))).astype(np.int64)
+class Sampler:
+    """Draws patients of one world under one seed.
+
+    Every uniform number is keyed by (seed, patient, visit, purpose, slot), so that a patient is the same whoever else
+    is drawn along. Base events are arrivals of a Poisson process on the cumulated hazard, which is exact: an event
+    whose hazard is h has at least one arrival with probability 1 − exp(−h).
+    """
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.key = stream_key(seed, f"planted/patients/{world.population}", world.law_seed, world.n_codes)
+        self.n_events = world.n_codes + world.structure.n_syndromes
+        # Thinning can only remove: events that this population makes more likely are first drawn too often.
+        self.excess = np.maximum(np.exp(world.log_odds), 1.0)
+
+    @cached_property
+    def _line(self) -> NDArray[np.float64]:
+        """The hazards of all groups, one after another, cumulated (inside a group)."""
+        return np.cumsum(self.world.base * self.excess, axis=1)
+
+    @cached_property
+    def _counts(self) -> NDArray[np.float64]:
+        """Cumulated chances of 0, 1, … arrivals (groups × counts)."""
+        most = int(self._line[:, -1].max() * 4 + 60)
+        return poisson.cdf(np.arange(most)[None, :], self._line[:, -1:])
+
+    @cached_property
+    def _link_chance(self) -> NDArray[np.float64]:
+        links = self.world.structure.progressions
+        return 1 - (1 - links.chance) ** self.excess[links.target]
+
+    @cached_property
+    def _lasting_chance(self) -> NDArray[np.float64]:
+        persistence = self.world.structure.persistence
+        return 1 - (1 - persistence) ** self.excess[: self.world.n_codes]
+
+    def uniform(
+        self, patient: NDArray[np.int64], visit: int, purpose: int, slot: NDArray[np.int64] | int = 0
+    ) -> NDArray[np.float64]:
+        """One uniform number for each patient and slot."""
+        counters = np.broadcast_to(((visit * 16 + purpose) << 40) + np.asarray(slot, dtype=np.int64), patient.shape)
+        return keyed_uniform(self.key, patient, counters, 1)[:, 0]
+
+    def chunks(self, patients: int) -> Iterator[Drawn]:
+        """Patients 0 to `patients` − 1, chunk after chunk."""
+        for start in range(0, patients, CHUNK):
+            yield self.draw(np.arange(start, min(start + CHUNK, patients), dtype=np.int64))
+
+    def draw(self, patient: NDArray[np.int64]) -> Drawn:
+        """These patients, whole."""
+        owners, sizes, codes, days = [], [], [], []
+        for moment, visit in self._visits(patient):
+            owners.append(moment.position)
+            sizes.append(np.diff(visit.starts))
+            codes.append(visit.codes)
+            days.append(moment.day)
+        return _in_patient_order(owners, sizes, codes, days, self.groups(patient))
+
+    def later_visits(self, patient: NDArray[np.int64]) -> Iterator[History]:
+        """The histories before the second, third, … visit of these patients, for those who come."""
+        for moment, _ in self._visits(patient):
+            if moment.number > 0:
+                yield moment.history(self.world.n_codes)
+
+    def groups(self, patient: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each patient."""
+        return np.searchsorted(np.cumsum(GROUP_SHARE)[:-1], self.uniform(patient, 0, _GROUP), side="right")
+
+    def _visits(self, patient: NDArray[np.int64]) -> Iterator[tuple[_Moment, _Rows]]:
+        """First visits, second visits, …, each with the moment before it."""
+        nothing = _Rows(np.zeros(len(patient) + 1, np.int64), np.zeros(0, np.int64))
+        here = np.arange(len(patient))
+        moment = _Moment(here, patient, self.groups(patient), 0, np.zeros_like(here), nothing, nothing)
+        while len(moment.patient):
+            visit = self._visit(moment)
+            yield moment, visit
+            moment = self._next_moment(moment, visit)
+
+    def _next_moment(self, moment: _Moment, visit: _Rows) -> _Moment:
+        """What is known before the next visit of those who come again."""
+        n_codes, number = self.world.n_codes, moment.number + 1
+        after = moment._replace(number=number, previous=visit)
+        chance = self.world.continues(after.history(n_codes))
+        stays = np.flatnonzero(self.uniform(moment.patient, moment.number, _RETURN) < chance)
+        lasting = self.world.structure.persistence[visit.codes] > 0
+        seen = [moment.ever.keys(n_codes), visit.keys(n_codes)[lasting]]
+        patient = moment.patient[stays]
+        gap = np.floor(-np.log(self.uniform(patient, number, _GAP)) * _MEAN_GAP_DAYS).astype(np.int64)
+        return _Moment(
+            moment.position[stays],
+            patient,
+            moment.group[stays],
+            number,
+            moment.day[stays] + 1 + gap,
+            visit.kept(stays),
+            _Rows.of(np.concatenate(seen), len(moment.patient), n_codes).kept(stays),
+        )
+
+    def _visit(self, moment: _Moment) -> _Rows:
+        """The codes of the visit that follows a moment."""
+        n_codes, n_rows = self.world.n_codes, len(moment.patient)
+        keys = np.concatenate([self._arrivals(moment), self._followed(moment), self._lasted(moment)])
+        row, event = np.divmod(np.unique(keys), self.n_events)
+        if self.world.log_odds.any():
+            kept = self._thinned(moment, row, event)
+            row, event = row[kept], event[kept]
+        is_code = event < n_codes
+        entries = [
+            row[is_code] * n_codes + event[is_code],
+            self._shown(moment, row[~is_code], event[~is_code] - n_codes),
+            np.arange(n_rows) * n_codes + self._reasons(moment),
+        ]
+        return _Rows.of(np.concatenate(entries), n_rows, n_codes)
+
+    def _arrivals(self, moment: _Moment) -> NDArray[np.int64]:
+        """Base events as row × events + event."""
+        count = _search(self._counts, moment.group, self.uniform(moment.patient, moment.number, _COUNT))
+        row = np.repeat(np.arange(len(count)), count)
+        slot = expand_ranges(np.zeros(len(count), np.int64), count)
+        group = moment.group[row]
+        point = self.uniform(moment.patient[row], moment.number, _ARRIVAL, slot) * self._line[group, -1]
+        # Rounding may put a point on the very end of its line.
+        return row * self.n_events + np.minimum(_search(self._line, group, point), self.n_events - 1)
+
+    def _followed(self, moment: _Moment) -> NDArray[np.int64]:
+        """Events that codes of the previous visit bring."""
+        links = self.world.structure.progressions
+        starts = links.starts(self.world.n_codes)
+        begin, end = starts[moment.previous.codes], starts[moment.previous.codes + 1]
+        row, link = np.repeat(moment.previous.row, end - begin), expand_ranges(begin, end)
+        hit = self.uniform(moment.patient[row], moment.number, _LINK, link) < self._link_chance[link]
+        return row[hit] * self.n_events + links.target[link[hit]]
+
+    def _lasted(self, moment: _Moment) -> NDArray[np.int64]:
+        """Codes of earlier visits that are noted again."""
+        row, codes = moment.ever.row, moment.ever.codes
+        hit = self.uniform(moment.patient[row], moment.number, _LASTING, codes) < self._lasting_chance[codes]
+        return row[hit] * self.n_events + codes[hit]
+
+    def _shown(self, moment: _Moment, row: NDArray[np.int64], syndrome: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Members that active syndromes show, as row × codes + code."""
+        shown = self.world.structure.emissions
+        starts = shown.starts(self.world.structure.n_syndromes)
+        begin, end = starts[syndrome], starts[syndrome + 1]
+        row, member = np.repeat(row, end - begin), expand_ranges(begin, end)
+        hit = self.uniform(moment.patient[row], moment.number, _SHOWN, member) < shown.chance[member]
+        return row[hit] * self.world.n_codes + shown.target[member[hit]]
+
+    def _reasons(self, moment: _Moment) -> NDArray[np.int64]:
+        """The reason for each visit."""
+        reasons, structure = self.world.layout.reasons, self.world.structure
+        table, line = np.cumsum(structure.first_reason, axis=1), moment.group
+        if moment.number > 0:
+            # Every visit holds exactly one reason, and reasons are the last codes of the vocabulary.
+            last = moment.previous.codes[moment.previous.starts[1:] - 1]
+            table, line = np.cumsum(structure.next_reason, axis=1), last - reasons[0]
+        point = self.uniform(moment.patient, moment.number, _REASON) * table[line, -1]
+        return reasons[np.minimum(_search(table, line, point), len(reasons) - 1)]
+
+    def _thinned(self, moment: _Moment, row: NDArray[np.int64], event: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which drawn events stay, so that each has its tilted chance exactly.
+
+        An event of chance p whose odds are multiplied by w has chance q = wp / (1 − p + wp). It was drawn with chance
+        d = 1 − (1 − p)^max(w, 1), never below q (Bernoulli's inequality), and stays with chance q / d.
+        """
+        kept = np.ones(len(row), dtype=bool)
+        moved = np.flatnonzero(self.world.log_odds[event])
+        at, what = row[moved], event[moved]
+        hazard = self.world.base[moment.group[at], what]
+        if moment.number > 0:
+            history = moment.history(self.world.n_codes)
+            hazard = hazard + np.asarray(self.world.history_hazard(history)[at, what]).ravel()
+        chance, drawn = -np.expm1(-hazard), -np.expm1(-hazard * self.excess[what])
+        goal = tilt(chance, self.world.log_odds[what])
+        kept[moved] = self.uniform(moment.patient[at], moment.number, _THIN, what) * drawn < goal
+        return kept
 
 
-def draw_visit(world: World, history: History, rng: np.random.Generator) -> sparse.csr_matrix:
-    """The codes of the next visit of each patient (rows × codes, 0 or 1)."""
-    n_rows, shown = len(history.group), world.structure.emissions
-    rows, events = [], []
-    batch = max(1, _CELLS // world.base.shape[1])
-    for start in range(0, n_rows, batch):
-        probability = world.event_probabilities(history.rows(slice(start, start + batch)))
-        happens = np.flatnonzero(rng.random(probability.shape) < probability)
-        row, event = np.divmod(happens, probability.shape[1])
-        rows.append(row + start)
-        events.append(event)
-    row, event = np.concatenate(rows), np.concatenate(events)
-    own = event < world.n_codes
-    # Members that active syndromes show.
-    starts = shown.starts(world.structure.n_syndromes)
-    begin, end = (starts[event[~own] - world.n_codes + step] for step in (0, 1))
-    patient, emission = np.repeat(row[~own], end - begin), expand_ranges(begin, end)
-    seen = rng.random(len(emission)) < shown.chance[emission]
-    # Every visit holds exactly one reason.
-    line = np.cumsum(world.reason_probabilities(history), axis=1)
-    reason = (rng.random((n_rows, 1)) * line[:, -1:] >= line).sum(axis=1)
-    at = np.concatenate([row[own], patient[seen], np.arange(n_rows)])
-    codes = np.concatenate([event[own], shown.target[emission[seen]], world.layout.reasons[reason]])
-    return _ones(sparse.csr_matrix((np.ones(len(at), np.float32), (at, codes)), shape=(n_rows, world.n_codes)))
+def _search(table: NDArray[np.float64], line: NDArray[np.int64], point: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many numbers of table[line[i]] are at most point[i]; every line of the table ascends.
+
+    >>> _search(np.array([[1.0, 2.0], [5.0, 9.0]]), np.array([0, 1]), np.array([1.5, 9.5])).tolist()
+    [1, 2]
+    """
+    out = np.empty(len(point), dtype=np.int64)
+    for number in range(len(table)):
+        here = line == number
+        out[here] = np.searchsorted(table[number], point[here], side="right")
+    return out
+
+
+def _in_patient_order(
+    owners: list[NDArray[np.int64]],
+    sizes: list[NDArray[np.int64]],
+    codes: list[NDArray[np.int64]],
+    days: list[NDArray[np.int64]],
+    group: NDArray[np.int64],
+) -> Drawn:
+    """Visits that were drawn visit by visit, put together patient by patient."""
+    owner, size = np.concatenate(owners), np.concatenate(sizes)
+    order = np.argsort(owner, kind="stable")
+    starts = starts_from_sizes(size)
+    entries = expand_ranges(starts[order], starts[order + 1])
+    return Drawn(
+        np.concatenate(codes)[entries].astype(np.int32),
+        size[order],
+        np.bincount(owner, minlength=len(group)).astype(np.int64),
+        np.concatenate(days)[order].astype(np.int32),
+        group,
+    )
 
 
 def simulate(
@@ -390,7 +617,7 @@ def simulate(
     """Patients drawn from a world; patient i of a seed is the same however many `patients` there are.
 
     With `whole`, visits have a kind, a length, an ending, drugs, a procedure and values too (`WholeRecordWorld`), and
-    nothing follows upon death. `advance` is called after each block with the number of its patients.
+    nothing follows upon death. `advance` is called after each chunk with the number of its patients.
 
     >>> cohort = simulate(patients=20, codes=60, seed=1)
     >>> cohort.n_patients, cohort.n_codes, cohort.card["source"]
@@ -399,13 +626,12 @@ def simulate(
     if not 1 <= patients <= MOST_PATIENTS:
         raise UsageError(f"{patients} patients: expected 1 to {MOST_PATIENTS:,}")
     world = make_world(codes, population, law_seed)
-    blocks = []
-    for block in range(-(-patients // BLOCK)):
-        n = min(BLOCK, patients - block * BLOCK)
-        blocks.append(_patient_by_patient(list(draw_visits(world, seed, block)), n))
+    sampler, drawn = Sampler(world, seed), []
+    for chunk in sampler.chunks(patients):
+        drawn.append(chunk)
         if advance is not None:
-            advance(n)
-    entries, visit_sizes, visits, days, group = (np.concatenate(pieces) for pieces in zip(*blocks, strict=True))
+            advance(len(chunk.visits))
+    entries, visit_sizes, visits, days, group = (np.concatenate(pieces) for pieces in zip(*drawn, strict=True))
     arguments = {"patients": patients, "codes": codes, "seed": seed, "population": population, "law_seed": law_seed}
     cohort = Cohort(
         world.vocabulary,
@@ -427,17 +653,6 @@ def simulate(
         },
     )
     return add_whole_record(cohort, world, seed) if whole else cohort
-
-
-def _patient_by_patient(moments: list[Moment], n: int) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
-    """Codes, visit sizes, visits, days and groups of the first `n` patients of a block, patient after patient."""
-    patient = np.concatenate([moment.patient for moment in moments]) - moments[0].patient[0]
-    order = np.argsort(patient, kind="stable")
-    order = order[patient[order] < n]
-    codes = sparse.vstack([moment.codes for moment in moments], format="csr")[order]
-    days = np.concatenate([moment.day for moment in moments])[order]
-    visits = np.bincount(patient[order], minlength=n)
-    return codes.indices, np.diff(codes.indptr), visits, days.astype(np.int32), moments[0].history.group[:n]
 
 
 # ---- references that need a known world -------------------------------------------------------------------------

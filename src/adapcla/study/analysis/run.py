@@ -14,7 +14,7 @@ import polars as pl
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Strata, Vocabulary, storage
-from adapcla.data.split_folder import open_splits
+from adapcla.data.split import open_splits
 from adapcla.errors import InputError
 from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
