@@ -29,7 +29,7 @@ from adapcla.generation.membership import evidence as attack_evidence
 from adapcla.generation.run_folder import ASKED, MODEL, OUTCOME, asked_of, train_run
 from adapcla.generation.sample_folder import stream_sample
 from adapcla.io import ReadOptions
-from adapcla.io.losses import losses, require_kept, say_dropped
+from adapcla.io.assemble import losses, require_kept, say_dropped
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings, SplitSettings, data_path

@@ -73,7 +73,7 @@ def write(
 ) -> Path:
     """Write a cohort to a folder in one of `FORMATS`, whole or not at all; the folder comes back."""
     from adapcla.data.code_systems import add_descriptions
-    from adapcla.io.codebook import Codebook
+    from adapcla.io.writers.flat import Codebook
 
     check_format(to)
     if cohort.n_patients == 0:

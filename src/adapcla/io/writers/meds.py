@@ -18,11 +18,11 @@ from adapcla.data import Cohort, Kind, code_systems
 from adapcla.data.split import split_positions
 from adapcla.errors import InputError
 from adapcla.files import write_json
-from adapcla.io.codebook import NAMES
 from adapcla.io.database import Database
 from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_PATIENT,
+    NAMES,
     add_times,
     attribute_column,
     attributes_query,

@@ -14,11 +14,11 @@ import numpy as np
 
 from adapcla.data import Cohort, Kind, code_systems
 from adapcla.errors import InputError
-from adapcla.io.codebook import NAMES
 from adapcla.io.database import Database, quoted
 from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_DAY,
+    NAMES,
     add_times,
     attribute_column,
     attributes_query,

@@ -7,13 +7,13 @@ their begin and end on a calendar. Ids count from 0 in the order of the cohort a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Cohort
+from adapcla.data import Cohort, Kind
 from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
 from adapcla.errors import InputError
 from adapcla.io.database import Database, quoted
@@ -32,6 +32,24 @@ _VISITS = 100_000
 #: Attributes that hold an age at the first visit, or whether a patient died, and the words that say so.
 _AGES, _DEATHS, _YES = ("age_band", "age"), ("died", "death", "deceased"), ("1", "yes", "y", "true", "t")
 _OLDEST = 120
+
+#: What formats that name a dataset call patients of each kind; only those that are nobody are called synthetic.
+NAMES = {
+    Kind.SYNTHETIC: "SYNTHETIC patients",
+    Kind.SIMULATED: "SYNTHETIC patients",
+    Kind.REAL: "Source data without ids and dates",
+    Kind.UNKNOWN: "Patients of unknown origin",
+}
+
+
+def kind_named(names: Collection[str]) -> Kind:
+    """The kind of patients that all names of a dataset say; whatever an export of ours does not say is real.
+
+    >>> kind_named(["SYNTHETIC patients"]).value, kind_named(["SYNTHETIC patients", "ward 7"]).value
+    ('synthetic', 'real')
+    """
+    kinds = {next((kind for kind, known in NAMES.items() if name == known), Kind.REAL) for name in names}
+    return kinds.pop() if len(kinds) == 1 else Kind.REAL
 
 
 def cohort_tables(db: Database, cohort: Cohort) -> None:
