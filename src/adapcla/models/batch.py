@@ -214,7 +214,7 @@ class Records:
         visits = expand_ranges(first, first + lengths)
         begins = np.asarray(cohort.visit_starts)[visits]
         sizes = np.asarray(cohort.visit_starts)[visits + 1] - begins
-        codes = np.asarray(cohort.codes)[expand_ranges(begins, begins + sizes)]
+        codes: NDArray[np.integer] = np.asarray(cohort.codes)[expand_ranges(begins, begins + sizes)]
         codes = codes if self.order is None else self.order.encode(codes)
         gap = np.zeros(len(visits), dtype=np.int64)
         if cohort.days is not None:
