@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.cli.options import AsJson, DryRun, Given, Overwrite, Verb, emit
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, DryRun, Given, Overwrite, Verb, emit
 from adapcla.cli.release import show_steps
 from adapcla.errors import UsageError
 
@@ -28,6 +29,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", help="Folder; the experiment gets a folder of its name in it.")] = Path(
         "runs"
     ),
+    cluster: Cluster = "local",
     dry_run: DryRun = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
     as_json: AsJson = False,
@@ -45,7 +47,8 @@ def run(
         return
     if overwrite:
         plan.forget()
-    page = plan.run()
+    with engine.cluster(cluster):
+        page = plan.run()
     if as_json:
         failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
         about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}

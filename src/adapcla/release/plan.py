@@ -137,6 +137,14 @@ class ReleasePlan:
         self.steps = tuple(self._steps())
         self._refuse_populated()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The plan for a worker of a cluster: patients in memory stay in this process."""
+        return {**self.__dict__, "cohort": None, "_effort_of": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._effort_of = cache(self._effort_for)
+
     # ---- where things are -----------------------------------------------------------------------------------
     @property
     def data(self) -> Path:
@@ -169,10 +177,11 @@ class ReleasePlan:
             "read",
             asked.data.source,
             self.data,
-            partial(tasks.prepare, data=asked.data, split=asked.split, allow_dropped=allowed, cohort=self.cohort),
+            self._read,
             inputs,
             revision=tasks.PREPARE,
             seconds=lambda: self._around().reading,
+            in_memory=self.cohort is not None,
         )
         yield read
         before: tuple[Step, ...] = ()
@@ -210,6 +219,7 @@ class ReleasePlan:
             revision=VOCABULARY,
             seconds=lambda: self._around().rolling_up,
             wanted=wanted,
+            waits=before[-1:],
         )
         choose = Step(
             "choose",
@@ -369,6 +379,11 @@ class ReleasePlan:
         return asked.quick and "utility" in asked.suites and self._still_wanted(attempt)
 
     # ---- what the steps do ------------------------------------------------------------------------------------
+    def _read(self, folder: Path) -> Mapping[str, Any]:
+        """The patients as they were read, in parts."""
+        asked = self.settings
+        return tasks.prepare(folder, asked.data, asked.split, asked.allow_dropped, self.cohort)
+
     def _roll_up(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The patients with codes and attributes that enough training patients share."""
         parts = open_splits(self.data)
