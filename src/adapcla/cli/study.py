@@ -62,7 +62,7 @@ def study_of(experiment: str, given: dict[str, Any]) -> StudySpec:
     from importlib.resources import as_file, files
 
     from adapcla.pipeline.settings import RunOptions, settings_from
-    from adapcla.study.runner import chosen_methods
+    from adapcla.study.runner import method_names
     from adapcla.study.spec import read_study, study_from
 
     own = {name: value for name, value in given.items() if name in RunOptions.model_fields}
@@ -72,7 +72,7 @@ def study_of(experiment: str, given: dict[str, Any]) -> StudySpec:
         raise UsageError("--seeds: expected whole numbers above 0 with commas between them")
     changes: dict[str, Any] = {
         "data": None if cohort is None else {"source": "cohort", "path": str(cohort)},
-        "fit.methods": chosen_methods(",".join(asked.methods)) if asked.methods else None,
+        "fit.methods": method_names(",".join(asked.methods)) if asked.methods else None,
         "fit.seeds": tuple(dict.fromkeys(asked.seeds)) or None,
         "evaluate.quick": asked.quick or None,
     }
