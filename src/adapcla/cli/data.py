@@ -40,7 +40,7 @@ def import_(
     """Read patients from a SOURCE at PATH into a cohort folder."""
     from adapcla.files import refuse_populated
     from adapcla.io import read
-    from adapcla.io.assemble import ALLOWED, require_kept
+    from adapcla.io.losses import ALLOWED, require_kept
     from adapcla.io.preview import preview
 
     if dry_run:

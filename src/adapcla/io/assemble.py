@@ -12,8 +12,7 @@ the order of their ids, which are then forgotten. So the same rows in another or
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.console import say
 from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary, code_systems
 from adapcla.data.code_systems import ICD9, ICD10
 from adapcla.data.ragged import since_segment_start, starts_from_sizes
+from adapcla.data.storage import GrowingArray
 from adapcla.data.vocabulary import (
     DEATH,
     DISCHARGE,
@@ -36,9 +35,10 @@ from adapcla.data.vocabulary import (
     is_code,
     normalize_code,
 )
-from adapcla.errors import InputError, UsageError
+from adapcla.errors import InputError
+from adapcla.io import numbers
 from adapcla.io.database import Database
-from adapcla.io.options import LabValue, ReadOptions
+from adapcla.io.options import ReadOptions
 
 #: More distinct codes than this are a wrong column, not a vocabulary.
 MAX_CODES = 2_000_000
@@ -47,6 +47,8 @@ NOBODY = "SELECT '' AS patient, '' AS visit, '' AS sex, '' AS birth, '' AS age, 
 #: The events of a source that is read for its stays alone.
 NO_EVENTS = """SELECT '' AS patient, '' AS visit, '' AS time, '' AS system, '' AS code, '' AS domain, false AS measured,
     '' AS value, '' AS unit WHERE false"""
+#: Entries that are held in memory at a time, about.
+_ENTRIES_AT_ONCE = 1 << 21
 _IDENTIFIED = "(patient <> '' AND visit <> '')"
 #: The codes that describe a visit as a whole, by system and code.
 _STAY_CODES = {
@@ -104,33 +106,24 @@ def assemble(
         known |= _STAY_CODES
     _make_codes(db, "stay" in options.domains)
     with_numbers = found.numbers or "stay" in options.domains
-    read, said = select_numbers(db, options, known) if with_numbers else ([], {})
+    read, said = numbers.select_numbers(db, options, known) if with_numbers else ([], {})
     vocabulary, n_usable = _build_vocabulary(db, read, known, path)
-    entries = _collect_entries(db, vocabulary, n_usable, read)
-    rows = db.arrays("SELECT person, moment FROM ordered ORDER BY position")
-    person = rows["person"].astype(np.int64)
-    late = None
-    if "stay" in options.domains:
-        died = np.zeros(len(person), dtype=bool)
-        if DEATH.token in vocabulary.index:
-            died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
-        late = late_visits(db, died, person)
-    kept = _kept_visits(db, person, entries.visit, late, options.max_visits)
-    if not kept.any():
+    _make_entries(db, vocabulary, n_usable, read, "stay" in options.domains)
+    make_people(db, found.known, found.attributes)
+    categories = {name: make_attribute(db, name, path) for name in (*found.known, *found.attributes)}
+    arrays = _collect(db, vocabulary, bool(read), options, list(categories))
+    if len(arrays["patient_starts"]) == 1:
         raise InputError(
             "no patient is left" + _reasons(db.dropped),
             path=path,
             expected="at least one visit with a code",
             remedy="check the column names, --domains and the code column",
         )
-    visits_of = np.bincount(person[kept], minlength=int(person[-1]) + 1)
-    make_people(db, found.known, found.attributes)
+    attributes = {name: Attribute(arrays.pop(f"attribute_{name}"), texts) for name, texts in categories.items()}
     cohort = Cohort(
         vocabulary,
-        **entries.of(kept),
-        patient_starts=starts_from_sizes(visits_of[visits_of > 0].astype(np.int64)),
-        days=_days(rows["moment"], kept, visits_of[visits_of > 0]),
-        attributes={name: attribute(db, name, visits_of > 0, path) for name in (*found.known, *found.attributes)},
+        **arrays,
+        attributes=attributes,
         card={
             "source": source,
             **Origin(found.origin).as_card(),
@@ -208,28 +201,9 @@ def _make_codes(db: Database, stays: bool) -> None:
 
 
 # ---- codes ------------------------------------------------------------------------------------------------
-class _Entries(NamedTuple):
-    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
-
-    visit: NDArray[np.int64]
-    code: NDArray[np.int64]
-    values: NDArray[np.float32] | None
-
-    def where(self, keep: NDArray[np.bool_]) -> _Entries:
-        """These entries alone."""
-        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
-
-    def of(self, kept: NDArray[np.bool_]) -> dict[str, Any]:
-        """The arrays of a cohort that has these visits alone."""
-        there = self.where(kept[self.visit])
-        sizes = np.bincount(there.visit, minlength=len(kept))[kept]
-        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_from_sizes(sizes.astype(np.int64))}
-        return arrays | {"values": there.values}
-
-
 def _build_vocabulary(
     db: Database,
-    read: Sequence[Number],
+    read: Sequence[numbers.Number],
     known: Mapping[tuple[str, str], tuple[str, str]],
     path: Path | None,
 ) -> tuple[Vocabulary, int]:
@@ -247,7 +221,7 @@ def _build_vocabulary(
             expected="a vocabulary",
             remedy="name the column that holds codes; this one looks like an identifier",
         )
-    spelling = common_spellings((system, code, domain, n) for system, code, domain, n, _ in rows)
+    spelling = numbers.common_spellings((system, code, domain, n) for system, code, domain, n, _ in rows)
     kept: list[tuple[str, str, Code]] = []
     empty, bad, n_usable = 0, 0, 0
     for system, raw, domain, n, _ in rows:
@@ -275,13 +249,134 @@ def _build_vocabulary(
     return vocabulary, n_usable
 
 
-def _collect_entries(db: Database, vocabulary: Vocabulary, n_usable: int, read: Sequence[Number]) -> _Entries:
-    """Every entry once; one code of a choice group in a visit, and numbers with their values."""
-    keys = _code_keys(db, len(vocabulary), n_usable)
-    values = None
+def _make_entries(
+    db: Database, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number], stays: bool
+) -> None:
+    """Make `coded_entries`, `measured_entries` and `moments`, all in the order of visits.
+
+    They may be longer than memory; what is made of them is made of some patients at a time.
+    """
+    db.run(
+        """CREATE TABLE coded_entries AS SELECT o.position, p.place
+           FROM coded e JOIN positions p ON p.code = e.code AND p.system = e.system
+           JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit ORDER BY o.position"""
+    )
+    db.drop("codes of visits that are not known", n_usable - db.number("SELECT count(*) FROM coded_entries"))
     if read:
-        keys, values = _with_numbers(keys, *collect_numbers(db, list(read), vocabulary))
-    entries = _Entries(*np.divmod(keys, max(len(vocabulary), 1)), values)
+        numbers.make_measured_entries(db, list(read), vocabulary)
+    late = "LEFT JOIN stays s ON s.patient = o.patient AND s.visit = o.visit" if stays else ""
+    db.run(
+        f"""CREATE TABLE moments AS SELECT o.position, o.person, o.moment,
+            {"coalesce(s.late, false)" if stays else "false"} AS late FROM ordered o {late} ORDER BY o.position"""
+    )
+
+
+# ---- some patients at a time --------------------------------------------------------------------------------
+class _Entries(NamedTuple):
+    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
+
+    visit: NDArray[np.int64]
+    code: NDArray[np.int64]
+    values: NDArray[np.float32] | None
+
+    def where(self, keep: NDArray[np.bool_]) -> _Entries:
+        """These entries alone."""
+        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
+
+
+def _collect(
+    db: Database, vocabulary: Vocabulary, numbers: bool, options: ReadOptions, attributes: Sequence[str]
+) -> dict[str, Any]:
+    """The arrays of the cohort by name, and for each attribute `attribute_NAME`, on disk where they are large."""
+    n_people, n_dated, n_visits = db.query("SELECT coalesce(max(person) + 1, 0), count(moment), count(*) FROM moments")[
+        0
+    ]
+    dated = n_dated == n_visits
+    kinds: dict[str, type[np.generic]] = {"codes": np.int32, "visit_starts": np.int64, "patient_starts": np.int64}
+    kinds |= {"days": np.int32} if dated else {}
+    kinds |= {"values": np.float32} if numbers else {}
+    kinds |= {f"attribute_{name}": np.int16 for name in attributes}
+    growing = {name: GrowingArray(kind) for name, kind in kinds.items()}
+    ends = {"visit_starts": 0, "patient_starts": 0}
+    for name in ends:
+        growing[name].append(np.zeros(1, dtype=np.int64))
+    for first, last in _people_at_once(db, n_people):
+        for name, part in _some_patients(db, vocabulary, numbers, options, attributes, first, last).items():
+            if name in ends:
+                # Sizes become starts.
+                part = ends[name] + np.cumsum(part, dtype=np.int64)
+                ends[name] = int(part[-1]) if len(part) else ends[name]
+            if name in growing:
+                growing[name].append(part)
+    return {name: array.whole() for name, array in growing.items()}
+
+
+def _people_at_once(db: Database, n_people: int) -> Iterator[tuple[int, int]]:
+    """First and last number of patients that are looked at together, so that their entries fit into memory."""
+    there = db.number("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'measured_entries'")
+    n_entries = sum(db.number(f"SELECT count(*) FROM {name}_entries") for name in ("coded", "measured")[: 1 + there])
+    step = max(1, n_people * _ENTRIES_AT_ONCE // max(n_entries, 1))
+    return ((low, min(low + step, n_people) - 1) for low in range(0, n_people, step))
+
+
+def _some_patients(
+    db: Database,
+    vocabulary: Vocabulary,
+    numbers: bool,
+    options: ReadOptions,
+    attributes: Sequence[str],
+    first: int,
+    last: int,
+) -> dict[str, NDArray[Any]]:
+    """The arrays of some patients, with the sizes of visits and patients in the place of their starts."""
+    rows = db.arrays(
+        f"SELECT position, person, moment, late FROM moments WHERE person BETWEEN {first} AND {last} ORDER BY position"
+    )
+    person, begin = rows["person"].astype(np.int64) - first, int(rows["position"][0])
+    entries = _entries_of(db, vocabulary, numbers, begin, len(person))
+    late = None
+    if "stay" in options.domains:
+        died = np.zeros(len(person), dtype=bool)
+        if DEATH.token in vocabulary.index:
+            died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
+        late = late_visits(died, person, np.asarray(rows["late"], dtype=bool))
+    kept = _kept_visits(db, person, entries.visit, late, options.max_visits)
+    entries = entries.where(kept[entries.visit])
+    visits_of = np.bincount(person[kept], minlength=last - first + 1)
+    stay = visits_of > 0
+    out: dict[str, NDArray[Any]] = {
+        "codes": entries.code.astype(np.int32),
+        "visit_starts": np.bincount(entries.visit, minlength=len(kept))[kept],
+        "patient_starts": visits_of[stay],
+    }
+    if entries.values is not None:
+        out["values"] = entries.values
+    if not np.ma.getmaskarray(rows["moment"]).any():
+        out["days"] = _days(np.asarray(rows["moment"], dtype=np.float64)[kept], visits_of[stay])
+    for name in attributes:
+        known = db.arrays(f'SELECT person, place FROM "static_{name}" WHERE person BETWEEN {first} AND {last}')
+        places = np.full(len(stay), -1, dtype=np.int16)
+        places[known["person"].astype(np.int64) - first] = known["place"]
+        out[f"attribute_{name}"] = places[stay]
+    return out
+
+
+def _entries_of(db: Database, vocabulary: Vocabulary, numbers: bool, begin: int, n_visits: int) -> _Entries:
+    """Every entry of some visits once; one code of a choice group in a visit, and numbers with their values."""
+    size = max(len(vocabulary), 1)
+    where = f"WHERE position BETWEEN {begin} AND {begin + n_visits - 1}"
+    key = f"(position - {begin}) * {size} + place AS key"
+    keys = np.sort(db.arrays(f"SELECT {key} FROM coded_entries {where}")["key"].astype(np.int64))
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    db.drop("repeated codes in a visit", int(len(keys) - first.sum()))
+    keys, values = keys[first], None
+    if numbers:
+        measured = db.arrays(f"SELECT {key}, value FROM measured_entries {where}")
+        keys, values = _with_numbers(
+            keys, measured["key"].astype(np.int64), np.asarray(measured["value"], dtype=np.float32)
+        )
+    entries = _Entries(*np.divmod(keys, size), values)
     if values is not None:
         empty = np.isnan(values) & vocabulary.numbers[entries.code]
         db.drop("codes of a number without one", int(empty.sum()))
@@ -297,22 +392,6 @@ def _collect_entries(db: Database, vocabulary: Vocabulary, n_usable: int, read: 
         keep[grouped[second]] = False
         entries = entries.where(keep)
     return entries
-
-
-def _code_keys(db: Database, n_codes: int, n_usable: int) -> NDArray[np.int64]:
-    """Visit number × size of the vocabulary + code number of every code, ascending, each once."""
-    found = db.arrays(
-        f"""SELECT o.position * {n_codes} + p.place AS key
-            FROM coded e JOIN positions p ON p.code = e.code AND p.system = e.system
-            JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit"""
-    )
-    keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
-    keys.sort()
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    db.drop("codes of visits that are not known", n_usable - len(keys))
-    db.drop("repeated codes in a visit", int(len(keys) - first.sum()))
-    return keys[first]
 
 
 def _with_numbers(
@@ -334,7 +413,48 @@ def _with_numbers(
     return (keys, values) if first.all() else (keys[first], values[first])
 
 
-# ---- which visits, in which order, of which kind -------------------------------------------------------------------
+def _kept_visits(
+    db: Database,
+    person: NDArray[np.int64],
+    visit_of: NDArray[np.int64],
+    after_death: NDArray[np.bool_] | None,
+    max_visits: int | None,
+) -> NDArray[np.bool_]:
+    """Which visits stay: those with a code that begin before a death, and of each patient the first `max_visits`."""
+    kept = np.zeros(len(person), dtype=bool)
+    kept[visit_of] = True
+    db.drop("visits without a code", int((~kept).sum()))
+    if after_death is not None:
+        db.drop("visits after a death", int((kept & after_death).sum()))
+        kept &= ~after_death
+    if max_visits is not None:
+        before = np.cumsum(kept) - kept
+        first_of_person = np.searchsorted(person, person, side="left")
+        late = kept & (before - before[first_of_person] >= max_visits)
+        db.drop(f"visits beyond a patient's first {max_visits}", int(late.sum()))
+        kept &= ~late
+    if len(person):
+        left = np.bincount(person[kept], minlength=int(person[-1]) + 1)
+        db.drop("patients without a visit", int((left == 0).sum()))
+    return kept
+
+
+def _days(moments: NDArray[np.float64], visits_of: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Days since each patient's first visit."""
+    since = since_segment_start(moments, starts_from_sizes(visits_of.astype(np.int64)))
+    return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
+
+
+def _reasons(dropped: Mapping[str, int]) -> str:
+    """What was dropped, as the end of a sentence.
+
+    >>> _reasons({"empty code cells": 2})
+    '; left out: 2 empty code cells'
+    """
+    return "; left out: " + ", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) if dropped else ""
+
+
+# ---- visits and their order --------------------------------------------------------------------------------
 def order_visits(db: Database, path: Path | None) -> None:
     """Make `ordered`: each visit once, with its patient's number, its own number and its day; and `first_days`.
 
@@ -383,50 +503,6 @@ def order_visits(db: Database, path: Path | None) -> None:
            FROM known WHERE date BETWEEN -1000000 AND 3000000 GROUP BY patient"""
     )
     db.run("DROP TABLE known")
-
-
-def _kept_visits(
-    db: Database,
-    person: NDArray[np.int64],
-    visit_of: NDArray[np.int64],
-    after_death: NDArray[np.bool_] | None,
-    max_visits: int | None,
-) -> NDArray[np.bool_]:
-    """Which visits stay: those with a code that begin before a death, and of each patient the first `max_visits`."""
-    kept = np.zeros(len(person), dtype=bool)
-    kept[visit_of] = True
-    db.drop("visits without a code", int((~kept).sum()))
-    if after_death is not None:
-        db.drop("visits after a death", int((kept & after_death).sum()))
-        kept &= ~after_death
-    if max_visits is not None:
-        before = np.cumsum(kept) - kept
-        first_of_person = np.searchsorted(person, person, side="left")
-        late = kept & (before - before[first_of_person] >= max_visits)
-        db.drop(f"visits beyond a patient's first {max_visits}", int(late.sum()))
-        kept &= ~late
-    if len(person):
-        left = np.bincount(person[kept], minlength=int(person[-1]) + 1)
-        db.drop("patients without a visit", int((left == 0).sum()))
-    return kept
-
-
-def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -> NDArray[np.int32] | None:
-    """Days since each patient's first visit, or None where the source has no dates."""
-    if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
-        return None
-    days = np.asarray(moments, dtype=np.float64)[kept]
-    since = since_segment_start(days, starts_from_sizes(visits_of.astype(np.int64)))
-    return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
-
-
-def _reasons(dropped: Mapping[str, int]) -> str:
-    """What was dropped, as the end of a sentence.
-
-    >>> _reasons({"empty code cells": 2})
-    '; left out: 2 empty code cells'
-    """
-    return "; left out: " + ", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) if dropped else ""
 
 
 # ---- stays ------------------------------------------------------------------------------------------------
@@ -485,15 +561,15 @@ def make_stays(db: Database, kinds: Mapping[str, str], discharges: Mapping[str, 
     return {what: n for what, n in said.items() if n}
 
 
-def late_visits(db: Database, died: NDArray[np.bool_], person: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which visits come after the patient's death, by a visit that ended with it or by its date."""
+def late_visits(died: NDArray[np.bool_], person: NDArray[np.int64], by_date: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which visits come after the patient's death, by a visit that ended with it or by its date.
+
+    >>> late_visits(np.array([False, True, False, False]), np.array([4, 4, 4, 5]), np.zeros(4, dtype=bool)).tolist()
+    [False, False, True, False]
+    """
     before: NDArray[np.int64] = np.cumsum(died) - died
     late: NDArray[np.bool_] = before > before[np.searchsorted(person, person, side="left")]
-    rows = db.arrays(
-        "SELECT o.position FROM stays s JOIN ordered o ON o.patient = s.patient AND o.visit = s.visit WHERE s.late"
-    )
-    late[np.asarray(rows["position"], dtype=np.int64)] = True
-    return late
+    return late | by_date
 
 
 # ---- patients ---------------------------------------------------------------------------------------------
@@ -522,285 +598,35 @@ def make_people(db: Database, known: tuple[str, ...], attributes: tuple[str, ...
     )
 
 
-def attribute(db: Database, name: str, kept: NDArray[np.bool_], path: Path | None) -> Attribute:
-    """A static attribute: its value at the patient's first visit that has one."""
-    rows = db.arrays(
-        f"""SELECT o.person, first(nfc_normalize(p."{name}") ORDER BY o.position, p."{name}") AS value
+def make_attribute(db: Database, name: str, path: Path | None) -> tuple[str, ...]:
+    """Make `static_NAME` (person, place), a static attribute: its value at the patient's first visit that has one.
+
+    What comes back are the categories that the places stand for.
+    """
+    import pyarrow as pa
+
+    db.run(
+        f"""CREATE TABLE first_values AS
+            SELECT o.person, first(nfc_normalize(p."{name}") ORDER BY o.position, p."{name}") AS value
             FROM people p JOIN ordered o ON o.patient = p.patient AND p.visit IN (o.visit, '')
             WHERE p."{name}" <> '' GROUP BY o.person"""
     )
-    values = np.full(len(kept), -1, dtype=np.int16)
-    categories, position = np.unique(np.asarray(rows["value"], dtype=str), return_inverse=True)
-    if len(categories) > MAX_CATEGORIES:
+    n = db.number("SELECT count(DISTINCT value) FROM first_values")
+    if n > MAX_CATEGORIES:
         raise InputError(
-            f"{len(categories):,} different values",
+            f"{n:,} different values",
             path=path,
             column=name,
             expected=f"a property with at most {MAX_CATEGORIES} values",
             remedy="leave it out of --attributes, or band it first",
         )
-    values[np.asarray(rows["person"], dtype=np.int64)] = position
-    return Attribute(values[kept], tuple(categories.tolist()))
-
-
-# ---- numbers -------------------------------------------------------------------------------------------------------
-# From rows of measurements to one number for each visit and lab. The view `measured` holds patient, visit, code,
-# system, domain, value (a number, or NULL), unit, and moment (when, as a number; NULL where the source
-# does not say). It may be longer than memory: everything but the last answer is computed in the database.
-#: The unit of what has none.
-UNITLESS = "1"
-#: Which of several values → SQL over the columns value and moment; of values of one time, the last is the highest.
-_VALUES = {
-    "last": "max({'m': coalesce(m.moment, -1e300), 'v': m.value}).v",
-    "first": "min({'m': coalesce(m.moment, -1e300), 'v': m.value}).v",
-    "lowest": "min(m.value)",
-    "highest": "max(m.value)",
-}
-# Units are the same whatever their case and blanks; words for none are none.
-_UNIT = "regexp_replace(lower({}), '\\s+', '', 'g')"
-_NO_UNIT = ("", "unk", "none", "unknown", "1", "nomatchingconcept")
-
-
-@dataclass(frozen=True)
-class Number:
-    """A lab that is read: how the source calls it, its unit there, and a code for each value that is kept."""
-
-    system: str
-    #: All spellings of its code.
-    spellings: tuple[str, ...]
-    unit: str
-    kept: Mapping[LabValue, Code]
-    #: How many rows have it, in this unit.
-    n_rows: int
-
-
-#: (system, code) → rows, unit, unit as it is mostly written, domain: one for each unit.
-_Items = dict[tuple[str, str], list[tuple[int, str, str, str]]]
-
-
-def common_spellings(rows: Iterable[tuple[str, str, str, int]]) -> dict[tuple[str, str], str]:
-    """From (system, code) as a source writes it to the code as it is kept; rows are system, code, domain, count.
-
-    Names of drugs and labs that differ in upper and lower case only are one, as most rows write it.
-
-    >>> common_spellings([("DRUG", "Aspirin  81 mg", "drug", 5), ("DRUG", "ASPIRIN 81 MG", "drug", 2)])
-    {('DRUG', 'Aspirin  81 mg'): 'Aspirin 81 mg', ('DRUG', 'ASPIRIN 81 MG'): 'Aspirin 81 mg'}
-    """
-    clean: dict[tuple[str, str], str] = {}
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for system, code, domain, n in rows:
-        clean[system, code] = normalize_code(code)
-        if domain in ("drug", "lab"):
-            counts.setdefault((system, clean[system, code].casefold()), Counter())[clean[system, code]] += n
-    common = {key: min(found, key=lambda text: (-found[text], text)) for key, found in counts.items()}
-    return {(system, code): common.get((system, text.casefold()), text) for (system, code), text in clean.items()}
-
-
-def select_numbers(
-    db: Database, options: ReadOptions, known: Mapping[tuple[str, str], tuple[str, str]]
-) -> tuple[list[Number], dict[str, Any]]:
-    """The numbers to read, by name, and what the card says of them; what is left out is counted."""
-    rows = db.query(
-        f"""SELECT system, code, min(domain), {_UNIT.format("unit")} AS u, min(unit),
-            count(*) FILTER (value IS NOT NULL AND patient <> '' AND visit <> ''),
-            count(*) FILTER (value IS NULL AND patient <> '' AND visit <> ''),
-            count(*) FILTER (patient = '' OR visit = '') FROM measured GROUP BY system, code, u ORDER BY ALL"""
-    )
-    spelling = common_spellings((system, code, domain, n) for system, code, domain, _, _, n, _, _ in rows)
-    items: _Items = {}
-    spellings: dict[tuple[str, str], set[str]] = {}
-    for system, code, domain, unit, written, n, unreadable, nameless in rows:
-        db.drop("values without a patient or visit id", nameless)
-        db.drop("values that are no number", unreadable)
-        if n:
-            item = (system, spelling[system, code])
-            spellings.setdefault(item, set()).add(code)
-            items.setdefault(item, []).append((n, unit, UNITLESS if unit in _NO_UNIT else written, domain))
-    wanted = _wanted_items(items, options)
-    numbers, others = [], 0
-    for (system, code), of_units in sorted(items.items()):
-        n_of_unit: Counter[str] = Counter()
-        for n, unit, *_ in of_units:
-            n_of_unit[unit] += n
-        unit = max(n_of_unit, key=lambda name: (n_of_unit[name], name))
-        _, _, written, domain = max(row for row in of_units if row[1] == unit)
-        if (system, code) not in wanted:
-            others += n_of_unit.total()
-            continue
-        which: tuple[LabValue, ...] = options.lab_values if domain == "lab" else ("last",)
-        text = known.get((system, code), ("", ""))[0]
-        kept = {
-            name: Code.of(
-                f"{code}.{name}" if len(which) > 1 else code,
-                system,
-                description=_describe_lab(text, name if len(which) > 1 else ""),
-                domain=domain,
-                unit=written,
-            )
-            for name in which
-        }
-        if all(is_code(full.token) and is_code(full.code) for full in kept.values()):
-            db.drop("values in another unit than most of their kind", n_of_unit.total() - n_of_unit[unit])
-            names = tuple(sorted(spellings[system, code]))
-            numbers.append(Number(system, names, unit, kept, n_of_unit[unit]))
-        else:
-            db.drop("values of codes of characters that cannot be printed, or too long", n_of_unit.total())
-    db.drop("values of labs that were not asked for", others)
-    return numbers, _numbers_in_card(numbers, options)
-
-
-def _describe_lab(text: str, which: str) -> str:
-    """What a lab is called, and which of its values this is."""
-    return f"{text}, {which} of the visit" if text and which else text
-
-
-def _numbers_in_card(numbers: list[Number], options: ReadOptions) -> dict[str, Any]:
-    """How many labs there are and which values of a visit were kept, for the card."""
-    labs = sum(any(code.domain == "lab" for code in number.kept.values()) for number in numbers)
-    return {"labs": {"items": labs, "values of a visit": list(options.lab_values)}} if labs else {}
-
-
-def _wanted_items(items: _Items, options: ReadOptions) -> set[tuple[str, str]]:
-    """The items that `--labs` asks for; what is no lab is never left out."""
-    labs = options.labs
-    others = {item for item, rows in items.items() if rows[0][3] != "lab"}
-    listed = [item for item in items if item not in others]
-    if labs == "all":
-        return {*listed, *others}
-    if labs.isdigit():
-        order = sorted(listed, key=lambda item: (-sum(row[0] for row in items[item]), item))
-        return {*order[: int(labs)], *others}
-    file = options.labs_file
-    text = labs.replace(",", "\n") if file is None else file.read_text(encoding="utf-8", errors="replace")
-    names = {line.strip() for line in text.splitlines() if line.strip()}
-    # A bare item is that of every system that has it.
-    chosen = {item for item in listed if item[1] in names or f"{item[0]}/{item[1]}" in names}
-    if listed and not chosen:
-        raise UsageError(
-            f"--labs {labs}\nexpected: a number, all, items of this source with commas, or a file with one a line; "
-            "a single item with its system, such as LAB/50931\nto do: check the items"
-        )
-    return chosen | others
-
-
-def collect_numbers(
-    db: Database, numbers: list[Number], vocabulary: Vocabulary
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Visit number × size of the vocabulary + code number of every number of a visit, and the numbers."""
-    import pyarrow as pa
-
-    spelled = [(number, code, place) for place, number in enumerate(numbers) for code in number.spellings]
-    listed = {
-        "system": pa.array([number.system for number, _, _ in spelled], pa.string()),
-        "code": pa.array([code for _, code, _ in spelled], pa.string()),
-        "unit": pa.array([number.unit for number, _, _ in spelled], pa.string()),
-        "place": pa.array([place for _, _, place in spelled], pa.int64()),
-    }
-    db.add("wanted", pa.table(listed))
-    which = sorted({name for number in numbers for name in number.kept})
-    columns = "".join(f", {_VALUES[name]} AS {name}" for name in which)
-    n_numbers = max(len(numbers), 1)
+    categories = sorted(value for (value,) in db.query("SELECT DISTINCT value FROM first_values"))
+    places = pa.array(range(len(categories)), pa.int16())
+    db.add("categories", pa.table({"value": pa.array(categories, pa.string()), "place": places}))
     db.run(
-        f"""CREATE TABLE summed AS SELECT o.position * {n_numbers} + w.place AS key,
-            count(*) AS n{columns} FROM measured m
-            JOIN wanted w ON w.code = m.code AND w.system = m.system AND w.unit = {_UNIT.format("m.unit")}
-            JOIN ordered o ON o.patient = m.patient AND o.visit = m.visit WHERE m.value IS NOT NULL GROUP BY 1"""
+        f"""CREATE TABLE "static_{name}" AS SELECT person, place FROM first_values JOIN categories USING (value)
+            ORDER BY person"""
     )
-    n_joined = db.number("SELECT sum(n) FROM summed")
-    db.drop("values of visits that are not known", sum(number.n_rows for number in numbers) - n_joined)
-    keys, values = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for name in which:
-        place = np.array(
-            [vocabulary.index[n.kept[name].token] if name in n.kept else -1 for n in numbers], dtype=np.int64
-        )
-        rows = db.arrays(f"SELECT key, {name} AS value FROM summed")
-        # In place, because there may be as many as memory can hold.
-        key = np.asarray(rows.pop("key"), dtype=np.int64)
-        of_number = place[key % n_numbers]
-        key //= n_numbers
-        key *= len(vocabulary)
-        key += of_number
-        there = of_number >= 0
-        value = np.asarray(rows.pop("value"), dtype=np.float32)
-        keys.append(key if there.all() else key[there])
-        values.append(value if there.all() else value[there])
-    db.run("DROP TABLE summed")
-    return np.concatenate(keys), np.concatenate(values)
-
-
-# ---- what was lost -------------------------------------------------------------------------------------------------
-#: The share of rows, codes or patients that may be dropped without anybody's word.
-MOST_DROPPED = 0.01
-#: Where a cohort's card says what share its reader allowed.
-ALLOWED = "allow dropped"
-#: How the reasons begin by which visits and codes are lost. What a policy leaves out as asked (repeats, second choices
-#: of a group, visits after a death or beyond a number) is no loss, and neither is an empty cell.
-_LOST = {
-    "visits": ("visit rows without", "visits without a readable"),
-    "codes": ("codes without", "codes of", "codes outside"),
-    "patients": ("patients without a visit", "patients without a readable"),
-}
-
-
-class Loss(NamedTuple):
-    """How many of what the source holds were dropped, and why."""
-
-    what: str
-    dropped: int
-    in_source: int
-    reasons: dict[str, int]
-
-    @property
-    def share(self) -> float:
-        """The share of the source that was dropped."""
-        return self.dropped / max(self.in_source, 1)
-
-    def __str__(self) -> str:
-        why = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
-        return f"{self.dropped:,} of {self.in_source:,} {self.what} ({self.share:.1%}{': ' if why else ''}{why})"
-
-
-def losses(cohort: Cohort) -> list[Loss]:
-    """What was lost of the source of a cohort, for each of visits, codes and patients of which anything was.
-
-    >>> dropped = {"codes of a form that is not allowed": 2, "repeated codes in a visit": 7}
-    >>> card = {"dropped": dropped, "in source": {"visits": 9, "codes": 20, "patients": 1}}
-    >>> [str(loss) for loss in losses(Cohort.of([[["A"]]], card=card))]
-    ['2 of 20 codes (10.0%: 2 codes of a form that is not allowed)']
-    """
-    dropped, in_source = cohort.card.get("dropped") or {}, cohort.card.get("in source") or {}
-    found = []
-    for what, beginnings in _LOST.items():
-        reasons = {reason: int(n) for reason, n in dropped.items() if reason.startswith(beginnings)}
-        n = sum(reasons.values())
-        if n and in_source:
-            outside = sum(x for reason, x in reasons.items() if reason.startswith("codes outside"))
-            found.append(Loss(what, n, in_source[what] + outside, reasons))
-    return found
-
-
-def say_dropped(cohort: Cohort) -> None:
-    """Say on the screen what was left out while a cohort was read, and which words were not known."""
-    counts = {**(cohort.card.get("dropped") or {}), **(cohort.card.get("stays") or {})}
-    if counts:
-        say("left out or not known: " + ", ".join(f"{n:,} {reason}" for reason, n in counts.items()))
-
-
-def require_kept(cohort: Cohort, allowed: float = MOST_DROPPED, path: str | Path | None = None) -> None:
-    """Raise where more than the allowed share of visits, codes or patients was dropped while reading.
-
-    >>> card = {"dropped": {"codes of visits that are not known": 2}, "in source": {"codes": 20, "patients": 1}}
-    >>> require_kept(Cohort.of([[["A"]]], card=card), allowed=0.2)
-    """
-    allowed = max(allowed, float(cohort.card.get(ALLOWED) or 0.0))
-    too_many = [loss for loss in losses(cohort) if loss.share > allowed]
-    if not too_many:
-        return
-    enough = min(max(round(max(loss.share for loss in too_many) * 1.1 + 0.005, 2), 0.05), 1.0)
-    raise InputError(
-        "too much of the source would be lost: " + "; ".join(map(str, too_many)),
-        path=path,
-        expected=f"at most {allowed:.0%} of the visits, codes and patients dropped",
-        remedy="check the columns and the form of codes and dates (`adapcla import … --dry-run` shows them);"
-        f" if the loss is meant, go on with --allow-dropped {enough:g}",
-    )
+    db.run("DROP TABLE first_values")
+    db.run("DROP TABLE categories")
+    return tuple(categories)

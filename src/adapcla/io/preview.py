@@ -17,8 +17,9 @@ from typing import Any
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InputError
 from adapcla.io import ReadOptions, reader_of
-from adapcla.io.assemble import MOST_DROPPED, assemble, require_kept
+from adapcla.io.assemble import assemble
 from adapcla.io.database import Database
+from adapcla.io.losses import MOST_DROPPED, require_kept
 from adapcla.io.readers import table as any_table
 from adapcla.io.tables import ENDINGS, Table, open_bytes, open_table
 from adapcla.io.writers.flat import read_export

@@ -20,7 +20,7 @@ from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, d
 from adapcla.evaluation.privacy.gate import CHANCE
 from adapcla.generation.generator import generator_for, load
 from adapcla.generation.model import has_choices
-from adapcla.io.assemble import MOST_DROPPED
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import tasks
 from adapcla.pipeline.effort import BEGINNING, MOST_JUDGED, REAL_SHARE, Effort, Measured, around, effort_for, measure

@@ -15,7 +15,7 @@ from adapcla.defaults import DEFAULT_METHOD
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
 from adapcla.io import ReadOptions
-from adapcla.io.assemble import MOST_DROPPED
+from adapcla.io.losses import MOST_DROPPED
 from adapcla.pipeline.effort import JUDGED, NOT_JUDGED
 from adapcla.pipeline.settings import (
     DataSettings,

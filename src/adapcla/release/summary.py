@@ -15,7 +15,7 @@ from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
 from adapcla.files import FORMAT_VERSION
-from adapcla.io.assemble import MOST_DROPPED, Loss
+from adapcla.io.losses import MOST_DROPPED, Loss
 from adapcla.release.comparisons import GAP_FAIR, GAP_GOOD, Comparisons, find_row
 from adapcla.report.gate_words import TO_DO, TO_SHOW, gain, in_words, words_of
 from adapcla.report.html import PERMITS, Outcome, Status, tone_of
