@@ -174,7 +174,7 @@ def test_a_row_that_is_cut_off_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert "2 cells" in str(caught.value) and "cut off" in str(caught.value)
 
 
-@pytest.mark.parametrize("nothing", ["NULL", "(null)", r"\N", "#N/A", "#NV", "NaN"])
+@pytest.mark.parametrize("nothing", ["NULL", "null", "(null)", r"\N", "#N/A", "#NV", "NaN", "nan"])
 def test_what_databases_write_for_nothing_is_no_code(tmp_path: Path, nothing: str) -> None:
     """`NULL` was a code of its own."""
     text = f"PatientID|AdmitDateTime|ICD10Code\n1|2020-01-31 08:00:00|I10\n1|2020-02-03|{nothing}\n1|2020-02-03|NA\n"

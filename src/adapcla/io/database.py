@@ -308,11 +308,13 @@ class Database:
         rows = self.query("SELECT line, error_type, column_idx, error_message FROM reject_errors ORDER BY line, 3 DESC")
         if not rows:
             raise InputError("rows that cannot be parsed", path=file, remedy="export the table again")
+        if table.may_be_ragged and not form.ragged:
+            rows = [row for row in rows if row[1] != "MISSING COLUMNS"]
+            if not rows:
+                raise _RaggedRows
         line, kind = int(rows[0][0]), str(rows[0][1])
         same = [row for row in rows if row[0] == rows[0][0]]
         width = len(table.columns)
-        if table.may_be_ragged and not form.ragged and {row[1] for row in rows} == {"MISSING COLUMNS"}:
-            raise _RaggedRows
         if kind in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
             counts = [int(found[1]) for row in same if (found := re.search(r"Found: (\d+)", row[3]))]
             n = min(counts) if kind == "MISSING COLUMNS" else max(counts)

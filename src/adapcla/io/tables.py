@@ -276,6 +276,7 @@ def _text_header(path: Path, encoding: str | None) -> tuple[tuple[str, ...], Tex
             above = number
             break
     start = filled[above]
+    above = sum(bool(lines[place].strip(' "' + "".join(_DELIMITERS))) for place in filled[:above])
     header = lines[start]
     for line in lines[start + 1 :]:
         if header.count('"') % 2 == 0:
