@@ -69,7 +69,7 @@ def test_a_killed_sample_goes_on_where_it_stopped(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 3 * BLOCK
-    original, calls = shards._packed, []
+    original, calls = shards._pack, []
 
     def dies(rolled: object) -> bytes:
         calls.append(1)
@@ -147,7 +147,7 @@ def test_what_is_there_already_is_not_drawn_again(
 def test_a_damaged_shard_is_named_and_nothing_is_written(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = shards._packed
+    whole = shards._pack
     monkeypatch.setattr(shards, "_packed", lambda rolled: whole(rolled)[:-40])
     with pytest.raises(InputError, match=r"000000000000\.npz"):
         write_sample(plain.model, 2 * BLOCK, 5, tmp_path / "s")
