@@ -148,13 +148,12 @@ class Case(NamedTuple):
         return not self.seen_by
 
 
+_COPIES = ("copy_excess", "rare_copy_excess")
 CASES: dict[str, Case] = {
     "fresh": Case(lambda w, seed: w),
     "other codes": Case(lambda w, seed: (w[0], w[1], on_other_codes(w[2]))),
-    "1 % copied patients": Case(lambda w, seed: (w[0], w[1], copied(w[0], w[2], 0.01, seed)), ("copy_excess",)),
-    "5 % copied rare patients": Case(
-        lambda w, seed: (w[0], w[1], copied_rare(w[0], w[2], 0.05)), ("copy_excess", "rare_copy_excess")
-    ),
+    "1 % copied patients": Case(lambda w, seed: (w[0], w[1], copied(w[0], w[2], 0.01, seed)), _COPIES),
+    "5 % copied rare patients": Case(lambda w, seed: (w[0], w[1], copied_rare(w[0], w[2], 0.05)), _COPIES),
     "5 % copied visits": Case(
         lambda w, seed: (w[0], w[1], copied_visits(w[0], w[2], 0.05, seed)), ("singleton_visit_gap",)
     ),
