@@ -29,7 +29,7 @@ from adapcla.evaluation.runner import N_HALVES
 def ratio(one: Comparison, top: list[float], bottom: list[float], of_test: bool = False) -> Score:
     """The score of one ratio."""
     sums = {"all": PatientSums(np.array(top), np.array(bottom), "nothing there")}
-    return ratio_scores(one, sums, of_test)["all"]
+    return ratio_scores(one, [sums], of_test)["all"]
 
 
 def comparison(n_patients: int, intervals: bool = True) -> Comparison:
@@ -76,7 +76,7 @@ def test_ratio_without_denominator_is_missing_with_its_reason():
         "other": Missing("no code"),
         "all": PatientSums(nothing, nothing + 1, ""),
     }
-    scores = ratio_scores(comparison(2), sums)
+    scores = ratio_scores(comparison(2), [sums])
     assert list(scores) == ["empty", "other", "all"]
     assert [(score.value, score.reason) for score in scores.values()] == [(None, "why"), (None, "no code"), (0.0, "")]
 
@@ -97,8 +97,7 @@ def test_bootstrap_interval_covers_the_truth_about_as_often_as_it_says():
 def test_no_interval_where_none_is_wanted_or_possible():
     plain, single = ratio(comparison(2, intervals=False), [1, 1], [1, 1]), ratio(comparison(1), [1], [1])
     assert plain.low is plain.high is single.low is single.high is None
-    assert comparison(2, intervals=False).groups is None
-    assert comparison(1).groups is None
+    assert not comparison(2, intervals=False).can_leave_out and not comparison(1).can_leave_out
 
 
 def test_jackknife_of_a_mean_is_the_classical_standard_error():

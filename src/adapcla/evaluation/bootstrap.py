@@ -8,14 +8,14 @@ these evaluate models. A score of test patients also keeps some of the draws, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from adapcla.evaluation.comparison import Comparison, Missing, Score
+from adapcla.evaluation.comparison import PART, Comparison, Missing, Score
 from adapcla.seeds import random_stream
 
 #: Bootstrap draws of a result, and of a quick look.
@@ -24,8 +24,7 @@ DRAWS, QUICK_DRAWS = 200, 100
 KEPT_DRAWS = 64
 #: Two-sided coverage of every interval.
 LEVEL = 0.95
-#: Patients weighted at a time, so that memory does not grow with the cohort.
-_BLOCK = 32_768
+K = TypeVar("K", bound=Hashable)
 
 
 def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float]:
@@ -139,16 +138,16 @@ def resampled(n_patients: int, seed: int, draws: int, block: int = 0) -> NDArray
     return _poisson_table()[numbers]
 
 
-def bootstrap_sums(columns: NDArray[Any], seed: int, draws: int = DRAWS) -> NDArray[np.float64]:
-    """Column sums under resampled patients, one row per draw.
+def bootstrap_sums(columns: NDArray[Any], seed: int, draws: int = DRAWS, first_block: int = 0) -> NDArray[np.float64]:
+    """Column sums under resampled patients, one row per draw; weights are drawn for blocks of `PART` patients.
 
     >>> bootstrap_sums(np.ones((1000, 1)), seed=1, draws=50).mean().round(-2)
     np.float64(1000.0)
     """
     rows = np.asarray(columns, dtype=np.float64)
     out = np.zeros((draws, rows.shape[1]))
-    for block, begin in enumerate(range(0, len(rows), _BLOCK)):
-        piece = rows[begin : begin + _BLOCK]
+    for block, begin in enumerate(range(0, len(rows), PART), first_block):
+        piece = rows[begin : begin + PART]
         out += resampled(len(piece), seed, draws, block).T.astype(np.float64) @ piece
     return out
 
@@ -163,31 +162,58 @@ class PatientSums(NamedTuple):
 
 
 def ratio_scores(
-    comparison: Comparison, sums: Mapping[str, PatientSums | Missing], of_test: bool = False
-) -> dict[str, Score]:
+    comparison: Comparison, parts: Iterable[Mapping[K, PatientSums | Missing]], of_test: bool = False
+) -> dict[K, Score]:
     """The pooled ratio of each stratum with its bootstrap interval; n is the denominator.
 
-    Patients are those of the synthetic cohort or (`of_test`) of the test cohort; of these, which are the same for every
-    synthetic cohort, some draws are kept.
+    Patients are those of the synthetic cohort, in parts of `PART`, or (`of_test`) of the test cohort; of these, which
+    are the same for every synthetic cohort, some draws are kept. What a part lacks adds nothing.
 
     >>> cohort = __import__("adapcla").Cohort.of([[["A"]]])
     >>> pair = Comparison.of(cohort, cohort, cohort, intervals=False)
-    >>> ratio_scores(pair, {"all": PatientSums(np.array([1.0, 2.0]), np.array([2.0, 4.0]), "nothing there")})
+    >>> ratio_scores(pair, [{"all": PatientSums(np.array([1.0, 2.0]), np.array([2.0, 4.0]), "nothing there")}])
     {'all': Score(value=0.5, n=6, low=None, high=None, reason='')}
     """
-    known = {name: each for name, each in sums.items() if not isinstance(each, Missing)}
-    out = {name: each.score for name, each in sums.items() if isinstance(each, Missing)}
-    if known:
-        tops, bottoms = (np.stack(part, axis=1) for part in list(zip(*known.values(), strict=True))[:2])
-        lows, highs, draws = _ratio_interval(comparison, tops, bottoms)
-        for k, (name, (top, bottom, reason)) in enumerate(known.items()):
-            if bottom.sum() == 0:
-                out[name] = Missing(reason).score
-                continue
-            kept = draws_kept(draws[:, k]) if of_test else ()
-            value = float(top.sum() / bottom.sum())
-            out[name] = Score(value, round(float(bottom.sum())), lows[k], highs[k], redrawn=kept)
-    return {name: out[name] for name in sums}
+    draws, n_patients = n_draws(comparison) if comparison.intervals else 0, 0
+    reasons: dict[K, str] = {}
+    #: Rows: all patients, then each draw; columns: numerator and denominator.
+    totals: dict[K, NDArray[np.float64]] = {}
+    for block, sums in enumerate(parts):
+        known = {name: each for name, each in sums.items() if not isinstance(each, Missing)}
+        reasons |= {name: each.reason for name, each in sums.items() if name not in totals}
+        if not known:
+            continue
+        columns = np.stack([column for each in known.values() for column in (each.top, each.bottom)], axis=1)
+        drawn = bootstrap_sums(columns, comparison.seed, draws, block)
+        n_patients += len(columns)
+        for k, name in enumerate(known):
+            own = slice(2 * k, 2 * k + 2)
+            rows = np.vstack([[known[name].top.sum(), known[name].bottom.sum()], drawn[:, own]])
+            totals[name] = totals.get(name, 0.0) + rows
+            reasons[name] = known[name].reason
+    return {
+        name: _ratio_score(totals[name], draws if n_patients > 1 else 0, of_test, reason)
+        if name in totals
+        else Missing(reason).score
+        for name, reason in reasons.items()
+    }
+
+
+def _ratio_score(sums: NDArray[np.float64], draws: int, of_test: bool, reason: str) -> Score:
+    """The ratio of the first row with the percentile bounds of the ratios of the draws."""
+    top, bottom = sums[0]
+    if bottom == 0:
+        return Missing(reason).score
+    value, n = float(top / bottom), round(float(bottom))
+    if not draws:
+        return Score(value, n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = sums[1:, 0] / sums[1:, 1]
+    kept, finite = draws_kept(ratios) if of_test else (), ratios[np.isfinite(ratios)]
+    if len(finite) <= draws // 2:
+        return Score(value, n, redrawn=kept)
+    low, high = np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Score(value, n, float(low), float(high), redrawn=kept)
 
 
 def n_draws(comparison: Comparison) -> int:
@@ -203,27 +229,6 @@ def draws_kept(draws: NDArray[np.float64]) -> tuple[float, ...]:
     """
     kept = draws[:KEPT_DRAWS]
     return tuple(float(value) for value in kept.round(9)) if np.isfinite(kept).all() else ()
-
-
-def _ratio_interval(
-    comparison: Comparison, tops: NDArray[Any], bottoms: NDArray[Any]
-) -> tuple[list[float | None], list[float | None], NDArray[np.float64]]:
-    """Percentile bounds of each column's ratio, None where there is no interval to give, and the drawn ratios."""
-    width = tops.shape[1]
-    if not comparison.intervals or len(tops) < 2:
-        return [None] * width, [None] * width, np.zeros((0, width))
-    draws = n_draws(comparison)
-    sums = bootstrap_sums(np.hstack([tops, bottoms]), comparison.seed, draws)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = sums[:, :width] / sums[:, width:]
-    lows: list[float | None] = []
-    highs: list[float | None] = []
-    for column in ratios.T:
-        drawn = column[np.isfinite(column)]
-        enough = len(drawn) > draws // 2
-        lows.append(float(np.quantile(drawn, (1 - LEVEL) / 2)) if enough else None)
-        highs.append(float(np.quantile(drawn, (1 + LEVEL) / 2)) if enough else None)
-    return lows, highs, ratios
 
 
 def jackknife_score(value: float, n: int, without: Sequence[float], bounds: tuple[float, float], reason: str) -> Score:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, TypeVarTuple, cast
 
 import numpy as np
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort, Prevalence, Strata, Vocabulary
 from adapcla.data.prevalence import COUNT_CUTS
 from adapcla.errors import InputError
+from adapcla.evaluation.references import SAMPLE, some_patients
 from adapcla.seeds import random_stream
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 #: The headline stratum. Of a metric of rare codes it holds the rarest third (`RARE`), of any other all codes.
 ALL = "all"
 #: The one definition of rare: the rarest third of the codes of training; metrics of rare codes call its stratum `all`.
@@ -29,6 +32,8 @@ Real = Literal["train", "test"]
 Side = Literal["train", "test", "synthetic"]
 #: Patient groups that the jackknife leaves out one by one; of a reference fewer, for a fraction of the cost.
 GROUPS, COARSE_GROUPS = 20, 6
+#: Patients that are counted at a time, so that memory does not grow with a cohort; a block of bootstrap weights.
+PART = 32_768
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Statistic(Protocol):
 
     #: Whether it needs the values of numbers, beside which codes were recorded.
     of_values: ClassVar[bool]
+    #: Whether it grows with the patients, so that at most `SAMPLE` of them are counted.
+    sampled: ClassVar[bool]
 
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> Self:
@@ -85,6 +92,16 @@ class Statistic(Protocol):
 
 
 S = TypeVar("S", bound=Statistic)
+
+
+def count_in_parts(statistic: type[S], cohort: Cohort, training: TrainingSummary, patients: Ints | None = None) -> S:
+    """A statistic of a cohort, or of its patients at some positions, added up over parts of `PART` patients."""
+    if patients is None and cohort.n_patients <= PART:
+        return statistic.count(cohort, training)
+    chosen = np.arange(cohort.n_patients) if patients is None else patients
+    begins = range(0, max(len(chosen), 1), PART)
+    counts = (statistic.count(cohort.subset(chosen[begin : begin + PART]), training) for begin in begins)
+    return reduce(add, counts)
 
 
 class TrainingSummary:
@@ -308,24 +325,59 @@ class Comparison:
     # ---- statistics ---------------------------------------------------------------------------------------------
     def counts(self, statistic: type[S], side: Side = "synthetic") -> S:
         """A statistic of one of the cohorts, counted once."""
-        cohort = getattr(self.whole if statistic.of_values else self, side)
-        return self._known(("counts", statistic), cohort, lambda cohort: statistic.count(cohort, self.training))
+        cohort = self._counted(statistic, side)
+        return self._known(("counts", statistic), cohort, lambda one: count_in_parts(statistic, one, self.training))
+
+    def _counted(self, statistic: type[Statistic], side: Side) -> Cohort:
+        """The patients that a statistic counts."""
+        cohort: Cohort = getattr(self.whole if statistic.of_values else self, side)
+        if not statistic.sampled or cohort.n_patients <= SAMPLE:
+            return cohort
+        return self._known(("sample",), cohort, lambda one: some_patients(one, SAMPLE, self.seed))
 
     @cached_property
-    def groups(self) -> NDArray[np.int64] | None:
-        """The jackknife group of each synthetic patient, or None where no interval is wanted or possible."""
-        n, n_groups = self.synthetic.n_patients, COARSE_GROUPS if self.coarse else GROUPS
-        return patient_groups(n, self.seed, n_groups) if self.intervals and n > 1 else None
+    def can_leave_out(self) -> bool:
+        """Whether an interval is wanted and possible."""
+        return self.intervals and self.synthetic.n_patients > 1
 
     def counts_without_groups(self, statistic: type[S]) -> Iterator[S]:
         """A statistic of the synthetic cohort without each group of patients; nothing where no interval is wanted."""
-        if self.groups is None:
+        if not self.can_leave_out:
             return
-        cohort = (self.whole if statistic.of_values else self).synthetic
-        everything = self.counts(statistic)
-        for group in range(int(self.groups.max()) + 1):
-            part = cohort.subset(np.flatnonzero(self.groups == group))
-            yield everything - statistic.count(part, self.training)
+        cohort, everything = self._counted(statistic, "synthetic"), self.counts(statistic)
+        groups = patient_groups(cohort.n_patients, self.seed, COARSE_GROUPS if self.coarse else GROUPS)
+        for group in range(int(groups.max()) + 1):
+            yield everything - count_in_parts(statistic, cohort, self.training, np.flatnonzero(groups == group))
+
+    def parts(self) -> Iterator[Comparison]:
+        """This comparison with one part of the synthetic patients after another, for what adds up over patients.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> [part.synthetic.n_patients for part in Comparison.of(train, train, train).parts()]
+        [2]
+        """
+        n, whole = self.synthetic.n_patients, self.with_values
+        if n <= PART:
+            yield self
+            return
+        for begin in range(0, n, PART):
+            rows = np.arange(begin, min(begin + PART, n))
+            both = None if whole is None else whole._replace(synthetic=whole.synthetic.subset(rows))
+            yield replace(self, synthetic=self.synthetic.subset(rows), with_values=both, _work={})
+
+    @cached_property
+    def sample(self) -> Comparison:
+        """This comparison with at most `SAMPLE` synthetic and test patients, for what is learned from all at once.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> comparison = Comparison.of(train, train, train)
+        >>> comparison.sample is comparison
+        True
+        """
+        if max(self.synthetic.n_patients, self.test.n_patients) <= SAMPLE:
+            return self
+        synthetic, test = (some_patients(one, SAMPLE, self.seed) for one in (self.whole.synthetic, self.whole.test))
+        return self.with_synthetic(synthetic, test, self.intervals, self.coarse)
 
     # ---- other comparisons --------------------------------------------------------------------------------------
     def with_synthetic(

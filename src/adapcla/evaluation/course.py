@@ -102,8 +102,8 @@ class Watched:
         counts = np.where(np.isin([code.domain for code in train.vocabulary.codes], NO_TURN), 0, train.patient_counts)
         counts = counts if counts.any() else train.patient_counts
         index = _most(counts, min(n_index, int((counts > 0).sum()) // 2))
-        at_first = np.asarray(train.codes)[train.visit_number[train.visit_of_entry] == 0]
-        later = np.where(counts > 0, counts - np.bincount(at_first, minlength=train.n_codes), 0)
+        first = train.with_visits(train.first_visits, train.first_visits + 1)
+        later = np.where(counts > 0, counts - first.visit_counts, 0)
         later[index] = 0
         return cls(index, _most(later, n_outcomes))
 

@@ -176,6 +176,10 @@ class LengthDifference(RatioMetric):
     def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The lengths, and the patient of each."""
 
+    @abstractmethod
+    def mean(self, cohort: Cohort) -> float:
+        """The mean of the lengths."""
+
     def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
         """The sum and the number of the lengths of each synthetic patient."""
         lengths, patient = self.lengths(comparison.synthetic)
@@ -186,7 +190,7 @@ class LengthDifference(RatioMetric):
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The mean length less that of training."""
         score = super().compute(comparison)[ALL]
-        target = float(self.lengths(comparison.train)[0].mean())
+        target = self.mean(comparison.train)
         value, low, high = (None if x is None else x - target for x in (score.value, score.low, score.high))
         return {ALL: Score(value, score.n, low, high, score.reason)}
 
@@ -200,6 +204,10 @@ class VisitsPerPatientDiff(LengthDifference):
         """Visits of each patient."""
         return cohort.visits_per_patient, np.arange(cohort.n_patients, dtype=np.int64)
 
+    def mean(self, cohort: Cohort) -> float:
+        """Visits by patients."""
+        return cohort.n_visits / cohort.n_patients
+
 
 class CodesPerVisitDiff(LengthDifference):
     """Mean codes per visit less that of training."""
@@ -209,6 +217,10 @@ class CodesPerVisitDiff(LengthDifference):
     def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Codes of each visit."""
         return cohort.codes_per_visit, cohort.patient_of_visit
+
+    def mean(self, cohort: Cohort) -> float:
+        """Codes by visits."""
+        return cohort.n_entries / cohort.n_visits
 
 
 class LengthDistance(CountMetric[Sizes]):

@@ -183,6 +183,7 @@ class NumberValues:
     """The sorted values of each evaluated number."""
 
     of_values: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
 
     def __init__(self, of_number: dict[int, SortedValues]) -> None:
         self.of_number = of_number

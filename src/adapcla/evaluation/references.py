@@ -20,6 +20,8 @@ from adapcla.seeds import random_stream
 _REDRAWS = 50
 #: The halves of the test patients are the same for every method and seed.
 _HALVES_SEED = 0
+#: The most patients of a reference, of a half of the test patients, and of what cannot be scored part by part.
+SAMPLE = 100_000
 
 
 class Beside(StrEnum):
@@ -82,12 +84,15 @@ class Halves(NamedTuple):
 def halves(cohort: Cohort, number: int = 0) -> Halves:
     """Fixed halves of a cohort's patients, others for each number; an odd patient goes to the reference.
 
+    Of more than twice `SAMPLE` patients, halves of a sample of so many.
+
     >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
     [2, 1]
     """
     which = (number,) if number else ()
     order = random_stream(_HALVES_SEED, "halves of the test patients", *which).permutation(cohort.n_patients)
-    middle = (cohort.n_patients + 1) // 2
+    order = order[: 2 * SAMPLE]
+    middle = (len(order) + 1) // 2
     return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
 
 

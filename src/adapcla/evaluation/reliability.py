@@ -197,6 +197,7 @@ class CalibrationError(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The error of each stratum."""
+        comparison = comparison.sample
         pairs = comparison.once(pairs_of, type(self).predictions)
         if isinstance(pairs, Missing):
             return {ALL: pairs.score, "tail": pairs.score}

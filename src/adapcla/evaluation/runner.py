@@ -41,7 +41,7 @@ from adapcla.evaluation.metric import (
     references_of,
     with_whole_record,
 )
-from adapcla.evaluation.references import Halves, Profile, Reference, halves, some_patients
+from adapcla.evaluation.references import SAMPLE, Halves, Profile, Reference, halves, some_patients
 from adapcla.evaluation.scores import HALVES, MATCHED, Row, Scores, normalise
 from adapcla.version import __version__
 
@@ -148,7 +148,7 @@ class _Subjects:
     @cached_property
     def n_matched(self) -> int:
         """Number of patients at matched numbers."""
-        return min(self.base.synthetic.n_patients, self.halves.ceiling.n_patients)
+        return min(self.base.synthetic.n_patients, self.halves.ceiling.n_patients, SAMPLE)
 
     @cached_property
     def profile(self) -> Profile:
@@ -159,7 +159,8 @@ class _Subjects:
     def _n_patients(self, subject: Subject, view: View) -> int:
         """Patients of a subject in a view: of real ones never more than the half that stands for them."""
         everybody = view == "all" or (view == "halves" and subject is not Reference.REAL_TEST)
-        return self.base.synthetic.n_patients if everybody else self.n_matched
+        n = self.base.synthetic.n_patients if everybody else self.n_matched
+        return n if subject == SYNTHETIC else min(n, SAMPLE)
 
     def _cohort(self, subject: Subject, view: View) -> Cohort:
         """The patients of a subject in a view, before thinning."""
@@ -420,9 +421,9 @@ def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, di
 
 
 def _same_size(base: Comparison) -> bool:
-    """Whether as many patients were generated as are in the test cohort."""
+    """Whether as many patients were generated as are in the test cohort, and in every reference."""
     synthetic, real = base.synthetic.n_patients, base.test.n_patients
-    return abs(synthetic - real) <= _SAME_SIZE * real
+    return abs(synthetic - real) <= _SAME_SIZE * real and synthetic <= SAMPLE
 
 
 def evaluate(

@@ -34,6 +34,7 @@ class Sums:
     """
 
     of_values: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
 
     def __add__(self, other: Self) -> Self:
         return self._joined(other, 1)
@@ -175,6 +176,8 @@ class SortedValues:
     ([1.0, 2.0, 3.0, 3.0], [2.0, 3.0])
     """
 
+    of_values: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
     values: Floats
 
     @classmethod

@@ -143,8 +143,6 @@ def synthetic_stays(comparison: Comparison) -> Stays:
 class LengthsOfStay(SortedValues):
     """The lengths of stay that are known, in ascending order."""
 
-    of_values: ClassVar[bool] = True
-
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> LengthsOfStay:
         """The lengths of a cohort."""

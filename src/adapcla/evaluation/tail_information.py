@@ -295,6 +295,7 @@ class TailInformationShare(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The share over all rare codes and by band of training counts; n is the cases."""
+        comparison = comparison.sample
         made, real = (comparison.once(gains, self.previous) for gains in (_synthetic_gains, _real_gains))
         sums = bootstrap_sums(np.hstack([made.gains, real.gains]), comparison.seed, n_draws(comparison))
         out = {}

@@ -729,6 +729,7 @@ class LabelMetric(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The mean of each stratum."""
+        comparison = comparison.sample
         predictions = comparison.once(type(self).predictions)
         names = (ALL, "tail", "new", "repeat") if self.onsets else (ALL, "tail")
         if isinstance(predictions, Missing):
@@ -792,6 +793,7 @@ class OutcomeAUROC(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The area with its bootstrap interval."""
+        comparison = comparison.sample
         predicted = comparison.once(_outcome_prediction, self.outcome)
         if isinstance(predicted, Missing):
             return {ALL: predicted.score}
