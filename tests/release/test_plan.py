@@ -35,7 +35,7 @@ COUNTED = {"evaluate.quick": True, "evaluate.suites": ("privacy",)}
 def planted(**changes) -> ReleaseSettings:
     """A release that is made in a few seconds, by counting."""
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
-    given = {name: changes.pop(name) for name in list(changes) if name in ("repair", "anyway", "formats", "model")}
+    given = {name: changes.pop(name) for name in list(changes) if name in ("repair", "formats", "model")}
     return release_settings("planted", method="marginal", changes={**COUNTED, **world, **changes}, **ACCEPTED, **given)
 
 
@@ -135,19 +135,19 @@ def test_what_the_gate_refuses_is_not_released(monkeypatch, tmp_path):
     refuse(monkeypatch, first=9)
     plan = ReleasePlan(planted(), tmp_path / "out")
     told = plan.run()
-    assert not told.passed and not (tmp_path / "out").exists() and not (tmp_path / "out-UNSAFE").exists()
+    assert not told.passed and not (tmp_path / "out").exists()
     page = plan.page.read_text()
     assert "Not released" in page and "written again" in page
 
 
-def test_anyway_says_unsafe_in_folder_card_and_page(monkeypatch, tmp_path):
+def test_what_was_exceeded_is_never_accepted(monkeypatch, tmp_path):
     refuse(monkeypatch, first=9)
-    plan = ReleasePlan(planted(anyway=True), tmp_path / "out")
-    plan.run()
-    unsafe = tmp_path / "out-UNSAFE"
-    assert not (tmp_path / "out").exists()
-    for name in ("README.md", "report.html", "croissant.json"):
-        assert "UNSAFE" in (unsafe / name).read_text(), name
+    spec = planted()
+    assert "copy_excess" in spec.accept and spec.reason
+    assert not ReleasePlan(spec, tmp_path / "out").run().passed
+    assert [path.name for path in tmp_path.iterdir()] == ["out-work"]
+    with pytest.raises(UsageError, match="no setting is called 'anyway'"):
+        release_settings("planted", changes={"anyway": True})
 
 
 def test_repair_tries_again_until_the_gate_is_met_and_keeps_every_try(monkeypatch, tmp_path):

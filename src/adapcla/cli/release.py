@@ -118,11 +118,12 @@ def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:
         broken = ", ".join(words_of(line).title for line in about.chosen.model_lines if not line.passed)
         say(f"the model was not written: attacks on it succeed ({broken or 'none could be assessed'})")
     if not made.passed:
-        where = "nothing was released" if made.folder is None else f"{made.folder} was written anyway"
         todo = [] if plan.settings.repair else ["--repair, which does the following by itself"]
         reasons = [f"- {reason}" for reason in made.reasons]
         steps = "; ".join([*todo, *what_helps(about.chosen)])
-        raise GateError("\n".join([f"refused: {where}", *reasons, f"to do: {steps}; all scores are on {made.page}"]))
+        raise GateError(
+            "\n".join(["refused: nothing was released", *reasons, f"to do: {steps}; all scores are on {made.page}"])
+        )
 
 
 def _settings() -> type[BaseModel]:

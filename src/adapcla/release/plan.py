@@ -148,21 +148,14 @@ class ReleasePlan:
         return self.root / "tries" / str(attempt.number) / name
 
     @property
-    def unsafe_out(self) -> Path:
-        """The folder for what the gate refused and was asked for anyway."""
-        return self.out.with_name(f"{self.out.name}-UNSAFE")
-
-    @property
     def page(self) -> Path:
         """The page beside the working files; a release holds another copy."""
         return self.root / PAGE
 
     def _refuse_populated(self) -> None:
         """Raise before the work if another thing is in the way of the release."""
-        for folder in (self.out, *([self.unsafe_out] if self.settings.anyway else [])):
-            ours = record(self.root / "write").get("out") == str(folder.resolve())
-            if not ours:
-                files.refuse_populated(folder, self.overwrite)
+        if record(self.root / "write").get("out") != str(self.out.resolve()):
+            files.refuse_populated(self.out, self.overwrite)
         if self.root.exists() and not self.root.is_dir():
             raise ExistsError(f"{self.root} is not a folder\nto do: name another --work")
 
@@ -481,9 +474,9 @@ class ReleasePlan:
         return {}
 
     def _write(self, folder: Path) -> Mapping[str, Any]:
-        """The page, and the release where the gate is met or somebody wants it anyway."""
+        """The page, and the release where the gate is met."""
         release = self.summary()
-        target = self.out if release.passed else self.unsafe_out if self.settings.anyway else None
+        target = self.out if release.passed else None
         chosen = self.attempts[release.chosen.number - 1]
         model = load(self.place(chosen, "fit")).model if release.model_passed and target is not None else None
         write_release(release, self.page, target, self.settings, self.export_options, model)
@@ -517,7 +510,6 @@ class ReleasePlan:
             tuple(self._attempt(each) for each in done if each.number <= chosen.number),
             open_splits(self.place(chosen, "patients"))["train"],
             Cohort.open(self.place(chosen, "sample")),
-            self.accepted is None and self.settings.anyway,
         )
 
     def _attempt(self, attempt: PlannedAttempt) -> Attempt:

@@ -59,7 +59,6 @@ class ReleaseSettings(SettingsGroup):
     name: str = setting("release", "Name of the release on its page.", rare=True)
     rollup: str = setting("icd", "The way up for rarer codes: icd, ccs, or a CSV file code, parent.", rare=True)
     birth_year: int | None = setting(None, "OMOP: year of birth of patients of unknown age.", rare=True)
-    anyway: bool = setting(False, "Write what the gate refuses, marked UNSAFE.", rare=True)
     data: DataSettings = DataSettings()
     split: SplitSettings = SplitSettings(control=CONTROL)
     fit: FitSettings = FitSettings()

@@ -26,8 +26,6 @@ USEFULNESS = {
     "readmission_auroc": "readmission within thirty days",
 }
 CHANCE = 0.5
-#: How what was refused and written anyway is called.
-UNSAFE = "UNSAFE"
 #: How far above chance models trained on real patients must be before anything is said.
 _LEARNED = 0.03
 
@@ -89,8 +87,6 @@ class ReleaseSummary:
     attempts: tuple[Attempt, ...]
     train: Cohort
     synthetic: Cohort
-    #: Written though it was refused.
-    unsafe: bool = False
 
     @property
     def chosen(self) -> Attempt:
@@ -237,7 +233,7 @@ def badge(release: ReleaseSummary) -> tuple[str, Outcome]:
     """What became of the data, in two words."""
     if release.passed:
         return "Released", advice(release).outcome
-    return (UNSAFE if release.unsafe else "Not released"), "exceeded"
+    return "Not released", "exceeded"
 
 
 def refusal(release: ReleaseSummary) -> str:
@@ -245,8 +241,6 @@ def refusal(release: ReleaseSummary) -> str:
     if release.passed:
         return ""
     reasons = " ".join(release.chosen.reasons)
-    if release.unsafe:
-        return f"These data were refused and written anyway. {reasons}"
     return f"These data were not released. {reasons} What helps: {'; '.join(what_helps(release.chosen))}."
 
 

@@ -27,7 +27,7 @@ _LONGEST_NAME = 4096
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What came of it; where the gate was not met, `folder` is None unless it was to be written anyway."""
+    """What came of it; where the gate was not met, `folder` is None."""
 
     folder: Path | None
     #: The page: in the release, or beside the working files where nothing was released.
@@ -130,7 +130,6 @@ def synthesize(
     formats: tuple[str, ...] | None = None,
     min_patients: int | None = None,
     repair: bool | None = None,
-    anyway: bool | None = None,
     accept: tuple[str, ...] | None = None,
     reason: str | None = None,
     allow_dropped: float | None = None,
@@ -160,7 +159,6 @@ def synthesize(
         formats: Some of csv, parquet, xlsx, meds, omop, fhir; csv if not given.
         min_patients: Fewest training patients of a code; rarer ones are rolled up. 11 if not given.
         repair: Where the gate is not met, try again more carefully, three times at most.
-        anyway: Write what the gate refuses, to a folder whose name ends with UNSAFE.
         accept: Lines of the gate that may be not shown, with a reason.
         reason: Why they are accepted; it stands on page and card.
         allow_dropped: Share of visits, codes or patients of the source that may be dropped while reading.
@@ -183,7 +181,6 @@ def synthesize(
         "formats": None if formats is None else tuple(formats),
         "min_patients": min_patients,
         "repair": repair,
-        "anyway": anyway,
         "accept": None if accept is None else tuple(accept),
         "reason": reason,
         "allow_dropped": allow_dropped,
@@ -232,6 +229,6 @@ def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:
 def released(plan: Any) -> Release:
     """What a finished plan made."""
     about = plan.summary()
-    folder = plan.out if about.passed else plan.unsafe_out if about.unsafe else None
+    folder = plan.out if about.passed else None
     page = plan.page if folder is None else folder / "report.html"
     return Release(folder, page, about.synthetic, about.chosen.scores, about.passed, about.chosen.reasons)

@@ -98,7 +98,7 @@ class Workspace:
         folder, stem = self.place(kind), plain_name(wish)
         taken = {path.name for path in folder.iterdir()} | {Path(path).name for path in promised}
         number, name = 1, f"{stem}{ending}"
-        while any(f"{name}{more}" in taken for more in ("", "-work", "-UNSAFE")):
+        while any(f"{name}{more}" in taken for more in ("", "-work")):
             number += 1
             name = f"{stem}-{number}{ending}"
         return f"{kind}/{name}"

@@ -114,10 +114,9 @@ def _shown(out: str) -> None:
             st.write(f"- {reason}")
     _curve(out)
     root = widgets.space().root
-    folders = [root / f"{out}{end}" for end in ("", "-UNSAFE") if (root / f"{out}{end}").is_dir()]
-    for folder in folders:
-        _downloads(folder)
-    pages = [*(folder / "report.html" for folder in folders), root / f"{out}-work" / "report.html"]
+    if (root / out).is_dir():
+        _downloads(root / out)
+    pages = (root / out / "report.html", root / f"{out}-work" / "report.html")
     written = [path for path in pages if path.is_file()]
     if written and st.toggle("Show the page of the release", key=f"page-{out}"):
         widgets.page_of(written[0])
