@@ -27,6 +27,8 @@ ALL = "all"
 RARE = "third"
 #: The cut of the paper's tables: the rarest fifth.
 PAPER_CUT = "rare20"
+#: Attributes that hold an age, the first that a cohort has.
+AGES = ("age_band", "age", "birth_band")
 #: The two real cohorts that a synthetic one is compared with.
 Real = Literal["train", "test"]
 Side = Literal["train", "test", "synthetic"]
@@ -49,8 +51,6 @@ class Score:
     low: float | None = None
     high: float | None = None
     reason: str = ""
-    #: The value under other draws of the test patients, the same draws for every cohort that they evaluate.
-    redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,11 @@ class TrainingSummary:
     def strata(self) -> Strata:
         """Head, mid and tail by training counts."""
         return self.train.strata()
+
+    @property
+    def age(self) -> str:
+        """The attribute that holds the age of patients or when they were born; empty without one."""
+        return next((name for name in AGES if name in self.train.attributes), "")
 
     @cached_property
     def tails(self) -> dict[str, Mask]:
@@ -197,7 +202,7 @@ class Comparison:
     #: The control patients with the values of their numbers; None where they have none.
     control_with_values: Cohort | None = None
     # Work on this comparison, by the function that did it and its arguments.
-    _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _work: dict[tuple[Hashable, ...], Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made by `with_synthetic`; holds the cohort so that no other
     # object can take over its identity.
     _real_work: dict[Hashable, tuple[Cohort, Any]] = field(default_factory=dict, repr=False)
@@ -296,7 +301,7 @@ class Comparison:
         >>> Comparison.of(train, train, train).of_cohort(lambda cohort: cohort.n_visits, train)
         2
         """
-        return self._known(("cohort", function), cohort, function)
+        return self._memoise(("cohort", function), cohort, function)
 
     def of_real(self, function: Callable[[Comparison], T]) -> T:
         """The result of a function of this comparison's real patients: once, whatever synthetic ones are compared.
@@ -312,7 +317,7 @@ class Comparison:
             self._real_work[key] = (self.train, (function(self), self.test, self.control))
         return cast(T, self._real_work[key][1][0])
 
-    def _known(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
+    def _memoise(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
         """The result of a function of a cohort: of real ones kept for other comparisons, too."""
         real = any(cohort is one for one in (self.train, self.test, self.whole.train, self.whole.test))
         synthetic = not real and any(cohort is one for one in (self.synthetic, self.whole.synthetic))
@@ -326,14 +331,14 @@ class Comparison:
     def counts(self, statistic: type[S], side: Side = "synthetic") -> S:
         """A statistic of one of the cohorts, counted once."""
         cohort = self._counted(statistic, side)
-        return self._known(("counts", statistic), cohort, lambda one: count_in_parts(statistic, one, self.training))
+        return self._memoise(("counts", statistic), cohort, lambda one: count_in_parts(statistic, one, self.training))
 
     def _counted(self, statistic: type[Statistic], side: Side) -> Cohort:
         """The patients that a statistic counts."""
         cohort: Cohort = getattr(self.whole if statistic.of_values else self, side)
         if not statistic.sampled or cohort.n_patients <= SAMPLE:
             return cohort
-        return self._known(("sample",), cohort, lambda one: some_patients(one, SAMPLE, self.seed))
+        return self._memoise(("sample",), cohort, lambda one: some_patients(one, SAMPLE, self.seed))
 
     @cached_property
     def can_leave_out(self) -> bool:
@@ -357,7 +362,7 @@ class Comparison:
         [2]
         """
         n, whole = self.synthetic.n_patients, self.with_values
-        if n <= PART:
+        if n <= PART or not self.intervals:
             yield self
             return
         for begin in range(0, n, PART):
@@ -403,8 +408,12 @@ class Comparison:
             coarse=coarse,
             with_values=whole,
             evidence={},
-            _work={},
+            _work=self._counts_kept() if synthetic is self.whole.synthetic else {},
         )
+
+    def _counts_kept(self) -> dict[tuple[Hashable, ...], Any]:
+        """What was counted of the synthetic patients, which holds against other test patients, too."""
+        return {key: value for key, value in self._work.items() if key[0] == "counts"}
 
     def within(self, domain: str) -> Comparison | Missing:
         """This comparison on the codes of one domain alone; or why there is nothing to compare.
@@ -425,7 +434,7 @@ class Comparison:
             if not mask[cohort.codes].any():
                 who = "training" if name == "train" else name
                 return Missing(f"no {who} patient has a code of the domain {domain}")
-            parts[name] = self._known(("domain", domain), cohort, lambda one: one.keep_codes(mask))
+            parts[name] = self._memoise(("domain", domain), cohort, lambda one: one.keep_codes(mask))
         kept: dict[str, Any] = dict(parts)
         return replace(self, **kept, target=None, evidence={}, with_values=None, control_with_values=None, _work={})
 
@@ -437,11 +446,11 @@ class Comparison:
             return self.test
         return cohort.without_values()
 
-    def uncached(self) -> Comparison:
+    def with_own_memory(self) -> Comparison:
         """This comparison with a memory of its own: what it works out of real patients goes with it.
 
         >>> train = Cohort.of([[["A", "B"]], [["C"]]])
-        >>> Comparison.of(train, train, train).uncached().test.n_patients
+        >>> Comparison.of(train, train, train).with_own_memory().test.n_patients
         2
         """
         return replace(self, _work={}, _real_work=dict(self._real_work))

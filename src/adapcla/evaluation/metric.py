@@ -166,7 +166,7 @@ class RatioMetric(Metric):
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The score of every stratum."""
         if self.of_test:
-            return ratio_scores(comparison.sample, [self.sums(comparison.sample)], of_test=True)
+            return ratio_scores(comparison.sample, [self.sums(comparison.sample)])
         return comparison.once(_ratio_scores, _peers(self))[self.key]
 
 

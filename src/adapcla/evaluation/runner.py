@@ -60,7 +60,7 @@ N_HALVES, FEWEST_HALVED = 12, 8
 #: In the place of a reference that was not computed.
 _NOTHING = Score(None, 0)
 #: Raised when what is kept on disk changes its meaning.
-_LAYOUT = "scores 3"
+_LAYOUT = "scores 4"
 
 
 def cache_folder() -> Path:
@@ -111,7 +111,7 @@ class ScoreCache:
         try:
             content = files.read_json(self._path(key))
             return {
-                name: {stratum: Score(**{**score, "redrawn": tuple(score["redrawn"])}) for stratum, score in strata}
+                name: {stratum: Score(**score) for stratum, score in strata}
                 for name, strata in content["scores"].items()
             }
         except (InputError, KeyError, TypeError, ValueError, AttributeError):
@@ -187,7 +187,7 @@ class _Subjects:
             reference, ceiling = halves(self.base.whole.test, number)
             real = some_patients(ceiling, self.n_matched, self.base.seed)
             synthetic = real if subject is Reference.REAL_TEST else comparison.whole.synthetic
-            yield comparison.with_synthetic(synthetic, reference).uncached()
+            yield comparison.with_synthetic(synthetic, reference).with_own_memory()
 
     def key(self, subject: Subject, view: View) -> str:
         """What the scores of a comparison are kept under."""
@@ -414,7 +414,6 @@ def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, di
                 **{f"{one.value}_high": beside[one].high for one in Reference},
                 normalised=share,
                 normalised_reason=why,
-                redrawn=score.redrawn,
             )
         )
     return rows

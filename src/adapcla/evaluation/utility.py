@@ -20,8 +20,18 @@ from adapcla.data.fingerprints import code_keys, record_fingerprints
 from adapcla.data.quantization import Quantizer
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY, READMITTED
-from adapcla.evaluation.bootstrap import LEVEL, draws_kept, n_draws
-from adapcla.evaluation.classifier import ClassifierSettings, ExampleSet, fit_classifiers, predict
+from adapcla.evaluation.bootstrap import n_draws, percentile_interval
+from adapcla.evaluation.classifier import (
+    ClassifierSettings,
+    ExampleSet,
+    Measure,
+    accuracy,
+    average_precision,
+    f1,
+    fit_classifiers,
+    predict,
+    roc_area,
+)
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric
 from adapcla.evaluation.stays import Stays, synthetic_stays
@@ -594,77 +604,7 @@ def _per_label(comparison: Comparison, sets: BalancedTask, task: Task) -> list[P
     return sorted(out, key=lambda each: each.label)
 
 
-# ---- scores of predictions, many weightings of the patients at once -----------------------------------------
-#: truth, score, weights → one number a weighting.
-Measure = Callable[[Labels, Floats, NDArray[np.int64]], Floats]
-#: A patient is called positive from this probability on.
-THRESHOLD = 0.5
-
-
-def accuracy(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The weighted share of patients on the right side of the threshold.
-
-    >>> accuracy(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).round(3).tolist()
-    [0.333]
-    """
-    right = (score >= THRESHOLD) == (truth == 1)
-    return _share(weights[right].sum(axis=0), weights.sum(axis=0))
-
-
-def f1(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The harmonic mean of precision and recall at the threshold; 0 where nothing is or was called positive.
-
-    >>> f1(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).tolist()
-    [0.5]
-    """
-    called, positive = score >= THRESHOLD, truth == 1
-    hits = weights[called & positive].sum(axis=0)
-    return np.nan_to_num(_share(2.0 * hits, weights[called].sum(axis=0) + weights[positive].sum(axis=0)))
-
-
-def average_precision(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The area under the precision–recall steps (AUPRC); not a number where nobody is positive.
-
-    >>> average_precision(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).round(3)
-    array([0.833])
-    """
-    hits, called = _ranked(truth, score, weights)
-    steps = np.diff(hits, axis=0, prepend=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # A score that no resampled patient has adds no step and no precision.
-        gained = np.where(steps > 0, steps * (hits / called), 0.0).sum(axis=0)
-    return _share(gained, hits[-1])
-
-
-def roc_area(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The chance that a positive ranks above a negative, ties half (AUROC); not a number where one kind is missing.
-
-    >>> roc_area(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).tolist()
-    [0.5]
-    """
-    hits, called = _ranked(truth, score, weights)
-    misses = called - hits
-    height = (np.vstack([np.zeros_like(hits[:1]), hits[:-1]]) + hits) / 2.0
-    area = (height * np.diff(misses, axis=0, prepend=0)).sum(axis=0)
-    return _share(area, hits[-1].astype(float) * misses[-1])
-
-
-def _ranked(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Weighted positives and patients at or above each distinct score, highest score first."""
-    order = np.argsort(-score, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-    ranked = weights[order]
-    called = np.cumsum(ranked, axis=0)[ends]
-    hits = np.cumsum(ranked * truth[order, None], axis=0)[ends]
-    return hits, called
-
-
-def _share(top: NDArray[np.int64] | Floats, bottom: NDArray[np.int64] | Floats) -> Floats:
-    """top / bottom as floats, not a number where the bottom is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.asarray(bottom) > 0, np.asarray(top, dtype=float) / bottom, np.nan)
-
-
+# ---- scores of predictions ---------------------------------------------------------------------------------
 def label_table(predictions: Iterable[Prediction], names: tuple[str, ...]) -> list[dict[str, object]]:
     """One row per label: its name, n, accuracy, F1, AUPRC and AUROC, or None and the reason."""
     out: list[dict[str, object]] = []
@@ -703,8 +643,7 @@ def mean_score(comparison: Comparison, predictions: list[Prediction], measure: M
         weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
         means.append(_means(known, measure, weights))
     drawn = np.concatenate(means)
-    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Score(value, n, float(low), float(high), redrawn=draws_kept(drawn))
+    return Score(value, n, *percentile_interval(drawn))
 
 
 def _means(predictions: list[Prediction], measure: Measure, weights: NDArray[np.int64]) -> Floats:

@@ -343,7 +343,7 @@ MOST_NUMBERS, _WHOLE_RECORD_COLUMNS, _QUANTILES = 12, 4, np.linspace(0.01, 0.99,
 def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """One panel a number: synthetic quantiles against those of training, a line for each cohort with values."""
     scales = ValueScales.of(train)
-    numbers = scales.shown[:MOST_NUMBERS]
+    numbers = list(scales.strata.values())[:MOST_NUMBERS]
     real = dict(by_number(values_of(train)))
     written = {name: dict(by_number(values_of(cohort))) for name, cohort in generated.items()}
     n_rows = -(-len(numbers) // _WHOLE_RECORD_COLUMNS)
