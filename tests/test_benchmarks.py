@@ -6,9 +6,11 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from adapcla.io.simulator import simulate
@@ -50,9 +52,33 @@ def test_speed_trains_and_samples_both_sides(script: Callable[[str], ModuleType]
     small = {"width": 16, "layers": 1, "heads": 2, "batch_size": 30}
     generator, loop = speed.prepared("adapcla", cohort, **small)
     _, other = speed.prepared("tailwise", cohort, **small)
-    assert min(speed.step_seconds({"independent": loop, "other": other}, 1).values()) > 0
+    actions = {"independent": partial(speed.update, loop), "other": partial(speed.update, other)}
+    assert min(speed.interleaved_seconds(actions, 1).values()) > 0
     assert speed.flops_a_step(loop, generator) > 0 and speed.matmul_flops(32, 1) > 0
     assert speed.sampling_rate(generator, 20) > 0
+
+
+def test_speed_stands_beside_gpt2(script: Callable[[str], ModuleType]) -> None:
+    """Both sides learn from the same patients and end their records; without transformers a sentence says so."""
+    speed = script("speed")
+    if not speed.gpt2_is_there():
+        pytest.skip("transformers is not installed")
+    cohort = speed.zipf_cohort(60, n_codes=50)
+    small = {"width": 16, "layers": 1, "heads": 2, "batch_size": 30}
+    found = speed.beside_gpt2(cohort, 1, 16, at_once=8, **small)
+    assert min(found.values()) > 0 and {"gpt_train_ratio_gpt2", "tailwise_sample_ratio_gpt2"} <= set(found)
+    gpt2 = speed.Gpt2(cohort, 16, 1, 2, 1e-3)
+    assert [sum(t < 50 for t in gpt2.tokens(p)) for p in (0, 1)] == np.diff(
+        cohort.visit_starts[cohort.patient_starts[:3]]
+    ).tolist()
+
+
+def test_speed_says_what_is_missing_for_gpt2(
+    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speed = script("speed")
+    monkeypatch.setattr(speed.importlib.util, "find_spec", lambda name: None)
+    assert not speed.gpt2_is_there() and "adapcla[bench]" in capsys.readouterr().out
 
 
 def test_halo_speed_gives_a_rate_for_each_side(script: Callable[[str], ModuleType]) -> None:

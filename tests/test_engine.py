@@ -3,10 +3,14 @@
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.conftest import ACCEPTED, TINY_RELEASE
 
+from adapcla import engine
+from adapcla.console import say
 from adapcla.engine import checked_address, cluster, n_workers, run_tasks
 from adapcla.errors import AdapclaError, InputError, UsageError
 from adapcla.evaluation import evaluate
@@ -14,6 +18,12 @@ from adapcla.generation import bundle, sample_folder
 from adapcla.generation.generator import train
 from adapcla.generation.sampler import BLOCK
 from adapcla.io.simulator import simulate
+from adapcla.pipeline.steps import Step, run_steps
+from adapcla.release.plan import ReleasePlan
+from adapcla.release.settings import release_settings
+from adapcla.release.synthesize import synthesize
+from adapcla.study.runner import StudyPlan
+from adapcla.study.spec import study_from
 
 
 def write_square(folder: str, number: int) -> tuple[int, int]:
@@ -61,6 +71,12 @@ def test_an_unknown_address_is_refused_before_anything_runs(address: str) -> Non
         pass
 
 
+def test_a_cluster_that_cannot_be_reached_is_named() -> None:
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    with pytest.raises(AdapclaError, match=r"127\.0\.0\.1:1: no connection"), cluster("127.0.0.1:1"):
+        pass
+
+
 @pytest.fixture(scope="module")
 def two_workers():
     """A local Ray cluster of two workers for the tests of this module."""
@@ -73,6 +89,8 @@ def two_workers():
         head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000},
     )
     nodes.add_node(num_cpus=1, object_store_memory=80_000_000)
+    # One connection for all tests: a new one starts new workers, which load torch again.
+    engine._connect(ray, nodes.address)
     yield nodes
     ray.shutdown()
     nodes.shutdown()
@@ -113,12 +131,6 @@ def test_a_machine_that_goes_away_for_good_costs_its_tasks_and_not_the_run(two_w
         assert list(results) == [n**2 for n in range(1, 12)]
 
 
-def test_a_cluster_that_cannot_be_reached_is_named() -> None:
-    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
-    with pytest.raises(AdapclaError, match=r"127\.0\.0\.1:1: no connection"), cluster("127.0.0.1:1"):
-        pass
-
-
 def test_an_evaluation_on_a_cluster_is_that_of_one_process(two_workers, tmp_path: Path) -> None:
     parts = simulate(patients=400, codes=60, seed=1).split()
     cohorts = (parts.train, parts.test, parts.valid)
@@ -154,3 +166,110 @@ def write_after_a_kill(saved: Path, n: int, seed: int, steering: None, rule: obj
         os.kill(os.getpid(), signal.SIGKILL)
     sample_folder.SHARD = BLOCK
     return sample_folder._write_shard(bundle.read(saved), n, seed, None, rule, saved.parent, low)
+
+
+# ---- steps of a pipeline ------------------------------------------------------------------------------------
+def join_texts(before: list[Path], name: str, folder: Path, killed: bool = False, fail: bool = False) -> dict[str, int]:
+    """Write the texts of the folders before, and the name; the first worker is killed if it shall be."""
+    mark = folder.with_name(f"{name}-killed")
+    if killed and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fail:
+        raise AdapclaError("it exploded\nto do: nothing")
+    say(f"{name} is written")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text").write_text("".join((each / "text").read_text() for each in before) + name)
+    return {"process": os.getpid()}
+
+
+def diamond(root: Path, **how: dict[str, bool]) -> list[Step]:
+    """Steps a, then b and c, which do not wait for each other, then d; and e, which waits for d without reading it."""
+    steps: dict[str, Step] = {}
+    for name, after in (("a", ""), ("b", "a"), ("c", "a"), ("d", "bc"), ("e", "a")):
+        before = [root / each for each in after]
+        steps[name] = Step(
+            "work",
+            name,
+            root / name,
+            partial(join_texts, before, name, **how.get(name, {})),
+            {},
+            tuple(steps[each] for each in after),
+            row=("b", 1) if name in "bd" else None,
+            waits=(steps["d"],) if name == "e" else (),
+            wanted=partial(is_absent, root / "d"),
+        )
+    return list(steps.values())
+
+
+def is_absent(folder: Path) -> bool:
+    """Whether a folder is not there."""
+    return not folder.exists()
+
+
+def texts(root: Path) -> dict[str, str]:
+    """What the steps wrote."""
+    return {path.parent.name: path.read_text() for path in root.glob("*/text")}
+
+
+def test_steps_on_a_cluster_write_what_they_write_in_one_process_though_a_worker_is_killed(
+    two_workers, tmp_path: Path, capsys
+) -> None:
+    run_steps(diamond(tmp_path / "one"), tmp_path / "one")
+    with cluster(two_workers.address):
+        assert run_steps(diamond(tmp_path / "two", b={"killed": True}), tmp_path / "two") == {}
+    assert texts(tmp_path / "one") == texts(tmp_path / "two") == {"a": "a", "b": "ab", "c": "ac", "d": "abacd"}
+    steps = diamond(tmp_path / "two")
+    assert [step.done for step in steps] == [True, True, True, True, False]
+    assert (tmp_path / "two" / "b-killed").exists()
+    assert os.getpid() not in {step.record["process"] for step in steps[:4]}
+    # What a step says on a worker is said here.
+    assert "a is written" in capsys.readouterr().err
+
+
+def test_a_method_that_fails_on_a_cluster_takes_its_own_steps_along_and_other_faults_end_the_run(
+    two_workers, tmp_path: Path
+) -> None:
+    with cluster(two_workers.address):
+        assert run_steps(diamond(tmp_path / "b", b={"fail": True}), tmp_path / "b") == {("b", 1): "it exploded"}
+        with pytest.raises(AdapclaError, match="it exploded"):
+            run_steps(diamond(tmp_path / "c", c={"fail": True}), tmp_path / "c")
+    assert "d" not in texts(tmp_path / "c")
+
+
+def test_a_study_on_a_cluster_has_the_page_and_the_numbers_of_one_process(two_workers, tmp_path: Path) -> None:
+    small = {"data": {"planted": {"patients": 60, "codes": 60}}, "fit": {"methods": ["marginal"], "seeds": [1, 2]}}
+    spec = study_from({"name": "small", **small, "evaluate": {"suites": ["tail"], "quick": True}}, {}, "test")
+    one = StudyPlan(spec, tmp_path / "one").run()
+    with cluster(two_workers.address):
+        two = StudyPlan(spec, tmp_path / "two").run()
+    arrays = sorted(path.relative_to(one.parent) for path in one.parent.rglob("*.npy"))
+    assert len(arrays) > 10
+    for path in (*arrays, Path("tables", "scores.csv")):
+        assert (one.parent / path).read_bytes() == (two.parent / path).read_bytes(), path
+
+
+def test_a_release_of_patients_in_memory_on_a_cluster_is_that_of_one_process(two_workers, tmp_path: Path) -> None:
+    cohort = simulate(patients=520, codes=60, seed=1)
+    given = {"method": "marginal", **ACCEPTED, "settings": TINY_RELEASE}
+    one = synthesize(cohort, out=tmp_path / "one", **given)
+    with cluster(two_workers.address):
+        two = synthesize(cohort, out=tmp_path / "two", **given)
+    assert one.passed and two.passed
+    assert folder_bytes(one.folder) == folder_bytes(two.folder)
+
+
+def folder_bytes(folder: Path | None) -> dict[str, bytes]:
+    """Every file of a folder."""
+    assert folder is not None
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_patients_travel_with_a_step() -> None:
+    """In memory the cohort is much larger than all settings."""
+    from ray.cloudpickle import dumps
+
+    cohort = simulate(patients=2_000, codes=60, seed=1)
+    plan = ReleasePlan(release_settings("cohort", "cohort"), "out", cohort=cohort)
+    assert len(dumps(plan.steps[1])) < cohort.codes.nbytes / 4
+    assert plan.steps[0].in_memory and not any(step.in_memory for step in plan.steps[1:])

@@ -109,9 +109,31 @@ def quiet() -> bool:
     return os.environ.get("ADAPCLA_QUIET", "") not in ("", "0")
 
 
+#: Where lines for people are kept in place of being printed; the last is in force.
+_KEPT: list[list[str]] = []
+
+
+@contextmanager
+def kept_lines() -> Iterator[list[str]]:
+    """Keep the lines for people inside of the `with` block, for another process to print.
+
+    >>> with kept_lines() as lines:
+    ...     say("read 12 files")
+    >>> lines
+    ['read 12 files']
+    """
+    _KEPT.append([])
+    try:
+        yield _KEPT[-1]
+    finally:
+        _KEPT.pop()
+
+
 def say(text: str) -> None:
     """Print one line for people on stderr, unless quiet."""
-    if not quiet():
+    if _KEPT:
+        _KEPT[-1].append(text)
+    elif not quiet():
         print(text, file=sys.stderr, flush=True)
 
 

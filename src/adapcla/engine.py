@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -106,31 +106,50 @@ def run_tasks(function: Callable[..., Result], arguments: Iterable[tuple[Any, ..
         for given in arguments:
             yield function(*given)
         return
-    ray = _ray()
-    task = ray.remote(num_cpus=1, max_retries=RETRIES)(function)
     waiting: list[Any] = []
     most, rest = _AHEAD * n_workers(), iter(arguments)
     try:
         while True:
             for given in rest:
-                waiting.append(task.remote(*given))
+                waiting.append(start_task(function, *given))
                 if len(waiting) >= most:
                     break
             if not waiting:
                 return
-            yield _result(ray, waiting.pop(0))
+            yield result_of(waiting.pop(0))
     finally:
-        for unfinished in waiting:
-            ray.cancel(unfinished, force=True)
+        cancel_tasks(waiting)
 
 
-def _result(ray: Any, handle: Any) -> Any:
-    """What a task returned."""
+def start_task(function: Callable[..., Any], *given: Any) -> Any:
+    """Hand `function(*given)` to the cluster as a task of one core; a handle for `result_of`."""
+    return _ray().remote(num_cpus=1, max_retries=RETRIES)(function).remote(*given)
+
+
+def first_finished(handles: Sequence[Any]) -> Any:
+    """Wait for one of several tasks; the handle of the first that is finished, or has failed."""
+    return _ray().wait(list(handles), num_returns=1)[0][0]
+
+
+def cancel_tasks(handles: Iterable[Any]) -> None:
+    """End tasks whose results nobody wants any more, with the tasks that they started."""
+    for handle in handles:
+        _ray().cancel(handle, force=True)
+
+
+def result_of(handle: Any) -> Any:
+    """What a task returned; what it raised is raised here."""
+    ray = _ray()
     try:
         return ray.get(handle)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
-    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.RaySystemError) as error:
+    except (
+        ray.exceptions.WorkerCrashedError,
+        ray.exceptions.NodeDiedError,
+        ray.exceptions.OutOfMemoryError,
+        ray.exceptions.RaySystemError,
+    ) as error:
         raise AdapclaError(
             f"a task failed {RETRIES + 1} times because its worker was gone ({type(error).__name__})\n"
             "to do: look whether the workers have enough memory; the same command goes on with what is finished"

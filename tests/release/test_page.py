@@ -47,6 +47,12 @@ def test_every_comparison_is_on_the_page_with_its_status(page):
     assert table.count('class="pill') == len(COMPARISONS) and "these records have no values" in table.lower()
 
 
+def test_the_page_says_what_the_source_held(page, finished_release):
+    n = finished_release.summary().read.in_source["patients"]
+    table = page[page.index('<figure class="table read">') :]
+    assert f">{n:,}<" in table[: table.index("</figure>")].replace("<span>", "").replace("</span>", "")
+
+
 def test_records_of_one_domain_have_no_table_of_domains(page):
     assert '<figure class="table domains">' not in page and '<figure class="table useful">' in page
 

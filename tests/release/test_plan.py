@@ -14,14 +14,17 @@ import numpy as np
 import pytest
 from tests.conftest import ACCEPTED, ACCEPTING
 
+from adapcla import files
 from adapcla.data import Attribute
 from adapcla.data.quantization import Quantizer
 from adapcla.data.split_folder import open_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
 from adapcla.generation import load
+from adapcla.generation.fitting import Pace
 from adapcla.io import read
 from adapcla.io.simulator import simulate
+from adapcla.pipeline.effort import Measured
 from adapcla.pipeline.steps import expected_seconds, run_steps
 from adapcla.release import plan as module
 from adapcla.release.comparisons import REQUIRED
@@ -35,7 +38,7 @@ COUNTED = {"evaluate.quick": True, "evaluate.suites": ("privacy",)}
 def planted(**changes) -> ReleaseSettings:
     """A release that is made in a few seconds, by counting."""
     world = {"data.planted.patients": 520, "data.planted.codes": 60}
-    given = {name: changes.pop(name) for name in list(changes) if name in ("repair", "formats", "model")}
+    given = {name: changes.pop(name) for name in list(changes) if name in ("repair", "formats", "model", "plan")}
     return release_settings("planted", method="marginal", changes={**COUNTED, **world, **changes}, **ACCEPTED, **given)
 
 
@@ -58,7 +61,8 @@ def refuse(monkeypatch, first: int) -> None:
 def test_the_folder_holds_data_page_cards_and_checksums(finished_release):
     out = finished_release.out
     assert {path.name for path in out.iterdir()} == {
-        "csv", "meds", "fhir", "report.html", "evaluation.json", "README.md", "croissant.json", "SHA256SUMS",
+        "csv", "meds", "fhir", "report.html", "evaluation.json", "plan.json", "README.md", "croissant.json",
+        "SHA256SUMS",
     }  # fmt: skip
     checked = subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=out, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr
@@ -297,6 +301,71 @@ def test_repairs_of_whole_records_end_before_differential_privacy(monkeypatch, w
     told = plan.run()
     assert not told.passed and [attempt.number for attempt in told.attempts] == [1, 2, 3]
     assert not plan.place(plan.attempts[-1], "fit").exists() and plan.page.is_file()
+
+
+# ---- the plan ---------------------------------------------------------------------------------------------------
+def network(minutes: float, **more) -> ReleaseSettings:
+    """A release by a small network."""
+    fit = {f"fit.settings.{name}": value for name, value in {"width": 16, "layers": 1, "heads": 2}.items()}
+    world = {"data.planted.patients": 520, "data.planted.codes": 60}
+    changes = {**COUNTED, **world, **fit}
+    return release_settings("planted", method="gpt", changes=changes, minutes=minutes, **ACCEPTED, **more)
+
+
+def measured_as(monkeypatch, seconds_an_epoch: float) -> None:
+    """Let the machine be measured as this fast."""
+    found = Measured(Pace(0.1, seconds_an_epoch), 1.0, 5.0)
+    monkeypatch.setattr(module, "measure", lambda *_, **__: found)
+
+
+def test_time_is_measured_on_this_machine_and_a_slow_one_trains_less(monkeypatch, tmp_path, capsys):
+    found = {}
+    for seconds in (0.01, 10.0):
+        measured_as(monkeypatch, seconds)
+        plan = ReleasePlan(network(1.0), tmp_path / str(seconds))
+        run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary", "choose")], plan.root)
+        found[seconds] = files.read_json(plan.root / "plan.json")["attempts"]["1"]
+    fast, slow = found[0.01], found[10.0]
+    assert fast["settings"]["passes"] == fast["wanted passes"] == slow["wanted passes"]
+    assert slow["settings"]["passes"] < 0.2 * slow["wanted passes"]
+    said = capsys.readouterr().err
+    assert "training will end before it has converged" in said and "--minutes" in said
+
+
+def test_most_of_the_minutes_go_into_training_where_that_has_not_converged(monkeypatch, tmp_path):
+    measured_as(monkeypatch, 60.0)
+    plan = ReleasePlan(network(20.0), tmp_path / "out")
+    run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary", "choose")], plan.root)
+    seconds = expected_seconds(plan.steps)
+    planned = sum(each for step, each in zip(plan.steps, seconds, strict=True) if step.wanted())
+    assert 0.8 * 20 * 60 <= planned <= 20 * 60
+
+
+def test_real_steps_on_the_patients_are_what_is_measured(tmp_path):
+    plan = ReleasePlan(network(3.0), tmp_path / "out")
+    run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary", "choose")], plan.root)
+    kept = files.read_json(plan.root / "plan.json")["measured"]["1"]
+    assert kept["pace"]["epoch"] > 0 and kept["slowness"] > 0 and kept["before"] > 3
+
+
+def test_a_plan_given_again_makes_the_same_bytes_on_any_machine(monkeypatch, tmp_path):
+    measured_as(monkeypatch, 40.0)
+    ReleasePlan(network(1.5), tmp_path / "first").run()
+    measured_as(monkeypatch, 0.01)
+    again = network(30.0, plan=str(tmp_path / "first" / "plan.json"))
+    ReleasePlan(again, tmp_path / "second").run()
+    assert content(tmp_path / "first") == content(tmp_path / "second")
+    ReleasePlan(network(30.0), tmp_path / "other").run()
+    assert content(tmp_path / "first") != content(tmp_path / "other")
+
+
+def test_a_plan_of_other_patients_or_of_another_method_is_refused(tmp_path):
+    made = {"method": "gpt", "sizes": [7, 8, 9], "settings": {"passes": 1.0}, "quick": True, "wanted passes": 2.0}
+    files.write_json(tmp_path / "plan.json", {"format": 1, "minutes": 1.0, "attempts": {"1": made}})
+    with pytest.raises(UsageError, match="a plan for \\[7, 8, 9\\] training patients"):
+        ReleasePlan(network(1.0, plan=str(tmp_path / "plan.json")), tmp_path / "out").run()
+    with pytest.raises(UsageError, match="add --method gpt"):
+        ReleasePlan(planted(plan=str(tmp_path / "plan.json")), tmp_path / "out")
 
 
 # ---- faults -----------------------------------------------------------------------------------------------

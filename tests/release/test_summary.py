@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,19 @@ from adapcla.evaluation import Scores
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import Row
 from adapcla.release.comparisons import Compared, Comparisons, Found, Measured
-from adapcla.release.summary import Attempt, ReleaseSummary, advice, as_json, badge, indicators, refusal, usefulness
+from adapcla.release.dataset_card import card
+from adapcla.release.page import release_page
+from adapcla.release.summary import (
+    Attempt,
+    ReleaseSummary,
+    WhatWasRead,
+    advice,
+    as_json,
+    badge,
+    indicators,
+    refusal,
+    usefulness,
+)
 
 ROLLED = {
     "codes": {"before": 4, "after": 2, "kept in full": 1, "rolled up": 2, "not placed": 1},
@@ -134,3 +147,36 @@ def test_programs_read_the_same_as_people():
     assert [one["key"] for one in content["comparisons"]] == ["codes_per_visit", "order"]
     assert content["scores"]["tstr_next_auroc"]["all"]["real_train"] == 0.7
     assert [line["outcome"] for line in content["gate"]] == ["met", "exceeded"]
+
+
+# ---- what was dropped while reading ---------------------------------------------------------------------------
+READ = {
+    "description": {
+        "dropped": {"codes without a readable date": 40, "codes of no text": 3, "repeated codes in a visit": 7}
+    },
+    "in source": {"visits": 500, "codes": 1_000, "patients": 300},
+    "lost": [
+        {"what": "codes", "dropped": 43, "in_source": 1_000,
+         "reasons": {"codes without a readable date": 40, "codes of no text": 3}},
+    ],
+}  # fmt: skip
+
+
+def test_what_was_dropped_is_on_the_page_in_the_card_and_for_programs_by_reason():
+    """Of the source as it was; a count of fewer than eleven is not told."""
+    found = replace(release(attempt(USEFUL)), read=WhatWasRead.of(READ))
+    text = card(found, {"csv": ""}, model=False)
+    page = " ".join(re.sub(r"<[^>]+>", " ", release_page(found).html()).split())
+    for words in ("40 codes without a readable date, fewer than 11 codes of no text", "1,000", "4.3%"):
+        assert words in page and words in text
+    assert "fewer than 11 repeated codes in a visit" in page and "Not everything in the source could be used" in page
+    content = as_json(found)["read"]
+    assert [row["left out"] for row in content["lost"]] == ["0", "43", "0"]
+    assert content["by rule"] == {"repeated codes in a visit": "fewer than 11"}
+
+
+def test_a_source_that_was_read_whole_is_said_to_be_and_warns_of_nothing():
+    found = replace(release(attempt(USEFUL)), read=WhatWasRead.of({**READ, "lost": []}))
+    html = release_page(found).html()
+    assert "Not everything" not in html and "Read from the source" in html
+    assert [row["share"] for row in as_json(found)["read"]["lost"]] == ["0.0%"] * 3

@@ -4,18 +4,18 @@ import pytest
 
 from adapcla.errors import UsageError
 from adapcla.pipeline.tasks import checked_row, known_settings
-from adapcla.study.runner import checked_rows, chosen_methods
+from adapcla.study.runner import check_rows, method_names
 from adapcla.study.spec import study_from
 from adapcla.training.settings import METHODS
 
 
 def test_all_means_every_usual_row():
-    every = chosen_methods("all")
+    every = method_names("all")
     assert {"adapcla", "tailwise", "halo", "gpt", "lstm", "eva", "synteg", "adapcla-release"} <= set(every)
     assert not {"marginal", "halo-paper-size"} & set(every)
-    assert chosen_methods("lstm, lstm") == ("lstm",)
+    assert method_names("lstm, lstm") == ("lstm",)
     with pytest.raises(UsageError, match="did you mean 'halo'"):
-        chosen_methods("hallo")
+        method_names("hallo")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -39,5 +39,5 @@ def test_what_rows_differ_in_cannot_be_set_for_all_of_them():
     """With one schedule for all, AdaPCLA and its control without a scaffold would be the same fit."""
     fit = {"methods": ["adapcla", "adapcla-no-scaffold"], "settings": {"schedule": "fast"}}
     with pytest.raises(UsageError, match="'adapcla' and 'adapcla-no-scaffold' have the same settings"):
-        checked_rows(study_from({"name": "a", "fit": fit}).fit)
-    assert set(checked_rows(study_from({"name": "a", "fit": {**fit, "settings": {}}}).fit)) == set(fit["methods"])
+        check_rows(study_from({"name": "a", "fit": fit}).fit)
+    assert set(check_rows(study_from({"name": "a", "fit": {**fit, "settings": {}}}).fit)) == set(fit["methods"])

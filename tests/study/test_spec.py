@@ -5,7 +5,7 @@ import pytest
 from adapcla.errors import InputError, UsageError
 from adapcla.pipeline.settings import DataSettings, data_path
 from adapcla.pipeline.steps import key_of
-from adapcla.study.runner import checked_rows
+from adapcla.study.runner import check_rows
 from adapcla.study.spec import StudySpec, read_study, study_from
 
 
@@ -16,7 +16,7 @@ def test_every_shipped_experiment_is_valid_and_bears_its_files_name(repository):
     for path in found:
         spec = read_study(path)
         assert spec.name == path.stem
-        assert checked_rows(spec.fit)
+        assert check_rows(spec.fit)
 
 
 def test_the_demonstration_is_one_file_that_the_package_holds(repository):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapcla.cli.options import AsJson, DryRun, Given, Out, Overwrite, Verb, emit
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, DryRun, Given, Out, Overwrite, Verb, emit
 from adapcla.console import say
 from adapcla.errors import GateError
 
@@ -32,6 +33,7 @@ def synthesize(
     work: Annotated[
         Path | None, typer.Option("--work", help="Working folder, which holds real patients; beside OUT if not given.")
     ] = None,
+    cluster: Cluster = "local",
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -49,7 +51,8 @@ def synthesize(
         _show_source(settings, as_json)
         show_steps(plan.steps, plan.root, settings.data, as_json, f"then the release: {plan.out}")
         return
-    plan.run()
+    with engine.cluster(cluster):
+        plan.run()
     _report(plan, released(plan), as_json)
 
 

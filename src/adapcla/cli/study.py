@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.cli.options import AsJson, DryRun, Given, Overwrite, Verb, emit
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, DryRun, Given, Overwrite, Verb, emit
 from adapcla.cli.release import show_steps
 from adapcla.errors import UsageError
 
@@ -28,6 +29,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", help="Folder; the experiment gets a folder of its name in it.")] = Path(
         "runs"
     ),
+    cluster: Cluster = "local",
     dry_run: DryRun = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do all steps again.")] = False,
     as_json: AsJson = False,
@@ -45,7 +47,8 @@ def run(
         return
     if overwrite:
         plan.forget()
-    page = plan.run()
+    with engine.cluster(cluster):
+        page = plan.run()
     if as_json:
         failed = [f"{row} seed {seed}: {why}" for (row, seed), why in plan.failed.items()]
         about = {"experiment": plan.spec.name, "fingerprint": plan.spec.fingerprint(), "failed": failed}
@@ -59,7 +62,7 @@ def study_of(experiment: str, given: dict[str, Any]) -> StudySpec:
     from importlib.resources import as_file, files
 
     from adapcla.pipeline.settings import RunOptions, settings_from
-    from adapcla.study.runner import chosen_methods
+    from adapcla.study.runner import method_names
     from adapcla.study.spec import read_study, study_from
 
     own = {name: value for name, value in given.items() if name in RunOptions.model_fields}
@@ -69,7 +72,7 @@ def study_of(experiment: str, given: dict[str, Any]) -> StudySpec:
         raise UsageError("--seeds: expected whole numbers above 0 with commas between them")
     changes: dict[str, Any] = {
         "data": None if cohort is None else {"source": "cohort", "path": str(cohort)},
-        "fit.methods": chosen_methods(",".join(asked.methods)) if asked.methods else None,
+        "fit.methods": method_names(",".join(asked.methods)) if asked.methods else None,
         "fit.seeds": tuple(dict.fromkeys(asked.seeds)) or None,
         "evaluate.quick": asked.quick or None,
     }

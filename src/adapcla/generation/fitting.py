@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,6 +65,13 @@ FIRST_STAGES: dict[str, dict[str, Any]] = {
     "static": {"method": "static-pcla", "schedule": "constant", "bias_at_inference": True, "first_stage": ""},
 }
 _COSTS = ("steps", "passes")
+
+
+class Pace(NamedTuple):
+    """What a fit takes on a machine, in seconds."""
+
+    beginning: float
+    epoch: float
 
 
 def stages(settings: Settings) -> tuple[Settings, ...]:
@@ -180,6 +187,26 @@ def _trained(
     if settings.calibration_rounds:
         calibrate_prevalence(model, train, valid, settings.calibration_rounds)
     return model, outcome
+
+
+def measure_pace(settings: Settings, train: Cohort, seconds: float = 3.0) -> Pace | None:
+    """How long a fit takes on this machine, by real steps on its patients; None where nothing is trained by steps.
+
+    Private training is left out: its steps would be looks at the patients that ε does not cover.
+    """
+    settings = chosen(settings, train.n_patients)
+    if settings.family.objective is None or settings.privacy is not None:
+        return None
+    n_steps = settings.budget.steps(train.n_patients)
+    if train.n_patients > MOST_WATCHING:
+        train = train.subset(np.arange(MOST_WATCHING))
+    began = time.monotonic()
+    if train.vocabulary.numbers.any():
+        train = Quantizer.of(train).quantize(train)
+    records, model = seen_records(settings, train), untrained(settings, train)
+    loop = Loop(objective_for(model), records, records, settings.budget, settings.seed)
+    beginning = time.monotonic() - began
+    return Pace(beginning, loop.seconds_per_step(seconds) * n_steps / settings.budget.passes)
 
 
 def _counted(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, Outcome]:

@@ -1,18 +1,22 @@
 """What a number of minutes buys: the epochs of the fit and how thoroughly the result is judged.
 
 Sizes and epochs are those that every fit has (`training/tuning.py`); epochs that the time has no room for are left out.
-Seconds are those of one processor, so that two leave some room; `benchmarks/releases.py` measures what steps take.
-Nothing is measured here, so that the same table and the same minutes give the same bytes everywhere.
+How long a fit takes is measured on this machine by real steps on these patients, and all else is reckoned from the
+numbers here (`benchmarks/releases.py`) and from how fast this machine is beside the one they were measured on. What is
+chosen is written to `plan.json`, so that the same plan gives the same bytes everywhere.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from adapcla.data import Cohort
+from adapcla.generation.fitting import Pace, measure_pace
 from adapcla.generation.generator import generator_for
-from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, training_seconds
+from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, slowness, training_seconds
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.training.settings import Settings, calibration_size
 from adapcla.training.tuning import chosen, epochs_within
@@ -33,13 +37,15 @@ MOST_JUDGED = 50_000
 _PATIENT_JUDGED = 1e-3
 #: Attack models have about this share of the training patients: half of members and controls together.
 _ATTACK_SHARE = 0.65
+#: Training with its looks at validation patients, beside its steps alone.
+_LOOKS = 1.1
 #: What is left for training however short the time is.
 _LEAST_SECONDS = 5.0
 #: Seconds that a visit takes beside the multiplications of a wide network, in training and in sampling; a visit is
 #: drawn code by code.
 _VISIT_TRAINED, _VISIT_SAMPLED, _CODE_SAMPLED = 1e-4, 5e-5, 1e-7
 #: Seconds to begin, to read and to roll up each training patient.
-_BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
+BEGINNING, _PATIENT_READ, _PATIENT_ROLLED = 4.0, 1e-4, 8e-5
 #: Seconds to write a code of a visit in a format.
 _ENTRY_WRITTEN = {"csv": 4e-6, "parquet": 4e-6, "xlsx": 4e-5, "meds": 4e-6, "omop": 1e-5, "fhir": 4e-5}
 
@@ -65,7 +71,47 @@ def around(sizes: Sizes, patients: int, formats: Sequence[str]) -> Around:
     entries = (patients or sizes.patients) * sizes.visits / max(sizes.patients, 1) * sizes.codes_per_visit
     each = sum(_ENTRY_WRITTEN[name] for name in formats)
     reading, rolling = _PATIENT_READ * sizes.patients, _PATIENT_ROLLED * sizes.patients
-    return Around(_BEGINNING + reading, 1.0 + rolling, _BEGINNING + entries * each)
+    return Around(BEGINNING + reading, 1.0 + rolling, BEGINNING + entries * each)
+
+
+class Measured(NamedTuple):
+    """How fast this machine is."""
+
+    #: Of a fit; None where it is reckoned.
+    pace: Pace | None = None
+    #: How many times longer all else takes than the numbers here say.
+    slowness: float = 1.0
+    #: Seconds that went by before training, where they are known.
+    before: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For a plan.
+
+        >>> Measured.from_json(Measured(Pace(1.0, 2.0), 3.0).as_json())
+        Measured(pace=Pace(beginning=1.0, epoch=2.0), slowness=3.0, before=None)
+        """
+        return {**self._asdict(), "pace": None if self.pace is None else self.pace._asdict()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Measured:
+        """The same again."""
+        pace = content["pace"]
+        return cls(None if pace is None else Pace(**pace), content["slowness"], content["before"])
+
+
+def measure(method: str, given: dict[str, Any], train: Cohort, before: float) -> Measured:
+    """How fast this machine is at this moment, by real steps of training on these patients.
+
+    Args:
+        method: A row of `METHODS`.
+        given: Its settings; a number of epochs among them leaves nothing to measure.
+        train: The training patients.
+        before: Seconds that went by before.
+    """
+    began = time.monotonic()
+    pace = None if "passes" in given else measure_pace(settings_of(method, given), train)
+    slow = slowness()
+    return Measured(pace, slow, before + time.monotonic() - began)
 
 
 class Effort(NamedTuple):
@@ -87,13 +133,13 @@ class Effort(NamedTuple):
         """What to say before training where time ends it before it has converged; empty where it does not.
 
         >>> Effort({"passes": 2.0}, True, 8.0, 12, 100, 10, 10).shortened
-        'time for 2 of 8 passes, so that training ends before it has converged; --minutes 12 would take all of them'
+        'time for 2 of 8 epochs: training will end before it has converged; --minutes 12 has room for all of them'
         """
         if self.settings["passes"] >= self.wanted_passes:
             return ""
         return (
-            f"time for {self.settings['passes']:g} of {self.wanted_passes:g} passes, so that training ends before it "
-            f"has converged; --minutes {self.minutes} would take all of them"
+            f"time for {self.settings['passes']:g} of {self.wanted_passes:g} epochs: training will end before it has "
+            f"converged; --minutes {self.minutes} has room for all of them"
         )
 
 
@@ -105,6 +151,7 @@ def effort_for(
     patients: int = 0,
     judged: EvaluateSettings = EvaluateSettings(suites=JUDGED, leave_out=NOT_JUDGED),
     attack_models: int = 0,
+    measured: Measured = Measured(),
 ) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 
@@ -116,6 +163,7 @@ def effort_for(
         patients: Synthetic patients; 0 for as many as training patients.
         judged: What is judged.
         attack_models: Models that are trained to attack the model, where it is to be written too.
+        measured: How fast this machine is, where that was measured.
 
     >>> short, long = (effort_for(m, "tailwise", {}, Sizes(20_000, 50_000, 1_000)) for m in (2, 60))
     >>> short.settings["passes"] < long.settings["passes"], short.quick, long.quick
@@ -123,9 +171,17 @@ def effort_for(
     """
     settings = chosen(settings_of(method, given), sizes.patients)
     wanted = settings.budget.passes
-    training, sampling, calibrating = _seconds(settings, sizes, patients)
-    whole, quick = (_judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True))
-    rest, fits = sum(around(sizes, patients, _WRITTEN)), 1 + _ATTACK_SHARE * attack_models
+    slow, pace, before = measured.slowness, measured.pace, measured.before
+    training, sampling, calibrating = (slow * seconds for seconds in _seconds(settings, sizes, patients))
+    if pace is not None:
+        # Looks at the validation loss take a part of an epoch each.
+        training, calibrating = wanted * pace.epoch * _LOOKS, calibrating + pace.beginning
+    whole, quick = (
+        slow * _judging_seconds(judged.model_copy(update={"quick": short}), sizes) for short in (False, True)
+    )
+    reading, rolling_up, writing = around(sizes, patients, _WRITTEN)
+    rest = (slow * (reading + rolling_up) if before is None else before) + slow * writing
+    fits = 1 + _ATTACK_SHARE * attack_models
 
     def left_for_training(minutes: float) -> tuple[float, bool]:
         """Seconds for the steps of one fit, and whether judging is quick."""
@@ -137,6 +193,9 @@ def effort_for(
     passes = wanted
     if "passes" not in given:
         passes = epochs_within(max(left, _LEAST_SECONDS), training / max(wanted, 1e-9), wanted)
+        if passes < wanted:
+            # Two digits, so that machines that differ little choose alike.
+            passes = float(f"{passes:.2g}")
     needed = math.ceil(minutes)
     while passes < wanted and left_for_training(needed)[0] < training:
         needed += math.ceil(needed / 20)

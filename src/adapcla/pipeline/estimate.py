@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
@@ -15,6 +18,8 @@ _SPEED = 6e10
 #: The shares of a suite's seconds that a whole and a quick judgement take: always, and for every 10,000 training
 #: patients. Seen on one thread for a whole one: 25 s with 1,800, 106 s with 36,000.
 _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
+#: Seconds of the work by which machines are compared, on the one that these numbers were measured on.
+_PROBE = 7e-4
 #: Sizes of a cohort that was not read yet.
 _UNKNOWN = (40_000, 60_000, 5_000, 8.0)
 
@@ -42,6 +47,23 @@ def sizes_of(data: DataSettings, prepared: dict[str, Any]) -> Sizes:
         patients = round(0.72 * data.planted.patients)
         return Sizes(patients, 4 * patients, data.planted.codes)
     return Sizes(*_UNKNOWN)
+
+
+def slowness(seconds: float = 0.4) -> float:
+    """How many times longer work takes at this moment than on the machine that the numbers of this file are from.
+
+    >>> slowness(0.05) > 0
+    True
+    """
+    rng = np.random.default_rng(1)
+    matrix, numbers = rng.random((256, 256)), rng.random(20_000)
+    began, n = time.monotonic(), 0
+    while time.monotonic() - began < seconds or n < 3:
+        matrix @ matrix
+        np.sort(numbers)
+        sum(range(10_000))
+        n += 1
+    return (time.monotonic() - began) / n / _PROBE
 
 
 def training_seconds(settings: Settings, sizes: Sizes) -> float:

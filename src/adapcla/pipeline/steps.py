@@ -1,7 +1,9 @@
 """One chain of steps: each is done once for its key, resumes where it was stopped, and leaves a record in its folder.
 
 A step's key follows from its inputs and from the keys of the steps before it, so nobody writes keys. A step is a
-function of a folder: it reads the folders of the steps before it, writes its own, and shares no state with them.
+function of a folder: it reads the folders of the steps before it, writes its own, and shares no state with them. So it
+may run in another process: on a cluster (`adapcla.engine`) each step is a task, and steps that do not wait for each
+other run side by side.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ import hashlib
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from adapcla.console import OverallProgress, say
+from adapcla import engine
+from adapcla.console import OverallProgress, kept_lines, say
 from adapcla.errors import AdapclaError, InputError, InterruptedRun
 from adapcla.files import crash_point, folder_lock, json_bytes, read_json, write_bytes, write_json
 
@@ -73,6 +77,10 @@ class Step:
     wanted: Callable[[], bool] = field(default=lambda: True, repr=False)
     #: What comes after depends on the facts that the step found, and not on how it came to them.
     by_result: bool = False
+    #: Steps that decide whether this one is wanted: it waits for them, but does not depend on what they wrote.
+    waits: tuple[Step, ...] = field(default=(), repr=False)
+    #: Reads patients in the memory of this process, so that no other can do it.
+    in_memory: bool = False
 
     @property
     def name(self) -> str:
@@ -115,10 +123,11 @@ class Step:
 
 
 def run_steps(steps: Sequence[Step], root: Path, progress: OverallProgress | None = None) -> Failures:
-    """Do every step that is wanted and not done yet, in order; which methods failed, and why.
+    """Do every step that is wanted and not done yet; which methods failed, and why.
 
-    A second process is refused meanwhile. A failing method takes its own steps along; all other faults end the run:
-    wrong settings, unreadable data and full disks have other exit codes and are no method's fault.
+    In this process one after another; on a cluster side by side, each as a task, with the same bytes. A second process
+    is refused meanwhile. A failing method takes its own steps along; all other faults end the run: wrong settings,
+    unreadable data and full disks have other exit codes and are no method's fault.
     """
     failures: Failures = {}
     with folder_lock(root):
@@ -126,29 +135,95 @@ def run_steps(steps: Sequence[Step], root: Path, progress: OverallProgress | Non
         forget_keys(steps)
         if any(step.record and "revision" not in step.record for step in steps):
             say(f"{root} was made by an earlier version: what its steps made is done again")
-        for number, step in enumerate(steps, 1):
-            if step.done:
-                step.begun.unlink(missing_ok=True)
-            if step.done or step.row in failures or not step.wanted():
-                continue
-            if progress is None:
-                say(f"[{number}/{len(steps)}] {step.name}")
-            else:
-                seconds = expected_seconds(steps)
-                rest = [seconds[i] for i, s in enumerate(steps[number:], number) if not s.done and s.wanted()]
-                progress.begin(step.name, seconds[number - 1], sum(rest))
-            try:
+        if engine.n_workers() > 1:
+            _run_on_cluster(steps, failures, progress)
+        else:
+            _run_in_order(steps, failures, progress)
+    return {step.row: failures[step.row] for step in steps if step.row in failures}
+
+
+def _run_in_order(steps: Sequence[Step], failures: Failures, progress: OverallProgress | None) -> None:
+    """One step after another in this process."""
+    for step in steps:
+        if _is_left(step, failures):
+            _announce(step, steps, progress)
+            with _failures_of(step, failures):
                 _do(step)
-            except InterruptedRun:
-                raise
-            except AdapclaError as error:
-                if step.row is None or error.exit_code != 1:
-                    raise
-                failures[step.row] = str(error).partition("\n")[0]
-                say(f"{step.what} failed: {failures[step.row]}")
             if step.by_result:
                 forget_keys(steps)
-    return failures
+
+
+def _run_on_cluster(steps: Sequence[Step], failures: Failures, progress: OverallProgress | None) -> None:
+    """Steps whose predecessors are finished, side by side as tasks of a cluster.
+
+    A step that has the workers to itself spreads its own work over them.
+    """
+    waiting = list(steps)
+    running: dict[Any, Step] = {}
+    try:
+        while waiting or running:
+            unfinished = {id(step) for step in (*waiting, *running.values())}
+            ready = [s for s in waiting if not any(id(before) in unfinished for before in (*s.after, *s.waits))]
+            left = [step for step in ready if _is_left(step, failures)]
+            started = left[: max(engine.n_workers() - len(running), 0)]
+            spread = len(left) + len(running) == 1
+            for step in started:
+                _announce(step, steps, progress)
+                if not step.in_memory:
+                    running[engine.start_task(_do_on_worker, step, spread)] = step
+                    continue
+                with _failures_of(step, failures):
+                    _do(step)
+            waiting = [step for step in waiting if step in left[len(started) :] or step not in ready]
+            if running:
+                handle = engine.first_finished(list(running))
+                step = running.pop(handle)
+                with _failures_of(step, failures):
+                    for line in engine.result_of(handle):
+                        say(line)
+                if step.by_result:
+                    forget_keys(steps)
+    finally:
+        engine.cancel_tasks(running)
+
+
+def _is_left(step: Step, failures: Failures) -> bool:
+    """Whether a step whose turn has come must be done."""
+    if step.done:
+        step.begun.unlink(missing_ok=True)
+    return not (step.done or step.row in failures or not step.wanted())
+
+
+def _announce(step: Step, steps: Sequence[Step], progress: OverallProgress | None) -> None:
+    """Say which step begins, and how much is left."""
+    number = next(place for place, each in enumerate(steps) if each is step)
+    if progress is None:
+        say(f"[{number + 1}/{len(steps)}] {step.name}")
+        return
+    seconds = expected_seconds(steps)
+    rest = [seconds[i] for i, s in enumerate(steps[number + 1 :], number + 1) if not s.done and s.wanted()]
+    progress.begin(step.name, seconds[number], sum(rest))
+
+
+@contextmanager
+def _failures_of(step: Step, failures: Failures) -> Iterator[None]:
+    """Note that a method failed in one of its steps; what is no method's fault is raised."""
+    try:
+        yield
+    except InterruptedRun:
+        raise
+    except AdapclaError as error:
+        if step.row is None or error.exit_code != 1:
+            raise
+        failures[step.row] = str(error).partition("\n")[0]
+        say(f"{step.what} failed: {failures[step.row]}")
+
+
+def _do_on_worker(step: Step, spread: bool) -> list[str]:
+    """Do one step as a task of a cluster; what it has to say to people."""
+    with engine.cluster(engine.AUTO if spread else engine.LOCAL), kept_lines() as lines:
+        _do(step)
+    return lines
 
 
 def _do(step: Step) -> None:

@@ -29,7 +29,7 @@ from adapcla.generation.membership import evidence as attack_evidence
 from adapcla.generation.run_folder import ASKED, MODEL, OUTCOME, asked_of, train_run
 from adapcla.generation.sample_folder import stream_sample
 from adapcla.io import ReadOptions
-from adapcla.io.losses import require_kept, say_dropped
+from adapcla.io.losses import losses, require_kept, say_dropped
 from adapcla.machine import reset_peak_memory
 from adapcla.pipeline.curves import curves_of
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings, SplitSettings, data_path
@@ -148,7 +148,9 @@ def prepare(
     save_splits(parts, folder, overwrite=True)
     say(f"prepared {folder}: " + ", ".join(f"{name} {part.n_patients:,}" for name, part in parts.items()))
     sizes = {name: [part.n_patients, part.n_visits] for name, part in parts.items()}
-    return {"description": describe(whole), "parts": sizes}
+    lost = [loss._asdict() for loss in losses(whole)]
+    about = {"description": describe(whole), "parts": sizes, "in source": dict(whole.card.get("in source") or {})}
+    return {**about, "lost": lost}
 
 
 def read_data(data: DataSettings, cohort: Cohort | None = None) -> Cohort:

@@ -18,7 +18,7 @@ from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.files import json_bytes, sha256_of
 from adapcla.release.summary import ReleaseSummary, advice, indicators
 from adapcla.report.gate_words import beside_gate, gate_table
-from adapcla.tables import Table, format_number
+from adapcla.tables import Cell, Line, Table, format_number
 from adapcla.version import __version__
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
@@ -45,6 +45,7 @@ def card(release: ReleaseSummary, formats: Mapping[str, str], model: bool) -> st
         f"{_source(release)}. The model was trained on {n_trained} patients; other patients, not used for training, "
         "were kept for the evaluation.",
         "",
+        *_read(release),
         "## How it was made",
         "",
         f"adapcla {__version__}, method `{release.method}`, {_sizes(release.chosen.settings)}, "
@@ -59,6 +60,7 @@ def card(release: ReleaseSummary, formats: Mapping[str, str], model: bool) -> st
         *(_way_back(name, lost) for name, lost in formats.items()),
         *([_MORE] if model else []),
         "- `evaluation.json`: statuses, comparisons, privacy checks and scores for programs",
+        "- `plan.json`: what the time allowed; with `--plan plan.json` the same command makes the same files",
         f"- `{CROISSANT}`: this card for programs; `{SUMS}`: checksums (`sha256sum -c {SUMS}`)",
         "",
     ]
@@ -88,6 +90,26 @@ def _way_back(name: str, lost: str) -> str:
         return f"- `{name}/`: a workbook with a sheet for each table" + (f"; {lost}" if lost else "")
     command = f"`adapcla import {READERS.get(name, name)} {name} --out cohort`"
     return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
+
+
+def read_table(release: ReleaseSummary) -> Table:
+    """What the source held, and what was left out while it was read, by reason."""
+    k, read = release.min_patients, release.read
+    rows = read.rows(k)
+    by_rule = ", ".join(f"{format_count(n, k)} {reason}" for reason, n in read.by_rule.items())
+    caption = "Counted in the source as it was." if rows else "The source did not count what it held."
+    caption += f" Left out by rule, which is no loss: {by_rule}." if by_rule else ""
+    good = "Nothing or nearly nothing left out."
+    columns = ("", "in the source", "left out", "share", "why")
+    lines = tuple(Line(tuple(Cell(text or "–") for text in row)) for row in rows)
+    return Table(columns, lines, "read", "Read from the source", caption, good=good)
+
+
+def _read(release: ReleaseSummary) -> list[str]:
+    """The same for the card."""
+    table = read_table(release)
+    shown = [table.markdown()] if table.lines else []
+    return ["What was left out while it was read:", "", *shown, table.caption, ""]
 
 
 def _judged(release: ReleaseSummary) -> list[str]:

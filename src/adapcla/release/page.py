@@ -8,7 +8,7 @@ from adapcla.disclosure import format_count
 from adapcla.evaluation.metric import has_stays
 from adapcla.evaluation.scores import MATCHED
 from adapcla.release.comparisons import Measured, find_row, gap_closed, plain_reason, share_text
-from adapcla.release.dataset_card import converged
+from adapcla.release.dataset_card import converged, read_table
 from adapcla.release.summary import (
     CHANCE,
     Attempt,
@@ -53,11 +53,21 @@ def release_page(release: ReleaseSummary) -> Page:
         lead=f"Recommended use: {advice(release).sentence}",
         facts=_facts(release),
         warning=refusal(release),
-        notes=[*notes, *([_QUICK] if release.chosen.quick else [])],
+        notes=[*_lost(release), *notes, *([_QUICK] if release.chosen.quick else [])],
         footer=(
             f"No record of a real patient is on this page, and no count of fewer than {release.min_patients} of them."
         ),
     )
+
+
+def _lost(release: ReleaseSummary) -> list[str]:
+    """What of the source is missing, where that is more than a hundredth of it."""
+    rows = {row[0]: row for row in release.read.rows(release.min_patients)}
+    lost = [
+        f"{rows[loss.what][2]} of {rows[loss.what][1]} {loss.what} ({rows[loss.what][3]}): {rows[loss.what][4]}"
+        for loss in release.read.too_much
+    ]
+    return [f"Not everything in the source could be used. Left out: {'; '.join(lost)}."] if lost else []
 
 
 def _facts(release: ReleaseSummary) -> list[tuple[str, str]]:
@@ -172,6 +182,7 @@ def _tables(release: ReleaseSummary) -> Iterator[Part]:
         yield Bullets(beside)
     if attempt.model_lines:
         yield gate_table(attempt.model_lines, of_model=True)
+    yield read_table(release)
     yield _codes_table(release)
     if len(release.attempts) > 1:
         yield _attempts_table(release.attempts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import tasks
-from adapcla.pipeline.effort import MOST_JUDGED, REAL_SHARE, Effort, around, effort_for
+from adapcla.pipeline.effort import BEGINNING, MOST_JUDGED, REAL_SHARE, Effort, Measured, around, effort_for, measure
 from adapcla.pipeline.estimate import Sizes, clock, sizes_of
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.pipeline.steps import RECORD, Step, code_of, record, run_steps
 from adapcla.pipeline.tasks import checked_row, known_settings
 from adapcla.release.comparisons import COMPARED, REQUIRED, Comparisons, compare, require_reason
-from adapcla.release.release_folder import write_release
+from adapcla.release.release_folder import PLAN, write_release
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Attempt, ReleaseSummary
+from adapcla.release.summary import Attempt, ReleaseSummary, WhatWasRead
 from adapcla.report.gate_words import detectable_words
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
@@ -44,7 +44,7 @@ ATTACK_MODELS = 4
 MOST_REPAIRS, EPSILON = 3, 8.0
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 #: Revisions of what the steps of a release write; those of fits, samples and scores are with the tasks.
-VOCABULARY, CHOICE, DECISION = 1, 1, 1
+VOCABULARY, CHOICE, DECISION = 1, 2, 1
 
 
 # ---- attempts -------------------------------------------------------------------------------------------------
@@ -111,6 +111,22 @@ def _stricter(method: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 # ---- the plan -------------------------------------------------------------------------------------------------
+def open_plan(settings: ReleaseSettings) -> dict[str, Any]:
+    """The content of the plan that was given; empty where none was."""
+    if not settings.plan:
+        return {}
+    content = files.read_json(Path(settings.plan))
+    attempts = content.get("attempts")
+    if not isinstance(attempts, dict) or content.get("format") != files.FORMAT_VERSION:
+        raise InputError(
+            "not a plan", path=settings.plan, expected=f"{PLAN} of a release or of its working folder", remedy="name it"
+        )
+    methods = {each["method"] for each in attempts.values()}
+    if methods - {settings.method}:
+        raise UsageError(f"{settings.plan}: a plan for {', '.join(methods)}\nto do: add --method {methods.pop()}")
+    return dict(content)
+
+
 class ReleasePlan:
     """All steps from a source to a folder that may be shared, in a working folder that may not."""
 
@@ -122,6 +138,9 @@ class ReleasePlan:
         overwrite: bool = False,
         cohort: Cohort | None = None,
     ) -> None:
+        self.given_plan = open_plan(settings)
+        # What a page says of the time is that of the plan.
+        settings = settings.model_copy(update={"minutes": self.given_plan.get("minutes", settings.minutes)})
         self.settings, self.out, self.overwrite, self.cohort = settings, Path(out), overwrite, cohort
         self.root = Path(work) if work is not None else self.out.with_name(f"{self.out.name}-work")
         self.method, self.given = checked_row(settings.method, settings.fit.settings)
@@ -136,6 +155,14 @@ class ReleasePlan:
         self._of: dict[tuple[int, str], Step] = {}
         self.steps = tuple(self._steps())
         self._refuse_populated()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The plan for a worker of a cluster: patients in memory stay in this process."""
+        return {**self.__dict__, "cohort": None, "_effort_of": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._effort_of = cache(self._effort_for)
 
     # ---- where things are -----------------------------------------------------------------------------------
     @property
@@ -169,10 +196,11 @@ class ReleasePlan:
             "read",
             asked.data.source,
             self.data,
-            partial(tasks.prepare, data=asked.data, split=asked.split, allow_dropped=allowed, cohort=self.cohort),
+            self._read,
             inputs,
             revision=tasks.PREPARE,
             seconds=lambda: self._around().reading,
+            in_memory=self.cohort is not None,
         )
         yield read
         before: tuple[Step, ...] = ()
@@ -183,7 +211,7 @@ class ReleasePlan:
             self._of |= {(attempt.number, step.stage): step for step in steps}
             real, evaluate, decide = steps[-3:]
             before, shown = (*before, evaluate, decide), (*shown, real, evaluate, decide)
-        written = asked.model_dump(mode="json", exclude={"data", "split", "fit", "evaluate"})
+        written = asked.model_dump(mode="json", exclude={"data", "split", "fit", "evaluate", "plan"})
         yield Step(
             "write",
             "",
@@ -210,6 +238,7 @@ class ReleasePlan:
             revision=VOCABULARY,
             seconds=lambda: self._around().rolling_up,
             wanted=wanted,
+            waits=before[-1:],
         )
         choose = Step(
             "choose",
@@ -225,10 +254,11 @@ class ReleasePlan:
                 "patients": patients,
                 "evaluate": asked.evaluate.model_dump(mode="json", exclude={"seed", "population"}),
                 "attack models": self._attack_models,
+                **({"plan": self._planned(attempt)} if self._planned(attempt) else {}),
             },
             (vocabulary,),
             revision=CHOICE,
-            seconds=0.1,
+            seconds=5.0,
             wanted=wanted,
             by_result=True,
         )
@@ -313,13 +343,13 @@ class ReleasePlan:
 
     def effort(self, attempt: PlannedAttempt) -> Effort:
         """What fits into the time, by what is known of the patients at this moment."""
-        return self._effort_of(attempt, self._sizes(attempt))
+        return self._effort_of(attempt, self._sizes(attempt), self._measured.get(str(attempt.number), Measured()))
 
-    def _effort_for(self, attempt: PlannedAttempt, sizes: Sizes) -> Effort:
+    def _effort_for(self, attempt: PlannedAttempt, sizes: Sizes, measured: Measured) -> Effort:
         """What fits into the time for patients of these numbers."""
         asked, given = self.settings, known_settings(self.method, attempt.settings)
         found = effort_for(
-            asked.minutes, self.method, given, sizes, asked.patients, asked.evaluate, self._attack_models
+            asked.minutes, self.method, given, sizes, asked.patients, asked.evaluate, self._attack_models, measured
         )
         passes = max(round(found.settings["passes"] * attempt.passes, 2), 0.1)
         return found._replace(
@@ -369,6 +399,11 @@ class ReleasePlan:
         return asked.quick and "utility" in asked.suites and self._still_wanted(attempt)
 
     # ---- what the steps do ------------------------------------------------------------------------------------
+    def _read(self, folder: Path) -> Mapping[str, Any]:
+        """The patients as they were read, in parts."""
+        asked = self.settings
+        return tasks.prepare(folder, asked.data, asked.split, asked.allow_dropped, self.cohort)
+
     def _roll_up(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The patients with codes and attributes that enough training patients share."""
         parts = open_splits(self.data)
@@ -397,19 +432,60 @@ class ReleasePlan:
         }
 
     def _choose(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
-        """Sizes, epochs and how thoroughly is evaluated, by the patients and the minutes."""
-        effort, rest = self.effort(attempt), sum(self._around())
+        """Epochs and how thoroughly is evaluated, by the patients, the minutes and the speed of this machine.
+
+        They are those of a plan where one is given. The record holds nothing of the time that was measured, so that
+        what comes after is the same wherever the same was chosen.
+        """
+        sizes, planned = list(self._sizes(attempt)[:3]), self._planned(attempt)
+        if planned:
+            if planned["sizes"] != sizes:
+                raise UsageError(
+                    f"{self.settings.plan}: a plan for {planned['sizes']} training patients, visits and codes; "
+                    f"found {sizes}\nto do: give the same data and options, or leave --plan out"
+                )
+            self._keep_plan(attempt, planned, None)
+            return {name: value for name, value in planned.items() if name not in ("sizes", "method")}
+        before = sum(record(place).get("seconds", 0.0) for place in (self.data, self.place(attempt, "patients")))
+        train = open_splits(self.place(attempt, "patients"))["train"]
+        given = known_settings(self.method, attempt.settings)
+        measured = measure(self.method, given, train, BEGINNING + before)
+        self._measured[str(attempt.number)] = measured
+        effort = self.effort(attempt)
+        rest = self._around().writing * measured.slowness + (measured.before or 0.0)
         seconds = effort.training + effort.sampling + effort.judging + rest
         if seconds > 60 * self.settings.minutes:
             short = f"--minutes {self.settings.minutes:g} is too short; fewer --patients take less"
             say(f"{clock(seconds)} will be needed for so many patients; {short}")
         if effort.shortened:
             say(effort.shortened)
-        return {
+        found = {
             "settings": known_settings(self.method, effort.settings),
             "quick": effort.quick or self.settings.evaluate.quick,
             "wanted passes": effort.wanted_passes,
         }
+        self._keep_plan(attempt, {"method": self.method, "sizes": sizes, **found}, measured)
+        return found
+
+    def _planned(self, attempt: PlannedAttempt) -> dict[str, Any]:
+        """What the plan that was given says of an attempt; empty where there is none."""
+        return dict(self.given_plan.get("attempts", {}).get(str(attempt.number), {}))
+
+    def _keep_plan(self, attempt: PlannedAttempt, chosen: dict[str, Any], measured: Measured | None) -> None:
+        """Write the plan to the working folder."""
+        place = self.root / PLAN
+        kept = files.read_json(place) if place.is_file() else {}
+        of_attempt = {"attempts": chosen, "measured": None if measured is None else measured.as_json()}
+        parts = {name: {**kept.get(name, {}), str(attempt.number): value} for name, value in of_attempt.items()}
+        about = {"format": files.FORMAT_VERSION, "made by": f"adapcla {__version__}", "minutes": self.settings.minutes}
+        files.write_json(place, {**about, **parts})
+
+    @cached_property
+    def _measured(self) -> dict[str, Measured]:
+        """What was measured on this machine, by attempt."""
+        place = self.root / PLAN
+        kept = files.read_json(place).get("measured", {}) if place.is_file() else {}
+        return {number: Measured.from_json(each) for number, each in kept.items() if each is not None}
 
     def _train(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The fitted method."""
@@ -479,7 +555,9 @@ class ReleasePlan:
         target = self.out if release.passed else None
         chosen = self.attempts[release.chosen.number - 1]
         model = load(self.place(chosen, "fit")).model if release.model_passed and target is not None else None
-        write_release(release, self.page, target, self.settings, self.export_options, model)
+        kept = files.read_json(self.root / PLAN)
+        plan = {name: value for name, value in kept.items() if name != "measured"}
+        write_release(release, self.page, target, self.settings, self.export_options, model, plan)
         return {"out": None if target is None else str(target.resolve())}
 
     # ---- the whole ------------------------------------------------------------------------------------------
@@ -510,6 +588,7 @@ class ReleasePlan:
             tuple(self._attempt(each) for each in done if each.number <= chosen.number),
             open_splits(self.place(chosen, "patients"))["train"],
             Cohort.open(self.place(chosen, "sample")),
+            WhatWasRead.of(record(self.data)),
         )
 
     def _attempt(self, attempt: PlannedAttempt) -> Attempt:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from adapcla.data import Cohort, Kind, Origin
 from adapcla.data.code_systems import add_descriptions
@@ -18,6 +20,8 @@ from adapcla.release.summary import ReleaseSummary, as_json
 
 #: The statuses, comparisons, privacy checks and scores for programs.
 EVALUATION = "evaluation.json"
+#: What was chosen by the time: given again, it makes the same bytes on any machine.
+PLAN = "plan.json"
 
 
 def write_release(
@@ -27,6 +31,7 @@ def write_release(
     settings: ReleaseSettings,
     options: WriteOptions,
     model: Model | None,
+    plan: Mapping[str, Any],
 ) -> None:
     """Write the page and, where there is a target, the folder that may be shared: whole or not at all."""
     html = release_page(release).html().encode()
@@ -42,6 +47,7 @@ def write_release(
         if model is not None:
             bundle.save(model, folder / "model", shareable=True)
         (folder / "report.html").write_bytes(html)
+        (folder / PLAN).write_bytes(json_bytes(plan))
         (folder / EVALUATION).write_bytes(json_bytes(as_json(release)))
         lost = {name: not_held(cohort, name, options) for name in settings.formats}
         card = dataset_card.card(release, lost, model is not None)

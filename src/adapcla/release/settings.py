@@ -55,6 +55,7 @@ class ReleaseSettings(SettingsGroup):
     allow_dropped: float = setting(
         MOST_DROPPED, "Share of visits, codes or patients that may be dropped while reading.", ge=0, le=1
     )
+    plan: str = setting("", "plan.json of an earlier run: the same epochs and evaluation, so the same bytes.")
     seed: int = setting(1, "Seed of the fit and of the sample.", variable="ADAPCLA_SEED")
     name: str = setting("release", "Name of the release on its page.", rare=True)
     rollup: str = setting("icd", "The way up for rarer codes: icd, ccs, or a CSV file code, parent.", rare=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from adapcla.data import Cohort
+from adapcla.disclosure import format_count
 from adapcla.evaluation import Scores
 from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
 from adapcla.files import FORMAT_VERSION
+from adapcla.io.losses import MOST_DROPPED, Loss
 from adapcla.release.comparisons import GAP_FAIR, GAP_GOOD, Comparisons, find_row
 from adapcla.report.gate_words import TO_DO, TO_SHOW, gain, in_words, words_of
 from adapcla.report.html import PERMITS, Outcome, Status, tone_of
@@ -74,6 +77,47 @@ class Attempt:
         return bool(self.costs.get("stopped early")) or float(self.costs.get("passes") or 0) >= 0.9 * self.wanted_passes
 
 
+class WhatWasRead(NamedTuple):
+    """What the source held, and what of it was left out while it was read."""
+
+    #: Visits, codes and patients of the source as it was; empty where its reader does not count them.
+    in_source: Mapping[str, int] = MappingProxyType({})
+    #: What could not be read or placed.
+    lost: Sequence[Loss] = ()
+    #: What was left out as it was meant to be, such as repeated codes of a visit, by reason.
+    by_rule: Mapping[str, int] = MappingProxyType({})
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> WhatWasRead:
+        """From the record of the step that read the source."""
+        lost = [Loss(**each) for each in about.get("lost", ())]
+        reasons = {reason for loss in lost for reason in loss.reasons}
+        dropped = about["description"].get("dropped", {})
+        by_rule = {reason: int(n) for reason, n in dropped.items() if n and reason not in reasons}
+        return cls(about.get("in source", {}), lost, by_rule)
+
+    @property
+    def too_much(self) -> tuple[Loss, ...]:
+        """Losses beyond what may be lost without anybody's word."""
+        return tuple(loss for loss in self.lost if loss.share > MOST_DROPPED)
+
+    def rows(self, k: int) -> list[tuple[str, str, str, str, str]]:
+        """What, in the source, left out, share and why, with no count below k.
+
+        >>> WhatWasRead({"codes": 200}, [Loss("codes", 2, 200, {"codes of no date": 2})]).rows(11)
+        [('codes', '200', 'fewer than 11', 'under 5.5%', 'fewer than 11 codes of no date')]
+        """
+        out = []
+        lost = {loss.what: loss for loss in self.lost}
+        for what, n in {**self.in_source, **{loss.what: loss.in_source for loss in self.lost}}.items():
+            loss = lost.get(what, Loss(what, 0, n, {}))
+            small = 0 < loss.dropped < k
+            share = f"under {k / max(n, 1):.1%}" if small else f"{loss.share:.1%}"
+            why = ", ".join(f"{format_count(m, k)} {reason}" for reason, m in loss.reasons.items())
+            out.append((what, format_count(n, k), format_count(loss.dropped, k), share, why))
+        return out
+
+
 @dataclass(frozen=True, eq=False)
 class ReleaseSummary:
     """Everything that the page and the cards say of a release."""
@@ -87,6 +131,7 @@ class ReleaseSummary:
     attempts: tuple[Attempt, ...]
     train: Cohort
     synthetic: Cohort
+    read: WhatWasRead = field(default_factory=WhatWasRead)
 
     @property
     def chosen(self) -> Attempt:
@@ -264,6 +309,7 @@ def as_json(release: ReleaseSummary) -> dict[str, Any]:
         "released": release.passed,
         "advice": _status_json(advice(release)),
         "status": {one.key: _status_json(one) for one in indicators(release)},
+        "read": _read_json(release),
         "comparisons": [
             {
                 "key": one.key,
@@ -283,6 +329,14 @@ def as_json(release: ReleaseSummary) -> dict[str, Any]:
         "model gate": [_line_json(line) for line in attempt.model_lines],
         "scores": _scores_json(attempt.scores.rows),
     }
+
+
+def _read_json(release: ReleaseSummary) -> dict[str, Any]:
+    """What the source held and what was left out, by reason, as the page says it."""
+    k = release.min_patients
+    names = ("what", "in source", "left out", "share", "why")
+    by_rule = {reason: format_count(n, k) for reason, n in release.read.by_rule.items()}
+    return {"lost": [dict(zip(names, row, strict=True)) for row in release.read.rows(k)], "by rule": by_rule}
 
 
 def _status_json(status: Status) -> dict[str, str]:

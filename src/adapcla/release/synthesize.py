@@ -136,6 +136,7 @@ def synthesize(
     overwrite: bool = False,
     work: str | Path | None = None,
     method: str | None = None,
+    plan: str | Path | None = None,
     seed: int | None = None,
     title: str | None = None,
     model: bool | None = None,
@@ -165,6 +166,7 @@ def synthesize(
         overwrite: Replace what is in `out`.
         work: Folder for what real patients are in; beside `out` if not given.
         method: A row of `adapcla methods`.
+        plan: The plan.json of an earlier release: the same epochs and evaluation, so the same bytes.
         seed: Seed of the fit and of the sample.
         title: Heading of page and card; the file's name if not given.
         model: Write the model too, where attacks on it fail.
@@ -185,6 +187,7 @@ def synthesize(
         "reason": reason,
         "allow_dropped": allow_dropped,
         "method": method,
+        "plan": None if plan is None else str(plan),
         "seed": seed,
         "title": title,
         "model": model,
@@ -202,12 +205,12 @@ def synthesize(
     if isinstance(data, Cohort):
         # Nothing is read from a folder: the plan gets the patients themselves.
         asked = release_settings("cohort", "cohort", options=options, changes=settings, **given)
-        plan = ReleasePlan(asked, out, work, overwrite, cohort=data)
+        steps = ReleasePlan(asked, out, work, overwrite, cohort=data)
     else:
         asked = settings_of(str(data), str(path), options=options, changes=settings, **given)
-        plan = ReleasePlan(asked, out, work, overwrite)
-    plan.run()
-    return released(plan)
+        steps = ReleasePlan(asked, out, work, overwrite)
+    steps.run()
+    return released(steps)
 
 
 def _cohort_of_frame(frame: Any, options: Mapping[str, Any]) -> Cohort:

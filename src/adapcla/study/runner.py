@@ -25,7 +25,7 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings, RowSetting
 from adapcla.pipeline.steps import RECORD, Failures, Step, code_of, forget_records, record, run_steps
 from adapcla.pipeline.tasks import Row, checked_row
 from adapcla.scaffold import Steering
-from adapcla.study.analysis.run import OF_ROWS, Subject, Watched, reads_trajectories, remove_unasked
+from adapcla.study.analysis.run import OF_ROWS, Run, Subject, reads_trajectories, remove_other_parts
 from adapcla.study.results import ABOUT
 from adapcla.study.spec import StudySpec, TargetSettings
 from adapcla.training.settings import METHODS, Settings
@@ -36,7 +36,7 @@ REPORT = "report.html"
 CHOICE, WATCH = 1, 1
 #: References that stand beside every row; a quick evaluation leaves their slow scores out, so they are scored once.
 _SLOW = (Reference.TRAIN_COPY, Reference.MARGINAL, Reference.REAL_TRAIN)
-#: Suites that speak of populations, which a steered sample is scored by.
+#: Suites about populations, by which a steered sample is scored.
 _OF_POPULATIONS = ("tail", "fidelity", "utility")
 #: How much longer sampling takes whose steering is corrected by calibration samples.
 _CALIBRATED = 12
@@ -44,10 +44,10 @@ _LOSS = "validation loss per visit"
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------
-def chosen_methods(text: str) -> tuple[str, ...]:
+def method_names(text: str) -> tuple[str, ...]:
     """The rows that `all`, `none`, or names with commas stand for; an unknown name is refused with the nearest one.
 
-    >>> chosen_methods("halo, lstm"), chosen_methods("none")
+    >>> method_names("halo, lstm"), method_names("none")
     (('halo', 'lstm'), ())
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -60,7 +60,7 @@ def chosen_methods(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def checked_rows(fit: RowSettings) -> dict[str, Row]:
+def check_rows(fit: RowSettings) -> dict[str, Row]:
     """The rows of a study by name; what cannot be trained, or would be trained twice, is refused."""
     rows = {name: checked_row(method, settings) for name, (method, settings) in fit.rows().items()}
     for name, variant in fit.variants.items():
@@ -89,26 +89,26 @@ def modes_of(method: str, modes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 # ---- references -----------------------------------------------------------------------------------------------
-def scored_references(asked: EvaluateSettings, data: DataSettings) -> dict[Beside, EvaluateSettings]:
-    """What is scored of references by themselves: what a quick look leaves out, and references of a known law.
+def scored_references(settings: EvaluateSettings, data: DataSettings) -> dict[Beside, EvaluateSettings]:
+    """The references that are scored by themselves: what a quick look leaves out, and simulated ones.
 
     A quick look trains no classifiers on the latter: these have real patients as their ceiling, and are slow.
 
-    >>> asked = scored_references(EvaluateSettings(suites=("tail", "utility"), quick=True), DataSettings())
-    >>> {reference.value: some.suites for reference, some in asked.items() if isinstance(reference, Reference)}
+    >>> found = scored_references(EvaluateSettings(suites=("tail", "utility"), quick=True), DataSettings())
+    >>> {reference.value: some.suites for reference, some in found.items() if isinstance(reference, Reference)}
     {'train_copy': ('tail',), 'marginal': ('tail', 'utility'), 'real_train': ('utility',)}
-    >>> {reference.value: some.suites for reference, some in asked.items() if isinstance(reference, LawReference)}
+    >>> {reference.value: some.suites for reference, some in found.items() if isinstance(reference, LawReference)}
     {'law_itself': ('tail',), 'family_only': ('tail',)}
     """
     out: dict[Beside, EvaluateSettings] = {}
-    for reference in _SLOW if asked.quick else ():
-        suites = tuple(name for name in asked.suites if reference in SUITES[name].references)
+    for reference in _SLOW if settings.quick else ():
+        suites = tuple(name for name in settings.suites if reference in SUITES[name].references)
         if suites:
-            out[reference] = asked.model_copy(update={"suites": suites})
-    learned = {name for name in asked.suites if Reference.REAL_TRAIN in SUITES[name].references}
-    suites = tuple(name for name in asked.suites if not (asked.quick and name in learned))
-    if suites and _law_is_known(data):
-        out |= dict.fromkeys(LawReference, asked.model_copy(update={"suites": suites}))
+            out[reference] = settings.model_copy(update={"suites": suites})
+    learned = {name for name in settings.suites if Reference.REAL_TRAIN in SUITES[name].references}
+    suites = tuple(name for name in settings.suites if not (settings.quick and name in learned))
+    if suites and _is_simulated(data):
+        out |= dict.fromkeys(LawReference, settings.model_copy(update={"suites": suites}))
     return out
 
 
@@ -123,8 +123,8 @@ def reference_cohort(reference: Beside, parts: Mapping[str, Cohort], n_patients:
     return make(train, n_patients, seed)
 
 
-def _law_is_known(data: DataSettings) -> bool:
-    """Whether all patients follow a simulator's law, none chosen by what they are and no code left out."""
+def _is_simulated(data: DataSettings) -> bool:
+    """Whether the simulator's distribution is that of all patients: none chosen by what they are, no code left out."""
     if data.where or data.min_patients:
         return False
     if data.source != "cohort":
@@ -138,13 +138,13 @@ def _law_is_known(data: DataSettings) -> bool:
     return simulator.law_of(cohort) is not None or simulator.whole_law_of(cohort) is not None
 
 
-# ---- the plan -------------------------------------------------------------------------------------------------
-#: Passes of rows that take no multiple of those of a cell.
-_USUAL_PASSES = 20.0
+# ---- the grid -------------------------------------------------------------------------------------------------
+#: Epochs of rows that take no multiple of those of a cell.
+_USUAL_EPOCHS = 20.0
 
 
-class Cell(NamedTuple):
-    """A rate, a number of passes and, where it is not that of the settings, a width."""
+class GridCell(NamedTuple):
+    """A learning rate, a number of epochs and, where it is not that of the settings, a width."""
 
     learning_rate: float
     passes: float
@@ -154,7 +154,7 @@ class Cell(NamedTuple):
     def name(self) -> str:
         """The name of its folder.
 
-        >>> Cell(0.003, 8.0).name, Cell(0.003, 8.0, 256).name
+        >>> GridCell(0.003, 8.0).name, GridCell(0.003, 8.0, 256).name
         ('rate0.003-passes8', 'rate0.003-passes8-width256')
         """
         width = "" if self.width is None else f"-width{self.width}"
@@ -162,50 +162,47 @@ class Cell(NamedTuple):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The settings that the cell says, by name.
+        """The settings of the cell, by name.
 
-        >>> Cell(0.003, 8.0).changes
+        >>> GridCell(0.003, 8.0).changes
         {'learning_rate': 0.003, 'passes': 8.0}
         """
         return {name: value for name, value in self._asdict().items() if value is not None}
 
-    def of(self, row: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-        """The row with this cell: the passes are those of all its stages together, the last weights are kept.
+    def of(self, row: Row) -> Row:
+        """The row with this cell: the epochs are those of all its stages together, the last weights are kept.
 
-        A method that by its nature takes a multiple of the usual passes, as SynTEG does, takes it here too.
+        A method that by its nature takes a multiple of the usual epochs, as SynTEG does, takes it here too.
 
-        >>> [Cell(0.003, 8.0).of((method, {}))[1]["passes"] for method in ("halo", "adapcla-release", "synteg")]
+        >>> [GridCell(0.003, 8.0).of((method, {}))[1]["passes"] for method in ("halo", "adapcla-release", "synteg")]
         [8.0, 4.0, 24.0]
         """
         method, settings = row
         n_stages = len(stages(generator_for(method, **settings).settings))
-        passes = self.passes / n_stages * METHODS[method].row.settings.get("passes", _USUAL_PASSES) / _USUAL_PASSES
+        passes = self.passes / n_stages * METHODS[method].row.settings.get("passes", _USUAL_EPOCHS) / _USUAL_EPOCHS
         return method, {**settings, **self.changes, "passes": passes, "last_weights": True}
 
 
+# ---- the plan -------------------------------------------------------------------------------------------------
 class StudyPlan:
     """All steps of a study in a folder."""
 
     def __init__(self, spec: StudySpec, out: str | Path) -> None:
         self.spec, self.root = spec, Path(out) / spec.name
-        #: The rows as asked for; a grid chooses the rate and epochs of those that are trained.
-        self.asked = checked_rows(spec.fit)
+        #: The rows of the specification; a grid chooses the rate and epochs of those that are trained.
+        self.rows = check_rows(spec.fit)
         #: Row and fit seed → why the method failed, in this process.
         self.failed: Failures = {}
-        self._check()
+        for name in sorted({method for target in spec.targets.values() for method in target.methods}):
+            if name not in self.rows:
+                raise UsageError(f"{name!r} is to be steered, but fit.methods and fit.variants do not have it")
+        for name, path in spec.external.items():
+            if not Path(path).expanduser().is_dir():
+                remedy = f"correct external.{name}"
+                raise InputError("no folder there", path=path, expected="a cohort folder", remedy=remedy)
+        self.sizes: Sizes = sizes_of(spec.data, record(self.data))
         self._choices: dict[str, Step] = {}
         self.steps = tuple(self._steps())
-
-    def _check(self) -> None:
-        """Fail before the expensive part: what is steered or compared must be there."""
-        for name in sorted({method for target in self.spec.targets.values() for method in target.methods}):
-            if name not in self.asked:
-                raise UsageError(f"{name!r} is to be steered, but fit.methods and fit.variants do not have it")
-        for name, path in self.spec.external.items():
-            if not Path(path).expanduser().is_dir():
-                raise InputError(
-                    "no folder there", path=path, expected="a cohort folder", remedy=f"correct external.{name}"
-                )
 
     # ---- where things are -------------------------------------------------------------------------------------
     @property
@@ -234,7 +231,7 @@ class StudyPlan:
         """Their scores."""
         return self.fit(row, seed) / "scores" / f"seed{draw}"
 
-    def steered(self, row: str, seed: int, target: str, mode: str) -> Path:
+    def toward(self, row: str, seed: int, target: str, mode: str) -> Path:
         """Patients drawn towards a target, and beside them their scores."""
         return self.fit(row, seed) / "toward" / target / mode
 
@@ -242,7 +239,7 @@ class StudyPlan:
         """The patients of a population that rows are steered towards."""
         return self.root / "targets" / name
 
-    def cell(self, row: str, cell: Cell) -> Path:
+    def cell(self, row: str, cell: GridCell) -> Path:
         """A fit of a row with one cell of the grid."""
         return self.root / "tuning" / row / cell.name
 
@@ -253,20 +250,19 @@ class StudyPlan:
 
     # ---- what the grid chooses ----------------------------------------------------------------------------------
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[GridCell, ...]:
         """Every cell of the grid, the shortest fits first."""
         grid = self.spec.fit.grid
         if grid is None:
             return ()
-        return tuple(Cell(rate, passes) for passes in sorted(grid.passes) for rate in grid.learning_rates)
+        return tuple(GridCell(rate, passes) for passes in sorted(grid.passes) for rate in grid.learning_rates)
 
     def row(self, name: str) -> Row:
         """A row with the cell that was chosen for it; before that, with the longest of its cells."""
-        asked = self.asked[name]
         if name not in self._choices:
-            return asked
+            return self.rows[name]
         choice = self._choices[name]
-        return (Cell(**choice.facts["cell"]) if choice.done else self.cells[-1]).of(asked)
+        return (GridCell(**choice.facts["cell"]) if choice.done else self.cells[-1]).of(self.rows[name])
 
     def settings(self, name: str) -> Settings:
         """The settings of a row."""
@@ -275,7 +271,8 @@ class StudyPlan:
 
     # ---- the steps ----------------------------------------------------------------------------------------------
     def _steps(self) -> Iterator[Step]:
-        spec, sizes = self.spec, sizes_of(self.spec.data, record(self.data))
+        """Prepare, score references, choose by the grid, then every row, patients from elsewhere and analyses."""
+        spec = self.spec
         prepared = {self.data: self._prepare(spec.data.source, self.data, spec.data, spec.split)}
         for seed in spec.fit.seeds:
             folder, split = self.parts(seed), self.split_of(seed)
@@ -284,42 +281,33 @@ class StudyPlan:
         for name, target in spec.targets.items():
             prepared[self.target(name)] = self._prepare(name, self.target(name), target.data, spec.split)
         yield from prepared.values()
-        for reference, asked in scored_references(spec.evaluate, spec.data).items():
+        for reference, settings in scored_references(spec.evaluate, spec.data).items():
+            folder = self.root / "references" / reference.value
+            run = partial(self._score_reference, reference, settings)
+            inputs = tasks.evaluate_inputs(settings, reference=reference.value, patients=spec.sample.patients)
+            seconds = evaluation_seconds(settings, self.sizes)
             yield Step(
-                "evaluate",
-                reference.value,
-                self.root / "references" / reference.value,
-                partial(self._score_reference, reference, asked),
-                tasks.evaluate_inputs(asked, reference=reference.value, patients=spec.sample.patients),
-                (prepared[self.data],),
-                revision=tasks.EVALUATE,
-                seconds=evaluation_seconds(asked, sizes),
-            )
-        yield from self._grid_steps(prepared[self.data], sizes)
+                "evaluate", reference.value, folder, run, inputs, (prepared[self.data],),
+                revision=tasks.EVALUATE, seconds=seconds,
+            )  # fmt: skip
+        yield from self._grid_steps(prepared[self.data])
         samples = []
-        for row in self.asked:
+        for row in self.rows:
             for seed in spec.fit.seeds:
-                steps = list(self._row_steps(row, seed, prepared, sizes))
+                steps = list(self._row_steps(row, seed, prepared))
                 yield from steps
                 if seed == spec.fit.seeds[0]:
                     samples.append(steps[1])
         for name, path in spec.external.items():
-            yield from self._external_steps(name, Path(path).expanduser(), prepared[self.data], sizes)
-        yield from self._analysis_steps(prepared[self.data], samples, sizes)
+            yield from self._external_steps(name, Path(path).expanduser(), prepared[self.data])
+        yield from self._analysis_steps(prepared[self.data], samples)
 
     def _prepare(self, what: str, folder: Path, data: DataSettings, split: SplitSettings) -> Step:
         """Read, select and divide patients."""
-        return Step(
-            "prepare",
-            what,
-            folder,
-            partial(tasks.prepare, data=data, split=split),
-            tasks.data_inputs(data, split),
-            revision=tasks.PREPARE,
-            seconds=5.0,
-        )
+        run, inputs = partial(tasks.prepare, data=data, split=split), tasks.data_inputs(data, split)
+        return Step("prepare", what, folder, run, inputs, revision=tasks.PREPARE, seconds=5.0)
 
-    def _grid_steps(self, prepared: Step, sizes: Sizes) -> Iterator[Step]:
+    def _grid_steps(self, prepared: Step) -> Iterator[Step]:
         """A fit for each cell of each row that is trained, then the choice of the row's cell by validation loss.
 
         Cells are the same for all rows, learn from training patients, are compared on validation patients without any
@@ -328,227 +316,147 @@ class StudyPlan:
         grid = self.spec.fit.grid
         if grid is None:
             return
-        share = min(1.0, grid.patients / sizes.patients) if grid.patients else 1.0
-        for name, asked in self.asked.items():
-            if generator_for(asked[0], **asked[1]).settings.family.objective is None:
+        share = min(1.0, grid.patients / self.sizes.patients) if grid.patients else 1.0
+        for name, row in self.rows.items():
+            if generator_for(row[0], **row[1]).settings.family.objective is None:
                 continue
             tried = []
             for cell in self.cells:
-                method, settings = cell.of(asked)
+                method, settings = cell.of(row)
                 # Calibration comes after the loss is known.
-                row = (method, {**settings, "calibration_rounds": 0})
-                tried.append(
-                    Step(
-                        "tune",
-                        f"{name} {cell.name}",
-                        self.cell(name, cell),
-                        partial(self._tune, row),
-                        tasks.fit_inputs(row, grid.seed, patients=grid.patients),
-                        (prepared,),
-                        revision=tasks.TRAIN,
-                        seconds=share * training_seconds(generator_for(method, **row[1]).settings, sizes),
-                        kind=f"{name} {cell.passes:g}",
-                    )
-                )
+                plain = (method, {**settings, "calibration_rounds": 0})
+                inputs = tasks.fit_inputs(plain, grid.seed, patients=grid.patients)
+                seconds = share * training_seconds(generator_for(method, **plain[1]).settings, self.sizes)
+                step = Step(
+                    "tune", f"{name} {cell.name}", self.cell(name, cell), partial(self._tune, plain), inputs,
+                    (prepared,), revision=tasks.TRAIN, seconds=seconds, kind=f"{name} {cell.passes:g}",
+                )  # fmt: skip
+                tried.append(step)
             yield from tried
+            folder, inputs = self.root / "tuning" / name / "choice", {"cells": [cell.name for cell in self.cells]}
             self._choices[name] = Step(
-                "choose",
-                name,
-                self.root / "tuning" / name / "choice",
-                partial(self._choose, name),
-                {"cells": [cell.name for cell in self.cells]},
-                tuple(tried),
-                revision=CHOICE,
-                seconds=0.1,
-                by_result=True,
-            )
+                "choose", name, folder, partial(self._choose, name), inputs, tuple(tried),
+                revision=CHOICE, seconds=0.1, by_result=True,
+            )  # fmt: skip
             yield self._choices[name]
 
-    def _row_steps(self, row: str, seed: int, prepared: Mapping[Path, Step], sizes: Sizes) -> Iterator[Step]:
+    def _row_steps(self, row: str, seed: int, prepared: Mapping[Path, Step]) -> Iterator[Step]:
         """Train, then sample and evaluate for each draw, then the same towards each target."""
-        spec, what, own = self.spec, f"{row} seed {seed}", (row, seed)
-        parts = prepared[self.parts(seed)]
+        spec, what, parts = self.spec, f"{row} seed {seed}", prepared[self.parts(seed)]
         train = Step(
-            "train",
-            what,
-            self.fit(row, seed),
-            partial(self._train, row, seed),
-            tasks.fit_inputs(self.asked[row], seed),
+            "train", what, self.fit(row, seed), partial(self._train, row, seed), tasks.fit_inputs(self.rows[row], seed),
             (parts, self._choices[row]) if row in self._choices else (parts,),
-            revision=tasks.TRAIN,
-            seconds=training_seconds(self.settings(row), sizes),
-            kind=row,
-            row=own,
-        )
+            revision=tasks.TRAIN, seconds=training_seconds(self.settings(row), self.sizes), kind=row, row=(row, seed),
+        )  # fmt: skip
         yield train
-        drawing = sampling_seconds(self.settings(row), sizes, spec.sample.patients)
+        seconds = sampling_seconds(self.settings(row), self.sizes, spec.sample.patients)
         for draw in spec.sample.seeds:
-            about = f"{what} draw {draw}"
+            about, inputs = f"{what} draw {draw}", {"patients": spec.sample.patients, "seed": draw}
             sample = Step(
-                "sample",
-                about,
-                self.sample(row, seed, draw),
-                partial(self._sample, row, seed, draw),
-                {"patients": spec.sample.patients, "seed": draw},
-                (train,),
-                revision=tasks.SAMPLE,
-                seconds=drawing,
-                kind=row,
-                row=own,
-            )
+                "sample", about, self.sample(row, seed, draw), partial(self._sample, row, seed, draw), inputs, (train,),
+                revision=tasks.SAMPLE, seconds=seconds, kind=row, row=train.row,
+            )  # fmt: skip
             yield sample
             if spec.evaluate.suites:
-                yield Step(
-                    "evaluate",
-                    about,
-                    self.scores(row, seed, draw),
-                    partial(
-                        tasks.evaluate,
-                        name=row,
-                        synthetic=sample.folder,
-                        parts=parts.folder,
-                        asked=spec.evaluate,
-                        fit=train.folder,
-                        cache=self.root / "cache",
-                    ),
-                    tasks.evaluate_inputs(spec.evaluate, name=row),
-                    (parts, train, sample),
-                    revision=tasks.EVALUATE,
-                    seconds=evaluation_seconds(spec.evaluate, sizes),
-                    kind=row,
-                    row=own,
-                )
+                yield self._evaluate(row, about, self.scores(row, seed, draw), parts, sample, train, kind=row)
         for name, target in spec.targets.items():
             if row in target.methods:
-                yield from self._target_steps(row, train, name, target, prepared[self.target(name)], sizes)
+                yield from self._target_steps(row, train, name, target, prepared[self.target(name)])
 
     def _target_steps(
-        self, row: str, train: Step, name: str, target: TargetSettings, population: Step, sizes: Sizes
+        self, row: str, train: Step, name: str, target: TargetSettings, population: Step
     ) -> Iterator[Step]:
         """Sample towards a target in each mode, and compare with the target's own patients."""
-        spec, asked = self.spec, self._asked_of_steered
-        drawing = sampling_seconds(self.settings(row), sizes, spec.sample.patients)
         assert train.row is not None
-        for mode in modes_of(self.asked[row][0], target.modes):
-            what, place = f"{train.what} to {name}, {mode}", self.steered(*train.row, name, mode)
+        seed, patients = train.row[1], self.spec.sample.patients
+        seconds = sampling_seconds(self.settings(row), self.sizes, patients)
+        for mode in modes_of(self.rows[row][0], target.modes):
+            what, place = f"{train.what} to {name}, {mode}", self.toward(row, seed, name, mode)
+            inputs = {"mode": mode, "strength": target.strength, "min_cell": target.min_cell, "patients": patients}
             steer = Step(
-                "steer",
-                what,
-                place / "sample",
-                partial(self._steer, row, train.row[1], name, mode),
-                {
-                    "mode": mode,
-                    "strength": target.strength,
-                    "min_cell": target.min_cell,
-                    "patients": spec.sample.patients,
-                },
-                (train, population),
-                revision=tasks.SAMPLE,
-                # Modes differ by twelve times in what they cost.
-                seconds=drawing * (_CALIBRATED if mode == "calibrated" else 1),
-                kind=f"{row} {mode}",
-                row=train.row,
-            )
+                "steer", what, place / "sample", partial(self._steer, row, seed, name, mode), inputs,
+                (train, population), revision=tasks.SAMPLE,
+                seconds=seconds * (_CALIBRATED if mode == "calibrated" else 1), kind=f"{row} {mode}", row=train.row,
+            )  # fmt: skip
             yield steer
-            yield Step(
-                "evaluate",
-                what,
-                place / "scores",
-                partial(
-                    tasks.evaluate,
-                    name=row,
-                    synthetic=steer.folder,
-                    parts=population.folder,
-                    asked=asked,
-                    toward=True,
-                    cache=self.root / "cache",
-                ),
-                tasks.evaluate_inputs(asked, name=row, toward=True),
-                (population, steer),
-                revision=tasks.EVALUATE,
-                seconds=evaluation_seconds(asked, sizes),
-                kind=f"{row} to a target",
-                row=train.row,
-            )
+            kind = f"{row} to a target"
+            yield self._evaluate(row, what, place / "scores", population, steer, toward=True, kind=kind)
 
-    def _external_steps(self, name: str, path: Path, prepared: Step, sizes: Sizes) -> Iterator[Step]:
-        """Copy patients that were made elsewhere, and score them like those of a row."""
-        place, asked = self.root / "external" / name, self.spec.evaluate
-        copy = Step(
-            "copy",
-            name,
-            place / "cohort",
-            partial(tasks.copy, source=path),
-            {"cohort": Cohort.open(path).fingerprint},
-        )
+    def _external_steps(self, name: str, path: Path, prepared: Step) -> Iterator[Step]:
+        """Copy patients that were generated elsewhere, and score them like those of a row."""
+        place, inputs = self.root / "external" / name, {"cohort": Cohort.open(path).fingerprint}
+        copy = Step("copy", name, place / "cohort", partial(tasks.copy, source=path), inputs)
         yield copy
-        if asked.suites:
-            yield Step(
-                "evaluate",
-                name,
-                place / "scores",
-                partial(
-                    tasks.evaluate,
-                    name=name,
-                    synthetic=copy.folder,
-                    parts=prepared.folder,
-                    asked=asked,
-                    cache=self.root / "cache",
-                ),
-                tasks.evaluate_inputs(asked, name=name),
-                (prepared, copy),
-                revision=tasks.EVALUATE,
-                seconds=evaluation_seconds(asked, sizes),
-            )
+        if self.spec.evaluate.suites:
+            yield self._evaluate(name, name, place / "scores", prepared, copy)
 
-    def _analysis_steps(self, prepared: Step, samples: list[Step], sizes: Sizes) -> Iterator[Step]:
-        """The fits that are watched, then each analysis."""
-        asked = self.spec.analyse
-        if not asked.parts:
+    def _evaluate(
+        self,
+        row: str,
+        what: str,
+        folder: Path,
+        parts: Step,
+        sample: Step,
+        fit: Step | None = None,
+        *,
+        toward: bool = False,
+        kind: str = "",
+    ) -> Step:
+        """The scores of a sample against the patients of some parts; with its fit, attacks on the model, too."""
+        settings = self.spec.evaluate
+        if toward:
+            suites = tuple(suite for suite in settings.suites if suite in _OF_POPULATIONS)
+            settings = settings.model_copy(update={"suites": suites})
+        run = partial(
+            tasks.evaluate, name=row, synthetic=sample.folder, parts=parts.folder, asked=settings,
+            fit=None if fit is None else fit.folder, toward=toward, cache=self.root / "cache",
+        )  # fmt: skip
+        inputs = tasks.evaluate_inputs(settings, name=row, **({"toward": True} if toward else {}))
+        after = (parts, sample) if fit is None else (parts, fit, sample)
+        seconds = evaluation_seconds(settings, self.sizes)
+        return Step(
+            "evaluate", what, folder, run, inputs, after,
+            revision=tasks.EVALUATE, seconds=seconds, kind=kind, row=sample.row,
+        )  # fmt: skip
+
+    def _analysis_steps(self, prepared: Step, samples: list[Step]) -> Iterator[Step]:
+        """The fits that are observed, then each analysis."""
+        settings = self.spec.analyse
+        if not settings.parts:
             return
         # What the grid chooses comes with the step that chooses it.
-        subject = self.subject(self.asked.get(asked.method))
-        chosen = (self._choices[asked.method],) if asked.method in self._choices else ()
-        watched = [
+        subject = self.subject(self.rows.get(settings.method))
+        chosen = (self._choices[settings.method],) if settings.method in self._choices else ()
+        seconds = training_seconds(generator_for(subject.method, **subject.settings).settings, self.sizes)
+        observed = [
             Step(
-                "probe",
-                f"{asked.method} {fit.schedule} seed {fit.seed}",
-                subject.watched_folder(fit),
-                partial(self._watch, fit),
-                subject.watched_inputs(fit),
-                (prepared, *chosen),
-                revision=WATCH,
-                seconds=training_seconds(generator_for(subject.method, **subject.settings).settings, sizes),
+                "probe", f"{settings.method} {run.schedule} seed {run.seed}", subject.run_folder(run),
+                partial(self._observe, run), subject.run_inputs(run), (prepared, *chosen),
+                revision=WATCH, seconds=seconds,
             )
-            for fit in subject.watched()
-        ]
-        yield from watched
-        for part in asked.parts:
-            after = [*(watched if reads_trajectories(part, asked) else ())]
+            for run in subject.runs()
+        ]  # fmt: skip
+        yield from observed
+        for part in settings.parts:
+            after = [*(observed if reads_trajectories(part, settings) else ())]
             after += [prepared, *samples] if part in OF_ROWS else []
             yield Step(
-                "analyse",
-                part,
-                subject.folder / part,
-                partial(self._analyse, part),
-                subject.inputs(part),
-                tuple(after),
-                revision=code_of("study/analysis", "report/figures"),
-                seconds=10.0,
-            )
+                "analyse", part, subject.folder / part, partial(self._analyse, part), subject.inputs(part),
+                tuple(after), revision=code_of("study/analysis", "report/figures"), seconds=10.0,
+            )  # fmt: skip
 
     def subject(self, row: Row | None = None) -> Subject:
         """What the analyses look at: a row (the one that is named, as it was chosen), the first fits and samples."""
-        asked, seed, draw = self.spec.analyse, self.spec.fit.seeds[0], self.spec.sample.seeds[0]
-        if row is None and asked.method in self.asked:
-            row = self.row(asked.method)
-        method, settings = row or checked_row(asked.method, self.spec.fit.settings)
-        rows = [row for row in self.asked if (row, seed) not in self.failed]
+        settings, seed, draw = self.spec.analyse, self.spec.fit.seeds[0], self.spec.sample.seeds[0]
+        if row is None and settings.method in self.rows:
+            row = self.row(settings.method)
+        method, changes = row or checked_row(settings.method, self.spec.fit.settings)
+        rows = [row for row in self.rows if (row, seed) not in self.failed]
         return Subject(
-            asked,
-            method,
             settings,
-            asked.seeds or (seed,),
+            method,
+            changes,
+            settings.seeds or (seed,),
             self.root / "analysis",
             self.data,
             {row: self.fit(row, seed) for row in rows},
@@ -581,7 +489,7 @@ class StudyPlan:
         best = min(self.cells, key=lambda cell: self._loss(name, cell))
         return {"cell": best.changes}
 
-    def _loss(self, name: str, cell: Cell) -> float:
+    def _loss(self, name: str, cell: GridCell) -> float:
         """The validation loss of a cell that was tried; infinite where training failed."""
         loss = record(self.cell(name, cell)).get("costs", {}).get(_LOSS)
         return math.inf if loss is None else float(loss)
@@ -590,25 +498,19 @@ class StudyPlan:
         """The fit of a row; the cell that was chosen is taken where it is the same fit."""
         same = None
         if row in self._choices:
-            same = self.cell(row, Cell(**self._choices[row].facts["cell"]))
+            same = self.cell(row, GridCell(**self._choices[row].facts["cell"]))
         return tasks.train(folder, self.parts(seed), self.row(row), seed, same_as=same)
 
     def _sample(self, row: str, seed: int, draw: int, folder: Path) -> Mapping[str, Any]:
         """Patients of a fit."""
         return tasks.sample(folder, self.fit(row, seed), self._n_patients, draw)
 
-    def _score_reference(self, reference: Beside, asked: EvaluateSettings, folder: Path) -> Mapping[str, Any]:
+    def _score_reference(self, reference: Beside, settings: EvaluateSettings, folder: Path) -> Mapping[str, Any]:
         """The scores of a reference in the place of a synthetic cohort."""
         parts = open_splits(self.data)
-        cohort = reference_cohort(reference, parts, self._n_patients, asked.seed)
-        tasks.evaluate_cohort(folder, reference.value, cohort, parts, asked, cache=self.root / "cache")
+        cohort = reference_cohort(reference, parts, self._n_patients, settings.seed)
+        tasks.evaluate_cohort(folder, reference.value, cohort, parts, settings, cache=self.root / "cache")
         return {}
-
-    @property
-    def _asked_of_steered(self) -> EvaluateSettings:
-        """What is evaluated of a steered sample: the suites that speak of populations."""
-        suites = tuple(suite for suite in self.spec.evaluate.suites if suite in _OF_POPULATIONS)
-        return self.spec.evaluate.model_copy(update={"suites": suites})
 
     def _steer(self, row: str, seed: int, name: str, mode: str, folder: Path) -> Mapping[str, Any]:
         """Patients towards a target."""
@@ -630,9 +532,9 @@ class StudyPlan:
             return steering
         return closed_loop(generator.model, steering, seed, pilot=min(20_000, 4 * self._n_patients))
 
-    def _watch(self, fit: Watched, folder: Path) -> Mapping[str, Any]:
-        """A fit that is watched along training."""
-        return self.subject().watch(folder, fit)
+    def _observe(self, run: Run, folder: Path) -> Mapping[str, Any]:
+        """A fit that is observed along training."""
+        return self.subject().observe(folder, run)
 
     def _analyse(self, part: str, folder: Path) -> Mapping[str, Any]:
         """One analysis."""
@@ -666,59 +568,49 @@ class StudyPlan:
     def _page_step(self) -> Step:
         """The page, which depends on every step and on what failed."""
         words = [self.spec.title, self.spec.summary, self.spec.cohort]
-        return Step(
-            "report",
-            "",
-            self.root / "page",
-            self._write_page,
-            {"words": words, "failed": sorted([*fit, why] for fit, why in self.failed.items()), "version": __version__},
-            self.steps,
-            revision=code_of("study", "report"),
-        )
+        failed = sorted([*fit, why] for fit, why in self.failed.items())
+        inputs = {"words": words, "failed": failed, "version": __version__}
+        revision = code_of("study", "report")
+        return Step("report", "", self.root / "page", self._write_page, inputs, self.steps, revision=revision)
 
     def _write_page(self, folder: Path) -> Mapping[str, Any]:
         """Write the index and the page."""
         from adapcla.study.page import write_study_page
         from adapcla.study.results import Study
 
-        remove_unasked(self.root / "analysis", self.spec.analyse.parts)
+        remove_other_parts(self.root / "analysis", self.spec.analyse.parts)
         self.write_index()
         write_study_page([Study.open(self.root)], self.root)
         return {}
 
     def write_index(self) -> None:
-        """Write what the page reads first: the specification, and the folder of each result."""
-        files.write_json(self.root / ABOUT, self.index())
-
-    def index(self) -> dict[str, Any]:
-        """What the page needs to know, with folders as they lie below the study's own."""
+        """Write what the page reads first: the specification, and the folder of each result below the study's own."""
         spec, failed = self.spec, self.failed
 
         def below(path: Path) -> str:
             return path.relative_to(self.root).as_posix()
 
-        def drawn(draw: int, cohort: Path, scores: Path) -> dict[str, Any]:
+        def draw_of(draw: int, cohort: Path, scores: Path) -> dict[str, Any]:
             scored = {"scores": below(scores)} if spec.evaluate.suites else {}
             return {"draw": draw, "cohort": below(cohort), **scored}
 
         fits: list[dict[str, Any]] = []
-        for row, (method, _) in self.asked.items():
+        for row, (method, _) in self.rows.items():
             for seed in spec.fit.seeds:
-                draws = [drawn(n, self.sample(row, seed, n), self.scores(row, seed, n)) for n in spec.sample.seeds]
+                draws = [draw_of(n, self.sample(row, seed, n), self.scores(row, seed, n)) for n in spec.sample.seeds]
                 toward = [
                     {"target": name, "mode": mode, "cohort": below(place / "sample"), "scores": below(place / "scores")}
                     for name, target in spec.targets.items()
                     if row in target.methods
                     for mode in modes_of(method, target.modes)
-                    for place in [self.steered(row, seed, name, mode)]
+                    for place in [self.toward(row, seed, name, mode)]
                 ]
                 fit = {"row": row, "method": method, "seed": seed, "place": below(self.fit(row, seed))}
                 fits.append({**fit, "draws": draws, "toward": toward})
         for name in spec.external:
             place = self.root / "external" / name
-            draws = [drawn(1, place / "cohort", place / "scores")]
+            draws = [draw_of(1, place / "cohort", place / "scores")]
             fits.append({"row": name, "method": None, "seed": None, "place": None, "draws": draws, "toward": []})
-        references = scored_references(spec.evaluate, spec.data)
         index = {
             "format": FORMAT_VERSION,
             "version": __version__,
@@ -727,28 +619,24 @@ class StudyPlan:
             "data": below(self.data),
             "targets": {name: below(self.target(name)) for name in spec.targets},
             "analysis": "analysis" if spec.analyse.parts else None,
-            "references": {one.value: f"references/{one.value}" for one in references},
+            "references": {one.value: f"references/{one.value}" for one in scored_references(spec.evaluate, spec.data)},
             "fits": [fit for fit in fits if (fit["row"], fit["seed"]) not in failed],
             "failed": [{"row": row, "seed": seed, "why": why} for (row, seed), why in failed.items()],
             "environment": environment(),
+            **({} if spec.fit.grid is None else {"tuning": self.tuning_table()}),
         }
-        return index if self.spec.fit.grid is None else {**index, "tuning": self.tuning_table()}
+        files.write_json(self.root / ABOUT, index)
 
     def tuning_table(self) -> list[dict[str, Any]]:
         """Every cell of every row with its loss and what it took, for the page."""
         lines = []
         for row, choice in self._choices.items():
-            best = Cell(**choice.facts["cell"]) if choice.done else None
+            best = GridCell(**choice.facts["cell"]) if choice.done else None
             for cell in self.cells:
                 costs = record(self.cell(row, cell)).get("costs", {})
                 found = {"loss": costs.get(_LOSS), "steps": costs.get("steps"), "chosen": cell == best}
                 lines.append({"row": row, **cell._asdict(), **found})
         return lines
-
-
-def run_study(spec: StudySpec, out: str | Path) -> Path:
-    """Do what is not done yet of a study, and return its page."""
-    return StudyPlan(spec, out).run()
 
 
 def _below_one(prevalence: Prevalence) -> Prevalence:

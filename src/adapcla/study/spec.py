@@ -46,25 +46,14 @@ class AnalysisSettings(SettingsGroup):
     """Which analyses are made, of which row, and how far they go."""
 
     parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases", "law", "diseases"], ...] = ()
-    method: str = Field("adapcla", description="The row that is watched; a method needs no fit of its own for that.")
+    method: str = Field("adapcla", description="The row that is observed; a method needs no fit of its own for that.")
     quick: bool = Field(False, description="Fewer contexts and the shortest flow only.")
     contexts: tuple[int, ...] = Field((30, 100), min_length=1, description="Numbers of probed contexts.")
     seeds: tuple[int, ...] = Field((), description="Fit seeds of the schedules; the first of fit.seeds where empty.")
     schedules: tuple[str, ...] = Field((), description="Schedules to compare; the paper's and ramps where empty.")
-    trajectory: str = Field("", description="Folder of a saved trajectory, in place of a watched fit for the probes.")
-    draws: int = Field(100, ge=1, description="Draws of a next visit where a method has no exact probability.")
-    examples: int | None = Field(None, ge=0, description="Single patients to show; none of real ones if not set.")
     codes: tuple[str, ...] = Field((), description="Codes that get a page of their own.")
-    diseases: int = Field(
-        2, ge=1, description="Rare codes that are pictured, real and synthetic patients side by side."
-    )
-    asked_for: int = Field(200, ge=1, description="Patients that are generated with each of these codes.")
-    histories: int = Field(400, ge=1, description="Held-out patients whose next visit is compared with the true one.")
-    bound_codes: int = Field(30, ge=2, description="Codes of the exact setting of the bound.")
-    bound_world: int = Field(300, ge=60, description="Codes of the simulated cohort that they come from.")
-    horizons: tuple[int, ...] = Field((30, 300, 3000), min_length=1, description="Lengths of training of the bound.")
 
-    @field_validator("contexts", "horizons", "seeds")
+    @field_validator("contexts", "seeds")
     @classmethod
     def _positive(cls, numbers: tuple[int, ...]) -> tuple[int, ...]:
         if any(number < 1 for number in numbers):

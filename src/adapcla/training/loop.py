@@ -130,6 +130,21 @@ class Loop:
         self.objective.modules.to("cpu").eval()
         return Outcome(self.best_loss, self.best_step, self.step, self.n_steps, self._seconds(), stopped, self.journal)
 
+    def seconds_per_step(self, seconds: float) -> float:
+        """The seconds of a step on this machine at this moment, by real steps for so many seconds.
+
+        The network has learned from them afterwards, so that a run needs a loop of its own.
+        """
+        torch.set_num_threads(thread_count(self.budget.threads))
+        with _no_denormals(), computing_on(self.device):
+            # The first step also allocates what all others use again.
+            self._update(Moment(0, self.n_steps, self.seed))
+            began, n = time.monotonic(), 0
+            while n < 3 or time.monotonic() - began < seconds:
+                n += 1
+                self._update(Moment(n, max(self.n_steps, n + 1), self.seed))
+        return (time.monotonic() - began) / n
+
     def _one_step(self, bar: Meter) -> None:
         moment = Moment(self.step, self.n_steps, self.seed)
         loss, norm = self._update(moment)

@@ -1,21 +1,21 @@
-"""A small planted world, its probes and one watched fit, shared by the tests of this room."""
+"""Simulated patients, probes at them and one observed fit, shared by the tests of analyses."""
 
 from __future__ import annotations
 
 import pytest
 
 from adapcla.data.split import Split
-from adapcla.io import simulator as planted
+from adapcla.io import simulator
 from adapcla.study.analysis.probes import ProbeSet, probe_set
-from adapcla.study.analysis.watched import Probed, probed_fit
+from adapcla.study.analysis.run import ObservedFit, observed_fit
 
 SMALL = {"width": 16, "layers": 1, "heads": 2, "passes": 2, "batch_size": 64, "validations": 2}
 
 
 @pytest.fixture(scope="session")
 def world() -> Split:
-    """Train, validation and test patients of a small planted world."""
-    return planted.simulate(patients=1200, codes=200, seed=1).split(seed=4)
+    """Train, validation and test patients of a small simulation."""
+    return simulator.simulate(patients=1200, codes=200, seed=1).split(seed=4)
 
 
 @pytest.fixture(scope="session")
@@ -24,5 +24,5 @@ def probes(world: Split) -> ProbeSet:
 
 
 @pytest.fixture(scope="session")
-def probed(world: Split, probes: ProbeSet) -> Probed:
-    return probed_fit(world.train, world.valid, probes, changes=SMALL, kernels=True, looks=11)
+def probed(world: Split, probes: ProbeSet) -> ObservedFit:
+    return observed_fit(world.train, world.valid, probes, changes=SMALL, kernels=True, looks=11)

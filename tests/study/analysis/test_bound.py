@@ -11,23 +11,23 @@ from scipy.special import expit
 
 from adapcla.data import Prevalence
 from adapcla.errors import UsageError
-from adapcla.io import simulator as planted
-from adapcla.scaffold import Ramp, schedule
+from adapcla.io import simulator
+from adapcla.scaffold import Ramp, schedule, shift
+from adapcla.scaffold.steering import logit
 from adapcla.study.analysis.bound import (
     FAMILY,
     PAPER,
     WIDTHS,
     ExactSetting,
-    bayes_shift_gap,
-    bound_table,
     centring,
     certain_curvature,
     corners,
+    exact_setting,
     explained_share,
     explained_table,
     flow,
+    flow_table,
     free_share,
-    planted_setting,
     prior_shift_gap,
     schedule_tables,
     sensitivity,
@@ -35,7 +35,7 @@ from adapcla.study.analysis.bound import (
     steepest,
 )
 from adapcla.study.analysis.probes import MEASURES
-from adapcla.study.analysis.watched import probed_fit
+from adapcla.study.analysis.run import observed_fit
 
 
 # ---- schedules -----------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_schedules_share_their_start_and_their_steps(world, probes):
     from tests.study.analysis.conftest import SMALL
 
     paths = {
-        (name, 1): probed_fit(
+        (name, 1): observed_fit(
             world.train, world.valid, probes, changes={**SMALL, "passes": 1, "schedule": name, "seed": 1}, looks=6
         ).trajectory
         for name in ("fast", "slow", "none")
@@ -103,8 +103,8 @@ def test_schedules_share_their_start_and_their_steps(world, probes):
 
 def test_seeds_are_no_more_contexts(probed, probes):
     """The same trajectory as two fit seeds: the same means and the same spread, from as many probes."""
-    one = schedule_tables(probes, {("base", 1): probed.trajectory}).summary
-    two = schedule_tables(probes, {("base", 1): probed.trajectory, ("base", 2): probed.trajectory}).summary
+    one = schedule_tables(probes, {("base", 1): probed.trajectory})[0]
+    two = schedule_tables(probes, {("base", 1): probed.trajectory, ("base", 2): probed.trajectory})[0]
     assert two["fit_seeds"].unique().to_list() == [2]
     assert one.drop("fit_seeds").equals(two.drop("fit_seeds"))
 
@@ -187,11 +187,11 @@ def test_a_singular_kernel_is_refused():
         ExactSetting(np.ones((2, 2)), np.zeros(2), np.zeros(2), np.zeros(2))
 
 
-def test_the_planted_setting_starts_centred_and_its_table_tells_no_violation():
-    setting = planted_setting(planted.law(120), 8, 20.0)
+def test_the_exact_setting_starts_centred_and_its_table_has_no_violation():
+    setting = exact_setting(simulator.law(120), 8, 20.0)
     assert setting.start + setting.bias == pytest.approx(np.zeros(8))
     assert setting.smallest_eigenvalue >= 2 - 1e-9
-    table = bound_table(setting, ["base", "none"])
+    table = flow_table([flow(setting, schedule(name)) for name in ("base", "none")])
     assert table["violated"].to_list() == [False, False]
     assert (table["last_radius"] <= table["bound"]).all()
     assert np.isnan(table["corollary"][1]) and table["speed"].to_list() == [pytest.approx(0.125), 0.0]
@@ -227,18 +227,21 @@ def test_the_sigmoid_is_steepest_at_zero():
     st.floats(1e-4, 0.9),
 )
 def test_the_shift_is_bayes_rule(likelihoods, source, target):
+    """P(x | code) and P(x | no code) are the same in both populations; only the prior differs."""
     present, absent = (np.array(side) / sum(side) for side in zip(*likelihoods, strict=True))
-    assert bayes_shift_gap(present, absent, source, target) < 1e-9
+    before, after = (prior * present / (prior * present + (1 - prior) * absent) for prior in (source, target))
+    delta = shift(Prevalence.of({"C": source}), Prevalence.of({"C": target})).delta[0]
+    assert logit(after) - logit(before) == pytest.approx(delta, abs=1e-9)
 
 
-def test_the_shift_is_exact_in_the_planted_world_at_every_history():
-    law, shifted = planted.law(120), planted.law(120, population="shifted")
-    cohort = planted.simulate(patients=40, codes=120, seed=1)
+def test_the_shift_is_exact_for_simulated_patients_at_every_history():
+    law, shifted = simulator.law(120), simulator.law(120, population="shifted")
+    cohort = simulator.simulate(patients=40, codes=120, seed=1)
     assert prior_shift_gap(law, shifted, law.after_visits(cohort)) < 1e-9
     assert (shifted.code_shift != 0).any()
 
 
 def test_another_structure_does_not_pass():
-    law, deep = planted.law(120), planted.law(120, population="deep")
-    cohort = planted.simulate(patients=200, codes=120, seed=1)
+    law, deep = simulator.law(120), simulator.law(120, population="deep")
+    cohort = simulator.simulate(patients=200, codes=120, seed=1)
     assert prior_shift_gap(law, deep, law.after_visits(cohort)) > 0.01

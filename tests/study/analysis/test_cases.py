@@ -26,7 +26,6 @@ from adapcla.study.analysis.cases import (
     overlap_table,
     predictors,
     shared_neighbours,
-    supported_tail_codes,
 )
 from adapcla.study.analysis.probes import next_visits, true_next_visit
 
@@ -238,21 +237,13 @@ def test_the_page_of_a_code_by_hand():
 
 
 def test_a_page_can_have_the_annealing_and_the_kernel(world, probed):
-    token = supported_tail_codes(world.train, world.test, 1)[0]
+    code = np.flatnonzero(world.train.strata().tail & (world.test.visit_counts > 0))[0]
+    token = world.train.vocabulary.tokens[code]
     cases = next_visits(world.test)
     page = code_page(token, world.train, world.test, {}, probed.trajectory, probed.generator, cases)
     assert page.trend is not None and len(page.trend) == len(probed.trajectory.steps)
     assert page.similarity is not None and (page.similarity["all"].abs() <= 1).all()
     assert "Along training" in page.markdown()
-
-
-def test_codes_are_chosen_by_support(world):
-    counts = world.train.visit_counts
-    tokens = supported_tail_codes(world.train, world.test, 4)
-    found = [int(counts[world.train.vocabulary.index[token]]) for token in tokens]
-    assert found == sorted(found, reverse=True)
-    assert all(world.train.strata().tail[world.train.vocabulary.index[token]] for token in tokens)
-    assert np.all(np.array(found) > 0)
 
 
 def test_an_unknown_code_is_named():

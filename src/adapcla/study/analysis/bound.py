@@ -17,7 +17,7 @@ from scipy.special import expit
 from adapcla.data import Hierarchy, Prevalence
 from adapcla.errors import UsageError
 from adapcla.io.simulator import History, Law
-from adapcla.scaffold import Ramp, Scaffold, Schedule, schedule, shift
+from adapcla.scaffold import Ramp, Scaffold, Schedule, schedule
 from adapcla.scaffold.schedule import Cosine
 from adapcla.scaffold.steering import logit
 from adapcla.study.analysis.correlation import estimate
@@ -124,19 +124,15 @@ def explained_table(rows: Sequence[dict[str, Any]], measures: Sequence[str]) -> 
     return pl.DataFrame(out)
 
 
-class ScheduleTables(NamedTuple):
-    """Tables of several schedules under the same seeds and steps."""
+def schedule_tables(
+    probes: ProbeSet, trajectories: Mapping[tuple[str, int], Trajectory]
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """What the related-rare probes gained under each schedule, from the trajectories by schedule and fit seed.
 
-    #: The paper's columns for the related-rare probes, with sup |dα/dp| and ∫(1 − α).
-    summary: pl.DataFrame
-    #: How much of each measure's variance ∫(1 − α) explains alone.
-    explained: pl.DataFrame
-    #: ‖z_T − z_0 − b‖ by stratum.
-    endpoint: pl.DataFrame
-
-
-def schedule_tables(probes: ProbeSet, trajectories: Mapping[tuple[str, int], Trajectory]) -> ScheduleTables:
-    """What the related-rare probes gained under each schedule, from the trajectories by schedule and fit seed."""
+    Returns:
+        The paper's columns for the related-rare probes, with sup |dα/dp| and ∫(1 − α); how much of each measure's
+        variance each of these two explains; and ‖z_T − z_0 − b‖ by stratum.
+    """
     related = probes.of_kind(ProbeKind.RELATED_RARE)
     groups = probes.context[related]
     rows: list[dict[str, Any]] = []
@@ -157,7 +153,7 @@ def schedule_tables(probes: ProbeSet, trajectories: Mapping[tuple[str, int], Tra
             values = pl.DataFrame({str(i): row[measure] for i, row in enumerate(mine)}).mean_horizontal().to_numpy()
             summary.append({**about, "measure": measure, **estimate(values, groups)._asdict()})
     endpoints = [endpoint_table(path, probes.strata, seed) for (_, seed), path in trajectories.items()]
-    return ScheduleTables(pl.DataFrame(summary), explained_table(rows, MEASURES), pl.concat(endpoints))
+    return pl.DataFrame(summary), explained_table(rows, MEASURES), pl.concat(endpoints)
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------
@@ -343,11 +339,6 @@ def flow(setting: ExactSetting, schedule: Schedule, points: int = POINTS) -> Flo
     )
 
 
-def bound_table(setting: ExactSetting, schedules: Sequence[str]) -> pl.DataFrame:
-    """The flow table of one setting under several schedules."""
-    return flow_table([flow(setting, schedule(name)) for name in schedules])
-
-
 def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
     """One row per flow: the error, what the bound allows, and the share of the bound that the error reaches."""
     rows = []
@@ -382,8 +373,8 @@ def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def planted_setting(law: Law, n_codes: int = 40, horizon: float = 100.0, group: int = 2) -> ExactSetting:
-    """The first visit of one group of the planted world, under a linear head whose codes share family rows.
+def exact_setting(law: Law, n_codes: int = 40, horizon: float = 100.0, group: int = 2) -> ExactSetting:
+    """The first visit of one group of simulated patients, under a linear head whose codes share family rows.
 
     The head gives each code its own row, its family's and its chapter's on a frozen state of length 1, and a bias, so
     that K is 1 for the bias plus 1 for each row that two codes share. It starts at logit π, as the network does.
@@ -394,7 +385,7 @@ def planted_setting(law: Law, n_codes: int = 40, horizon: float = 100.0, group: 
     by_share = usable[np.argsort(share[usable], kind="stable")]
     chosen = by_share[np.linspace(0, len(by_share) - 1, min(n_codes, len(by_share))).round().astype(np.int64)]
     tree = Hierarchy.of(law.vocabulary)
-    assert tree is not None  # planted codes always have families
+    assert tree is not None  # simulated codes always have families
     levels = [level[chosen][:, None] == level[chosen][None, :] for level in (tree.category, tree.chapter)]
     kernel = 2.0 * np.eye(len(chosen)) + sum(level.astype(np.float64) for level in levels)
     start = logit(share[chosen])
@@ -439,7 +430,7 @@ def centring(prevalence: Prevalence, apart: float = 0.1, epsilon: float = 1e-6) 
 
 
 def prior_shift_gap(source: Law, target: Law, history: History) -> float:
-    """The largest error of logit P_T(c | x) − logit P_S(c | x) = Δb(c) in two planted populations.
+    """The largest error of logit P_T(c | x) − logit P_S(c | x) = Δb(c) in two simulated populations.
 
     Over every history given and every code whose odds move by the same factor everywhere: codes of moved syndromes,
     which move by an amount that depends on the history, are left out, and so are codes that cannot occur.
@@ -449,19 +440,3 @@ def prior_shift_gap(source: Law, target: Law, history: History) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.abs(logit(after) - logit(before) - target.code_shift[None, :])
     return float(gap[possible].max())
-
-
-def bayes_shift_gap(present: Array, absent: Array, source: float, target: float) -> float:
-    """The largest error of the shift for one code in a finite world.
-
-    `present` and `absent` are P(x | code) and P(x | no code), the same in both populations; only the prior differs.
-
-    >>> bayes_shift_gap(np.array([0.9, 0.1]), np.array([0.2, 0.8]), 0.01, 0.3) < 1e-12
-    True
-    """
-
-    def posterior(prior: float) -> Array:
-        return prior * present / (prior * present + (1 - prior) * absent)
-
-    delta = shift(Prevalence.of({"C": source}), Prevalence.of({"C": target})).delta[0]
-    return float(np.abs(logit(posterior(target)) - logit(posterior(source)) - delta).max())

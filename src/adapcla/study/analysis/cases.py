@@ -422,19 +422,6 @@ def _markdown(table: pl.DataFrame) -> str:
     return Table(table.columns, rows).markdown()
 
 
-def supported_tail_codes(train: Cohort, held_out: Cohort, n: int) -> list[str]:
-    """The tail codes with the most training visits among those that held-out patients have: chosen by support alone.
-
-    >>> train = Cohort.of([[["A", "B", "C"], ["B", "C"], ["C"]]])
-    >>> supported_tail_codes(train, train, 1)
-    ['A']
-    """
-    both = train.strata().tail & (held_out.on(train.vocabulary).visit_counts > 0)
-    chosen = np.flatnonzero(both)
-    order = chosen[np.argsort(-train.visit_counts[chosen], kind="stable")]
-    return [train.vocabulary.tokens[code] for code in order[:n]]
-
-
 def code_page(
     token: str,
     train: Cohort,

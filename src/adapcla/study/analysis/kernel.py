@@ -148,31 +148,6 @@ def _pulled(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, 
     return {name: torch.stack(pieces) for name, pieces in parts.items()}
 
 
-# ---- the first-order update -----------------------------------------------------------------------------------
-def first_order_errors(
-    network: nn.Module, batch: Batch, present: NDArray[np.int64], scaffold: NDArray[np.float64], rates: Sequence[float]
-) -> NDArray[np.float64]:
-    """‖Δz + η K (σ(z̃) − y)‖ for each rate η: one plain gradient step on the next visit of one context, all codes.
-
-    `present` are the codes of that visit, `scaffold` is αb. The error must fall as η².
-    """
-    n_codes = len(scaffold)
-    codes = np.arange(n_codes, dtype=np.int64)
-    function = NextLogits(network, batch, codes)
-    weights = parameters_of(function)
-    logits, pull = vjp(lambda held: functional_call(function, held, ()), weights)[:2]
-    target = torch.zeros_like(logits)
-    target[torch.from_numpy(present)] = 1.0
-    residual = torch.sigmoid(logits + torch.from_numpy(scaffold).to(logits)) - target
-    (gradient,) = pull(residual)
-    moved = label_kernel(network, batch, codes).matrix @ residual.double().numpy()
-    errors = []
-    for rate in rates:
-        after = functional_call(function, {name: p - rate * gradient[name] for name, p in weights.items()}, ())
-        errors.append(np.linalg.norm((after - logits).detach().double().numpy() + rate * moved))
-    return np.array(errors)
-
-
 # ---- what it predicts ----------------------------------------------------------------------------------------
 #: Parameter groups that are looked at: everything, and what codes share.
 KERNEL_GROUPS = ("all", "shared")

@@ -1,10 +1,10 @@
-"""The analyses of an experiment: watched fits, then each part as a folder of tables, figures and captions."""
+"""The analyses of a study: fits that are observed along training, then each part as a folder of tables and figures."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,37 +13,150 @@ import polars as pl
 
 from adapcla import files
 from adapcla.console import say
-from adapcla.data import Cohort, Strata
+from adapcla.data import Cohort, Strata, Vocabulary, storage
 from adapcla.data.split_folder import open_splits
+from adapcla.errors import InputError
 from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
 from adapcla.study.analysis.bound import FAMILY, schedule_tables
-from adapcla.study.analysis.probes import NextVisits, Trajectory, probe_set, require_one_shot
-from adapcla.study.analysis.watched import NEVER, SavedTrajectory, open_trajectory, probed_fit, save_trajectory
+from adapcla.study.analysis.kernel import ContextKernel, KernelObserver
+from adapcla.study.analysis.probes import (
+    LOOKS,
+    Probe,
+    ProbeKind,
+    ProbeObserver,
+    ProbeSet,
+    Trajectory,
+    probe_set,
+    require_one_shot,
+)
 from adapcla.study.spec import ANALYSES, SUMMARY, AnalysisSettings
 from adapcla.training.settings import METHODS
+
+# ---- fits that are observed ------------------------------------------------------------------------------------
+#: Epochs without improvement before a fit ends: never, so that fits can be compared step by step.
+NEVER = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedFit:
+    """A fitted generator and what was recorded while it was fitted."""
+
+    generator: Generator
+    trajectory: Trajectory
+    kernels: tuple[ContextKernel, ...] = ()
+
+
+def observed_fit(
+    train: Cohort,
+    valid: Cohort,
+    probes: ProbeSet,
+    method: str = "adapcla",
+    changes: dict[str, Any] | None = None,
+    kernels: bool = False,
+    looks: int = LOOKS,
+) -> ObservedFit:
+    """Fit a method over its whole budget with probes along the way and, with `kernels`, kernels before step one."""
+    generator = generator_for(method, **{"patience": NEVER, **(changes or {})})
+    observer = ProbeObserver(generator, probes, looks)
+    before = KernelObserver(generator, probes) if kernels else None
+    generator.fit(train, valid, observers=[observer] if before is None else [observer, before])
+    return ObservedFit(generator, observer.trajectory(), () if before is None else tuple(before.kernels))
+
+
+# ---- saved trajectories ----------------------------------------------------------------------------------------
+PROBES, INDEX, COUNTS, KERNELS = "probes.csv", "trajectory.json", "counts.npy", "kernels.json"
+_NOT_ARRAYS = ("schedule", "strata", "truth")
+_ARRAYS = [field.name for field in fields(Trajectory) if field.name not in _NOT_ARRAYS]
+
+
+class SavedTrajectory(NamedTuple):
+    """What was recorded along one fit, with its probes (without patients) and kernels, where there are any."""
+
+    probes: ProbeSet
+    trajectory: Trajectory
+    kernels: tuple[ContextKernel, ...] = ()
+
+
+def save_trajectory(
+    folder: str | Path, probes: ProbeSet, trajectory: Trajectory, kernels: Sequence[ContextKernel] = ()
+) -> Path:
+    """Write a trajectory with its probes and kernels, without any patient: contexts are numbers."""
+    target = Path(folder)
+    arrays = {name: getattr(trajectory, name) for name in _ARRAYS}
+    arrays |= {f"stratum_{name}": values for name, values in trajectory.strata.items()}
+    arrays |= {} if trajectory.truth is None else {"truth": trajectory.truth}
+    with files.fresh_folder(target, overwrite=True) as fresh:
+        for name, value in arrays.items():
+            np.save(fresh / f"{name}.npy", value, allow_pickle=False)
+        np.save(fresh / COUNTS, probes.strata.counts, allow_pickle=False)
+        (fresh / PROBES).write_bytes(probes.table().write_csv().encode())
+        storage.write_vocabulary(fresh / storage.VOCABULARY, probes.strata.vocabulary.codes)
+        index = {"schedule": trajectory.schedule, "contexts": probes.n_contexts, "strata": list(trajectory.strata)}
+        (fresh / INDEX).write_bytes(files.json_bytes(index | {"truth": trajectory.truth is not None}))
+        (fresh / KERNELS).write_bytes(files.json_bytes({"kernels": [_kernel_json(kernel) for kernel in kernels]}))
+        files.write_manifest(fresh)
+    return target
+
+
+def _kernel_json(kernel: ContextKernel) -> dict[str, Any]:
+    """A kernel for JSON, which knows no NaN."""
+    least = kernel.smallest_eigenvalue
+    content = {**kernel._asdict(), "similarity": kernel.similarity.tolist()}
+    return {**content, "smallest_eigenvalue": float(least) if np.isfinite(least) else None}
+
+
+def _kernel_from(content: dict[str, Any]) -> ContextKernel:
+    """A kernel as it was."""
+    least = content["smallest_eigenvalue"]
+    similarity = np.array(content["similarity"], dtype=np.float64)
+    return ContextKernel(content["context"], content["group"], similarity, np.nan if least is None else least)
+
+
+def open_trajectory(folder: str | Path) -> SavedTrajectory:
+    """The trajectory in a folder."""
+    path = Path(folder)
+    files.verify_manifest(path)
+    index = files.read_json(path / INDEX)
+    try:
+        arrays = {name: storage.read_array(path / f"{name}.npy") for name in _ARRAYS}
+        strata = {name: storage.read_array(path / f"stratum_{name}.npy") for name in index["strata"]}
+        truth = storage.read_array(path / "truth.npy") if index["truth"] else None
+        counts = storage.read_array(path / COUNTS)
+        vocabulary = Vocabulary(storage.read_vocabulary(path / storage.VOCABULARY))
+        rows = pl.read_csv(path / PROBES).to_dicts()
+        probes = tuple(
+            Probe(row["context"], vocabulary.index[row["code"]], ProbeKind(row["kind"]), row["lift"], row["support"])
+            for row in rows
+        )
+        probe_set = ProbeSet(probes, Strata.of(counts, vocabulary), int(index["contexts"]))
+        kernels = tuple(_kernel_from(content) for content in files.read_json(path / KERNELS)["kernels"])
+        return SavedTrajectory(probe_set, Trajectory(index["schedule"], **arrays, strata=strata, truth=truth), kernels)
+    except (KeyError, ValueError, OSError, TypeError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"not a trajectory ({type(error).__name__})",
+            path=path,
+            remedy="make it again: a run with the analysis `probes` keeps one",
+        ) from None
 
 
 # ---- the folder of results -----------------------------------------------------------------------------------
 class ResultFolder:
-    """A folder that results are added to one by one; a populated one is refused before anything is computed."""
+    """A folder that results are added to one by one."""
 
-    def __init__(self, out: str | Path, overwrite: bool = False) -> None:
-        self.out = Path(out)
-        files.refuse_populated(self.out, overwrite)
-        self.out.mkdir(parents=True, exist_ok=True)
+    def __init__(self, out: Path) -> None:
+        self.out = out
         self.captions: dict[str, str] = {}
-        #: What is worth telling at the end, by name.
+        #: What is said at the end, by name.
         self.facts: dict[str, Any] = {}
 
     def table(self, name: str, frame: pl.DataFrame, **notes: Any) -> None:
         """Write a tidy table as NAME.csv and, with notes on how to read it, as NAME.json."""
-        stem = self.out / name
-        stem.parent.mkdir(parents=True, exist_ok=True)
         plain = frame.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
-        files.write_bytes(stem.with_name(stem.name + ".csv"), plain.write_csv().encode())
-        content = {"notes": notes, "columns": plain.columns, "rows": plain.to_dicts()}
-        files.write_json(stem.with_name(stem.name + ".json"), content)
+        self.text(f"{name}.csv", plain.write_csv())
+        files.write_json(
+            self.out / f"{name}.json", {"notes": notes, "columns": plain.columns, "rows": plain.to_dicts()}
+        )
 
     def figure(self, name: str, drawn: tuple[Any, str]) -> None:
         """Write a figure as NAME.svg and NAME.png and keep its caption."""
@@ -53,90 +166,27 @@ class ResultFolder:
         self.captions[name] = drawn[1]
 
     def text(self, name: str, content: str) -> None:
-        """Write a page."""
+        """Write a text file."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_bytes(path, content.encode())
 
-    def close(self) -> Path:
+    def close(self) -> None:
         """Write captions and facts as the summary."""
-        path = self.out / SUMMARY
-        files.write_json(path, {"captions": self.captions, **self.facts})
-        return path
+        self.out.mkdir(parents=True, exist_ok=True)
+        files.write_json(self.out / SUMMARY, {"captions": self.captions, **self.facts})
 
 
-# ---- pages of cases ------------------------------------------------------------------------------------------
-#: Where single real patients go: the name says what it holds, and the page of an experiment leaves folders out.
-REAL = "examples-of-real-patients"
-
-
-def write_examples(
-    folder: ResultFolder,
-    cases: NextVisits,
-    runs: dict[str, Generator],
-    strata: Strata,
-    n: int,
-    made_up: bool,
-) -> None:
-    """Write the examples as table, page and figures; single real patients get a folder and a warning of their own."""
-    from adapcla.study.analysis.cases import example_markdown, example_table
-    from adapcla.study.analysis.figures import example_figure
-
-    before = "" if made_up else f"{REAL}/"
-    if not made_up:
-        say(f"warning: {folder.out / REAL} holds single real patients; never share it")
-    table = example_table(cases, runs, strata, n)
-    folder.table(f"{before}examples", table, rule="smallest hash of seed and history; what followed plays no part")
-    folder.text(f"{before}examples.md", example_markdown(table))
-    for number in range(table["example"].n_unique()):
-        folder.figure(f"{before}example-{number + 1}", example_figure(table, number))
-
-
-def write_neighbours(folder: ResultFolder, train: Cohort, test: Cohort, samples: dict[str, Cohort]) -> None:
-    """Write the shared neighbours of all tail codes as table and figure."""
-    from adapcla.study.analysis.cases import overlap_table
-    from adapcla.study.analysis.figures import neighbour_overlap
-
-    overlap = overlap_table(train, test, samples)
-    folder.table("neighbours", overlap)
-    folder.figure("neighbours", neighbour_overlap(overlap))
-
-
-def write_code_page(
-    folder: ResultFolder,
-    token: str,
-    train: Cohort,
-    test: Cohort,
-    samples: dict[str, Cohort],
-    runs: dict[str, Generator],
-    cases: NextVisits,
-    trajectory: Trajectory | None,
-) -> None:
-    """Write the page of one code, with its probability along the annealing where a trajectory was recorded.
-
-    Such a page shows small counts, so that it lies in a folder that the page of an experiment leaves out.
-    """
-    from adapcla.study.analysis.cases import code_page
-    from adapcla.study.analysis.figures import code_trend
-
-    one_shot = [run for run in runs.values() if run.settings.architecture.one_shot]
-    page = code_page(token, train, test, samples, trajectory, one_shot[0] if one_shot else None, cases)
-    name = f"codes/{token.replace('/', '-')}"
-    folder.text(f"{name}.md", page.markdown())
-    if page.trend is not None:
-        folder.figure(name, code_trend(page.trend, f"{token} {page.description}".strip()))
-
-
-# ---- the parts -----------------------------------------------------------------------------------------------
-#: Contexts of a quick analysis, and single patients that are shown of a made-up cohort; none of a real one.
-_QUICK_CONTEXTS, _EXAMPLES = (30,), 2
+# ---- what is analysed ------------------------------------------------------------------------------------------
+#: Contexts of a quick analysis.
+_QUICK_CONTEXTS = (30,)
 _TRAJECTORIES = "trajectories"
-#: Parts that need a watched fit, and parts that look at the fits of all rows.
-_WATCHED, OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
+#: Parts that need an observed fit, and parts that look at the fits of all rows.
+_OBSERVED, OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
 
 
-class Watched(NamedTuple):
-    """A fit that is watched along training."""
+class Run(NamedTuple):
+    """A fit that is observed along training."""
 
     schedule: str
     seed: int
@@ -160,12 +210,10 @@ class Subject:
 
     def __post_init__(self) -> None:
         """Check everything that can fail before the expensive part."""
-        if set(self.spec.parts) & set(_WATCHED):
+        if set(self.spec.parts) & set(_OBSERVED):
             require_one_shot(generator_for(self.method, **self.settings).settings)
         for name in self.spec.schedules:
             schedule(name)
-        if self.spec.trajectory:
-            files.verify_manifest(Path(self.spec.trajectory).expanduser())
 
     @property
     def contexts(self) -> tuple[int, ...]:
@@ -176,69 +224,70 @@ class Subject:
         """Train, validation, test and control patients."""
         return open_splits(self.data)
 
-    def runs(self) -> dict[str, Generator]:
+    def generators(self) -> dict[str, Generator]:
         """The first fit of every row."""
         return {row: load(folder) for row, folder in self.fits.items()}
+
+    def next_visit_generators(self) -> dict[str, Generator]:
+        """The rows that can draw the next visit of a history."""
+        return {name: one for name, one in self.generators().items() if "continue_" in METHODS[one.method].supports}
 
     def samples(self) -> dict[str, Cohort]:
         """The first sample of every row."""
         return {row: Cohort.open(folder) for row, folder in self.drawn.items()}
 
-    # ---- fits that are watched ------------------------------------------------------------------------------
+    # ---- observed fits --------------------------------------------------------------------------------------
     @property
-    def main(self) -> Watched:
+    def main(self) -> Run:
         """The fit of the method itself."""
-        return Watched(generator_for(self.method, **self.settings).settings.schedule, self.seeds[0])
+        return Run(generator_for(self.method, **self.settings).settings.schedule, self.seeds[0])
 
-    def compared(self) -> list[Watched]:
+    def schedule_runs(self) -> list[Run]:
         """The fits of the schedules, by schedule and then by seed."""
         names = [schedule(name).name for name in self.spec.schedules] or FAMILY
-        return [Watched(name, seed) for name in names for seed in self.seeds]
+        return [Run(name, seed) for name in names for seed in self.seeds]
 
-    def watched(self) -> list[Watched]:
-        """Every fit that the parts need, once."""
+    def runs(self) -> list[Run]:
+        """Every observed fit that the parts need, once."""
         parts = self.spec.parts
-        needed = "kernel" in parts or ("probes" in parts and not self.spec.trajectory)
-        return list(dict.fromkeys([self.main] * needed + self.compared() * ("schedules" in parts)))
+        needed = "kernel" in parts or "probes" in parts
+        return list(dict.fromkeys([self.main] * needed + self.schedule_runs() * ("schedules" in parts)))
 
-    def watched_folder(self, fit: Watched) -> Path:
-        """Where a trajectory lies."""
-        return self.folder / _TRAJECTORIES / fit.schedule.replace(":", "-").replace(",", "-") / f"seed{fit.seed}"
+    def run_folder(self, run: Run) -> Path:
+        """Where the trajectory of an observed fit lies."""
+        return self.folder / _TRAJECTORIES / run.schedule.replace(":", "-").replace(",", "-") / f"seed{run.seed}"
 
-    def watched_inputs(self, fit: Watched) -> dict[str, Any]:
+    def run_inputs(self, run: Run) -> dict[str, Any]:
         """What a trajectory depends on beside the patients."""
-        settings = generator_for(self.method, **{"patience": NEVER, **self._changes(fit)}).settings
-        kernels = self._has_kernels(fit)
+        settings = generator_for(self.method, **{"patience": NEVER, **self._changes(run)}).settings
+        kernels = self._has_kernels(run)
         return {"settings": settings.fingerprint(), "contexts": max(self.contexts), "kernels": kernels}
 
-    def _changes(self, fit: Watched) -> dict[str, Any]:
-        return {**self.settings, "schedule": fit.schedule, "seed": fit.seed}
+    def _changes(self, run: Run) -> dict[str, Any]:
+        return {**self.settings, "schedule": run.schedule, "seed": run.seed}
 
-    def _has_kernels(self, fit: Watched) -> bool:
-        return "kernel" in self.spec.parts and fit == self.main
+    def _has_kernels(self, run: Run) -> bool:
+        return "kernel" in self.spec.parts and run == self.main
 
-    def watch(self, folder: Path, fit: Watched) -> dict[str, Any]:
-        """Train with probes, and kernels where the spec asks for them, and save the trajectory."""
+    def observe(self, folder: Path, run: Run) -> dict[str, Any]:
+        """Train with probes, and kernels where a part needs them, and save the trajectory."""
         parts = self.parts()
         probes = probe_set(parts["train"], parts["test"], max(self.contexts))
         if probes.n_contexts < max(self.contexts):
             say(f"only {probes.n_contexts} held-out histories have a related and an unrelated tail code")
-        kernels = self._has_kernels(fit)
-        seen = probed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(fit), kernels)
-        save_trajectory(folder, probes, seen.trajectory, seen.kernels, overwrite=True)
+        kernels = self._has_kernels(run)
+        fit = observed_fit(parts["train"], parts["valid"], probes, self.method, self._changes(run), kernels)
+        save_trajectory(folder, probes, fit.trajectory, fit.kernels)
         return {}
 
-    def trajectory(self) -> SavedTrajectory:
-        """The trajectory that probes and pages of codes look at: the one that was named, else the method's own."""
-        given = self.spec.trajectory
-        return open_trajectory(Path(given).expanduser() if given else self.watched_folder(self.main))
+    def trajectory(self, run: Run | None = None) -> SavedTrajectory:
+        """The trajectory of an observed fit, of the method's own where none is named."""
+        return open_trajectory(self.run_folder(run or self.main))
 
     # ---- the parts ------------------------------------------------------------------------------------------
     def inputs(self, part: str) -> dict[str, Any]:
         """What an analysis depends on beside the patients, fits and trajectories."""
-        chosen = self.spec.model_dump(mode="json", exclude={"parts", "trajectory"})
-        given = Path(self.spec.trajectory).expanduser() / files.MANIFEST
-        return {"part": part, **chosen} | ({"trajectory": files.sha256_of(given)} if self.spec.trajectory else {})
+        return {"part": part, **self.spec.model_dump(mode="json", exclude={"parts"})}
 
     def analyse(self, folder: Path, part: str) -> dict[str, Any]:
         """Do one analysis in its folder, and print its main results."""
@@ -251,18 +300,19 @@ class Subject:
         return {}
 
 
-def reads_trajectories(part: str, asked: AnalysisSettings) -> bool:
-    """Whether an analysis looks at fits that are watched along training."""
-    return part in _WATCHED or bool(asked.codes)
+def reads_trajectories(part: str, settings: AnalysisSettings) -> bool:
+    """Whether an analysis looks at fits that are observed along training."""
+    return part in _OBSERVED or bool(settings.codes)
 
 
-def remove_unasked(folder: Path, parts: Sequence[str]) -> None:
+def remove_other_parts(folder: Path, parts: Sequence[str]) -> None:
     """Remove the analyses of an earlier run that the specification no longer lists."""
     for name in set(ANALYSES) - set(parts):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def _probes(subject: Subject, folder: Any) -> None:
+# ---- the parts -------------------------------------------------------------------------------------------------
+def _probes(subject: Subject, folder: ResultFolder) -> None:
     """Log-probabilities of probes along training, and what separates their kinds."""
     from adapcla.study.analysis.figures import probe_dynamics
     from adapcla.study.analysis.probes import curve_table, endpoint_table, separation_table, summary_table
@@ -285,33 +335,33 @@ def _probes(subject: Subject, folder: Any) -> None:
             folder.facts[f"{row['first']} over {row['second']}"] = difference
 
 
-def _schedules(subject: Subject, folder: Any) -> None:
+def _schedules(subject: Subject, folder: ResultFolder) -> None:
     """The paper's schedules and a family of ramps under the same seeds and steps."""
     from adapcla.study.analysis.figures import endpoint_deviation, schedule_comparison
 
-    saved = {fit: open_trajectory(subject.watched_folder(fit)) for fit in subject.compared()}
+    saved = {run: subject.trajectory(run) for run in subject.schedule_runs()}
     probes = next(iter(saved.values())).probes
-    study = schedule_tables(probes, {fit: kept.trajectory for fit, kept in saved.items()})
+    summary, explained, endpoint = schedule_tables(probes, {run: kept.trajectory for run, kept in saved.items()})
     note = "related-rare probes; spread over probes"
-    folder.table("schedules", study.summary, fit_seeds=len(subject.seeds), note=note)
-    folder.table("schedules_explained", study.explained)
-    folder.table("schedules_endpoint", study.endpoint)
-    folder.figure("schedules", schedule_comparison(study.summary, study.explained))
-    folder.figure("schedules_endpoint", endpoint_deviation(study.endpoint))
-    for row in study.explained.to_dicts():
+    folder.table("schedules", summary, fit_seeds=len(subject.seeds), note=note)
+    folder.table("schedules_explained", explained)
+    folder.table("schedules_endpoint", endpoint)
+    folder.figure("schedules", schedule_comparison(summary, explained))
+    folder.figure("schedules_endpoint", endpoint_deviation(endpoint))
+    for row in explained.to_dicts():
         if row["measure"] in ("auc", "mean_gain"):
             share = row["between"]
-            explained = "not defined" if np.isnan(share) else round(share, 4)
-            folder.facts[f"{row['measure']} explained by {row['by']}"] = explained
+            percentage = "not defined" if np.isnan(share) else round(share, 4)
+            folder.facts[f"{row['measure']} explained by {row['by']}"] = percentage
 
 
-def _kernel(subject: Subject, folder: Any) -> None:
+def _kernel(subject: Subject, folder: ResultFolder) -> None:
     """Whether the kernel before training says which probes gain."""
     from adapcla.study.analysis.figures import kernel_scatter
     from adapcla.study.analysis.kernel import correlation_table, eigenvalue_table, similarity_table
 
-    seen = open_trajectory(subject.watched_folder(subject.main))
-    similar, eigen = similarity_table(*seen), eigenvalue_table(*seen)
+    saved = subject.trajectory()
+    similar, eigen = similarity_table(*saved), eigenvalue_table(*saved)
     correlations = correlation_table(similar, eigen, subject.contexts)
     note = "Spearman; spread_of_x near 0 means that x is nearly a constant"
     folder.table("kernel_correlations", correlations, note=note)
@@ -323,20 +373,20 @@ def _kernel(subject: Subject, folder: Any) -> None:
             folder.facts[f"{row['x']} and {row['y']} ({row['group']})"] = f"{row['verdict']}, n = {row['n']}"
 
 
-def _bound(subject: Subject, folder: Any) -> None:
-    """The flow of a linear head in the planted world against the paper's bound."""
-    import polars as pl
+#: The simulated population whose codes the bound is computed for, how many of them, and lengths of training.
+BOUND_CODES, SETTING_CODES, HORIZONS = 300, 30, (30, 300, 3000)
 
-    from adapcla.io import simulator as planted
-    from adapcla.study.analysis.bound import centring, flow, flow_table, planted_setting, prior_shift_gap
+
+def _gradient_flow(subject: Subject, folder: ResultFolder) -> None:
+    """The flow of a linear head on simulated patients against the paper's bound."""
+    from adapcla.io import simulator
+    from adapcla.study.analysis.bound import centring, exact_setting, flow, flow_table, prior_shift_gap
     from adapcla.study.analysis.figures import bound_against_error
 
-    spec = subject.spec
-    law, shifted = (planted.law(spec.bound_world, population=name) for name in ("base", "shifted"))
-    horizons = sorted(spec.horizons)[: 1 if spec.quick else None]
-    settings = [planted_setting(law, spec.bound_codes, horizon) for horizon in horizons]
+    law, shifted = (simulator.law(BOUND_CODES, population=name) for name in ("base", "shifted"))
+    settings = [exact_setting(law, SETTING_CODES, horizon) for horizon in HORIZONS[: 1 if subject.spec.quick else None]]
     flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
-    table = pl.concat([flow_table(runs) for runs in flows])
+    table = pl.concat([flow_table(some) for some in flows])
     folder.table("bound", table, norm="inverse kernel", curvature="smallest slope of the sigmoid along the path")
     folder.figure("bound", bound_against_error(flows[-1]))
     folder.facts |= {
@@ -347,86 +397,102 @@ def _bound(subject: Subject, folder: Any) -> None:
     }
 
 
-def _that_go_on(subject: Subject) -> dict[str, Generator]:
-    """The rows that can write a next visit."""
-    return {name: run for name, run in subject.runs().items() if "continue_" in METHODS[run.method].supports}
+#: Draws of a next visit where a method has no exact probability, and simulated patients that are shown as examples.
+DRAWS, EXAMPLES = 100, 2
 
 
-def _cases(subject: Subject, folder: Any) -> None:
-    """The next visit of every held-out patient, and neighbours of tail codes, for every row that can go on."""
-    from adapcla.study.analysis.cases import may_show_patients, next_visit_tables, predictors
-    from adapcla.study.analysis.figures import next_visit_calibration, next_visit_scores
+def _cases(subject: Subject, folder: ResultFolder) -> None:
+    """The next visit of every held-out patient, and neighbours of tail codes, for every row that can predict one."""
+    from adapcla.study.analysis import cases, figures
     from adapcla.study.analysis.probes import next_visits
 
-    spec, parts, runs = subject.spec, subject.parts(), _that_go_on(subject)
+    parts, generators = subject.parts(), subject.next_visit_generators()
     train, test, samples = parts["train"], parts["test"], subject.samples()
-    shortest = min((run.settings.architecture.context for run in runs.values()), default=None)
+    shortest = min((one.settings.architecture.context for one in generators.values()), default=None)
     held_out = next_visits(test, None if shortest is None else shortest - 1)
-    methods = predictors(runs, spec.draws, 1, held_out.histories)
-    scores, bins = next_visit_tables(held_out, methods, train.strata(), 1)
+    methods = cases.predictors(generators, DRAWS, 1, held_out.histories)
+    scores, bins = cases.next_visit_tables(held_out, methods, train.strata(), 1)
     rule = "all held-out patients of two visits or more"
     folder.table("next_visit", scores, patients=len(held_out.patients), rule=rule)
     folder.table("next_visit_calibration", bins)
-    folder.figure("next_visit", next_visit_scores(scores))
-    folder.figure("next_visit_calibration", next_visit_calibration(bins))
+    folder.figure("next_visit", figures.next_visit_scores(scores))
+    folder.figure("next_visit_calibration", figures.next_visit_calibration(bins))
     folder.facts["held-out patients"] = len(held_out.patients)
-    made_up = may_show_patients(test)
-    shown = (_EXAMPLES if made_up else 0) if spec.examples is None else spec.examples
-    if shown:
-        write_examples(folder, held_out, runs, train.strata(), shown, made_up)
-    write_neighbours(folder, train, test, samples)
-    has_trajectory = spec.trajectory or subject.main in subject.watched()
-    trajectory = subject.trajectory().trajectory if spec.codes and has_trajectory else None
-    for token in spec.codes:
-        write_code_page(folder, token, train, test, samples, runs, held_out, trajectory)
+    if cases.may_show_patients(test):
+        table = cases.example_table(held_out, generators, train.strata(), EXAMPLES)
+        folder.table("examples", table, rule="smallest hash of seed and history; what followed plays no part")
+        folder.text("examples.md", cases.example_markdown(table))
+        for number in range(table["example"].n_unique()):
+            folder.figure(f"example-{number + 1}", figures.example_figure(table, number))
+    overlap = cases.overlap_table(train, test, samples)
+    folder.table("neighbours", overlap)
+    folder.figure("neighbours", figures.neighbour_overlap(overlap))
+    one_shot = next((one for one in generators.values() if one.settings.architecture.one_shot), None)
+    has_trajectory = bool(subject.spec.codes) and subject.main in subject.runs()
+    trajectory = subject.trajectory().trajectory if has_trajectory else None
+    for token in subject.spec.codes:
+        page = cases.code_page(token, train, test, samples, trajectory, one_shot, held_out)
+        # Such a page shows small counts, so that it lies in a folder that the page of a study leaves out.
+        name = f"codes/{token.replace('/', '-')}"
+        folder.text(f"{name}.md", page.markdown())
+        if page.trend is not None:
+            folder.figure(name, figures.code_trend(page.trend, f"{token} {page.description}".strip()))
 
 
-def _law(subject: Subject, folder: Any) -> None:
-    """How well each row's next-visit probabilities agree with the law of the planted world."""
+#: Held-out patients whose next visit is compared with the true one.
+HISTORIES = 400
+
+
+def _true_probabilities(subject: Subject, folder: ResultFolder) -> None:
+    """How well each row's next-visit probabilities agree with the true ones of simulated patients."""
     from adapcla.study.analysis.cases import law_table, predictors
 
-    parts, runs = subject.parts(), _that_go_on(subject)
-    histories = parts["test"].subset(np.arange(min(subject.spec.histories, parts["test"].n_patients)))
-    methods = predictors(runs, subject.spec.draws, 1, histories)
-    table = law_table(parts["train"], histories, {name: methods[name] for name in runs})
-    note = "Spearman; prevalence is what the prevalences of training alone give, another is another world's law"
+    parts, generators = subject.parts(), subject.next_visit_generators()
+    histories = parts["test"].subset(np.arange(min(HISTORIES, parts["test"].n_patients)))
+    methods = predictors(generators, DRAWS, 1, histories)
+    table = law_table(parts["train"], histories, {name: methods[name] for name in generators})
+    note = "Spearman; prevalence is what the prevalences of training alone give, another is another population's truth"
     folder.table("law", table, histories=histories.n_patients, note=note)
 
 
-def _diseases(subject: Subject, folder: Any) -> None:
-    """The rarest codes that enough held-out patients have: these beside patients who were asked to have them."""
+#: Rare codes that are pictured, and patients that are generated with each.
+DISEASES, PATIENTS_EACH = 2, 200
+
+
+def _diseases(subject: Subject, folder: ResultFolder) -> None:
+    """The rarest codes that enough held-out patients have: these beside patients generated to have them."""
     from adapcla.data.criteria import Criteria
     from adapcla.evaluation.conditioned import FEWEST
     from adapcla.generation.conditional import sample_given
     from adapcla.report.figures.cohorts import disease, rarest
 
-    runs, test = subject.runs(), subject.parts()["test"]
-    row = next((name for name in ("tailwise", subject.method) if name in runs), None)
+    generators, test = subject.generators(), subject.parts()["test"]
+    row = next((name for name in ("tailwise", subject.method) if name in generators), None)
     if row is None:
-        say("no row can be asked for patients with a code: add tailwise, or the row of analyse.method, to fit.methods")
+        say("no row generates patients with a code: add tailwise, or the row of analyse.method, to fit.methods")
         return
-    model = runs[row].model
+    model = generators[row].model
     # What most patients have is no rare disease, however few patients there are.
     codes = [code for code in rarest(test, FEWEST, test.n_codes) if 2 * test.patient_counts[code] <= test.n_patients]
-    seen = [code for code in codes if model.prevalence.on(test.vocabulary).share[code] > 0]
-    for position in seen[: subject.spec.diseases]:
+    learned = [code for code in codes if model.prevalence.on(test.vocabulary).share[code] > 0]
+    for position in learned[:DISEASES]:
         code = test.vocabulary.codes[position]
         condition = Criteria.of(code.token)
-        real, written = condition.patients(test), sample_given(model, subject.spec.asked_for, 1, condition)
+        real, written = condition.patients(test), sample_given(model, PATIENTS_EACH, 1, condition)
         caption = (
             f"{code.token} {code.description}: {real.n_patients} held-out patients with it and {written.n_patients} "
-            f"that {row} wrote when asked for it. Codes and visits of few real patients are left out."
+            f"that {row} generated with it. Codes and visits of few real patients are left out."
         )
         folder.figure(code.token.replace("/", "-"), (disease(condition, real, written), caption))
     folder.facts["diseases"] = len(folder.captions)
 
 
-PARTS: dict[str, Callable[[Subject, Any], None]] = {
+PARTS: dict[str, Callable[[Subject, ResultFolder], None]] = {
     "probes": _probes,
     "schedules": _schedules,
     "kernel": _kernel,
-    "bound": _bound,
+    "bound": _gradient_flow,
     "cases": _cases,
-    "law": _law,
+    "law": _true_probabilities,
     "diseases": _diseases,
 }
