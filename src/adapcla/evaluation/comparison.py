@@ -184,7 +184,7 @@ class Comparison:
     seed: int = 1
     #: Fewer bootstrap draws and smaller classifiers, for a look rather than a result.
     quick: bool = False
-    #: What was asked of the synthetic population, where prevalence was controlled; the control suite needs it.
+    #: The prevalence requested of the synthetic population, where it was controlled; the control suite needs it.
     target: Prevalence | None = None
     #: Arrays that only the maker of the synthetic cohort can give (likelihoods of members and controls, for one);
     #: the privacy suite says which names it reads.

@@ -1,8 +1,8 @@
 """What comes after what: time between visits, new codes by age, time until a new code, effects of codes, broken rules.
 
 Ten index codes are those that most training patients hold; ten outcomes are the other codes that most training patients
-get at a later visit. Both are chosen by training, so that every cohort is asked the same. In whole records neither is a
-code of a stay or of what was measured: nearly everybody has these, and they are no turn in a patient's course.
+get at a later visit. Both are chosen by training, so that they are the same for every cohort. In whole records neither
+is a code of a stay or of what was measured: nearly everybody has these, and they are no turn in a patient's course.
 """
 
 from __future__ import annotations

@@ -69,22 +69,6 @@ def _r2(truth: Floats, guess: Floats) -> Value:
     return Value(float(1 - ((truth - guess) ** 2).sum() / spread), len(truth))
 
 
-class PrevalenceWithin2x(PrevalenceMetric):
-    """Share of the codes of training whose prevalence is between half and twice that of training visits."""
-
-    key, goal = "prevalence_within_2x", "up"
-
-    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
-        """The share of the codes that training has; one that was never generated is not within."""
-        known = mask & (real.codes > 0)
-        if not known.any():
-            return Value.missing("training has no such code")
-        ratio = made.share[known] / real.share[known]
-        # A hair for shares that are equal but for rounding.
-        within = (ratio >= 0.5 - 1e-12) & (ratio <= 2.0 + 1e-12)
-        return Value(float(within.mean()), int(known.sum()))
-
-
 class PrevalenceOff2x(CountMetric[CodeCounts]):
     """Share of the codes of 11 training patients or more that are off by more than a factor of two, beyond chance.
 
@@ -302,18 +286,18 @@ class NextVisitGain(RatioMetric):
 
 
 # ---- a requested prevalence ---------------------------------------------------------------------------------
-#: Expected number of visits from which a single code's prevalence can be evaluated; the stratum `judged`.
+#: Expected number of visits from which a single code's prevalence can be evaluated; the stratum `frequent`.
 EVALUATED_FROM = 50
-_NO_TARGET, _NO_REQUEST = "no prevalence was asked for", "no such code has a requested prevalence"
+_NO_TARGET, _NO_REQUEST = "no prevalence was requested", "no such code has a requested prevalence"
 
 
-def _requested(comparison: Comparison, target: Prevalence) -> dict[str, Mask]:
+def _requested_codes(comparison: Comparison, target: Prevalence) -> dict[str, Mask]:
     """The requested codes: all, those frequent enough to be evaluated alone, and those of head, mid and tail."""
     strata = comparison.strata
     frequent = np.nan_to_num(target.share) * comparison.synthetic.n_visits >= EVALUATED_FROM
     return {
         ALL: target.known,
-        "judged": target.known & frequent,
+        "frequent": target.known & frequent,
         "head": target.known & strata.head,
         "mid": target.known & strata.mid,
         "tail": target.known & strata.tail,
@@ -335,7 +319,7 @@ class ControlMetric(CountMetric[CodeCounts]):
             stratum: Value(self.value_of(requested[mask], made.share[mask]), int(mask.sum()), _NO_VARIATION)
             if mask.any()
             else Value.missing(_NO_REQUEST)
-            for stratum, mask in _requested(comparison, target).items()
+            for stratum, mask in _requested_codes(comparison, target).items()
         }
 
     @abstractmethod
@@ -384,12 +368,12 @@ class ControlFloor(Metric):
     key, suite, goal, sized = "control_floor", "control", "none", True
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
-        """The floor of each set of requested codes."""
+        """The sampling error of each set of requested codes."""
         target = comparison.target
         if target is None:
             return {ALL: Missing(_NO_TARGET).score}
         gaps = target.sampling_error(comparison.synthetic.n_visits)
         return {
             stratum: Score(float(gaps[mask].mean()), int(mask.sum())) if mask.any() else Missing(_NO_REQUEST).score
-            for stratum, mask in _requested(comparison, target).items()
+            for stratum, mask in _requested_codes(comparison, target).items()
         }

@@ -204,7 +204,7 @@ class Suite:
     floor: Reference = Reference.MARGINAL
     #: The references that are worth computing.
     references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
-    #: Whether it compares with a prevalence that was asked for.
+    #: Whether it compares with a requested prevalence.
     needs_target: bool = False
     #: For a suite of whole records: whether a vocabulary has what it is about. It then comes along with `fidelity`.
     applies: Callable[[Vocabulary], bool] | None = None
@@ -262,18 +262,18 @@ def default_suites(with_target: bool) -> list[str]:
 
 
 def with_whole_record(names: Iterable[str], vocabulary: Vocabulary | None = None) -> list[str]:
-    """The suites with those of whole records that come along: where fidelity is asked for and the codes call for them.
+    """The suites with those of whole records that come along: where fidelity is among them and the codes call for them.
 
     Without a vocabulary it is all that may come along.
 
     >>> with_whole_record(["fidelity"], Vocabulary.of(["A"])), with_whole_record(["tail", "fidelity"])
     (['fidelity'], ['tail', 'fidelity', 'numbers', 'stays'])
     """
-    asked = list(dict.fromkeys(names))
-    if "fidelity" not in asked:
-        return asked
-    whole = {name: suite.applies for name, suite in SUITES.items() if suite.applies is not None and name not in asked}
-    return asked + [name for name, applies in whole.items() if vocabulary is None or applies(vocabulary)]
+    named = list(dict.fromkeys(names))
+    if "fidelity" not in named:
+        return named
+    whole = {name: suite.applies for name, suite in SUITES.items() if suite.applies is not None and name not in named}
+    return named + [name for name, applies in whole.items() if vocabulary is None or applies(vocabulary)]
 
 
 def ceiling_of(metric: Metric) -> Reference:
@@ -302,15 +302,15 @@ def metrics_of(suites: Iterable[str]) -> list[Metric]:
     return [metric for name in names for metric in METRICS.values() if metric.suite == name]
 
 
-def metrics_asked(suites: Iterable[str], vocabulary: Vocabulary | None = None) -> list[Metric]:
+def metrics_for(suites: Iterable[str], vocabulary: Vocabulary | None = None) -> list[Metric]:
     """The metrics of these suites with those of whole records that come along; without a vocabulary, all that may.
 
     The suites of whole records come along with `fidelity`. What models learn from stays (death, return) comes along
-    with `utility`, too, so that models of real patients are asked the same.
+    with `utility`, too, so that models of real patients are trained on the same.
 
-    >>> [metric.key for metric in metrics_asked(["utility"]) if metric.suite != "utility"]
+    >>> [metric.key for metric in metrics_for(["utility"]) if metric.suite != "utility"]
     ['mortality_auroc', 'readmission_auroc']
-    >>> metrics_asked(["utility"], Vocabulary.of(["A"])) == metrics_of(["utility"])
+    >>> metrics_for(["utility"], Vocabulary.of(["A"])) == metrics_of(["utility"])
     True
     """
     names = with_whole_record(suites, vocabulary)

@@ -59,7 +59,7 @@ class Reference(Beside):
     TRAIN_COPY = "train_copy"
     #: Independent codes with training prevalence: what chance scores.
     MARGINAL = "marginal"
-    #: As many training patients, each once: what real patients teach, where test patients judge what was learned.
+    #: As many training patients, each once: what real patients teach, where test patients show what was learned.
     REAL_TRAIN = "real_train"
 
     def cohort(self, train: Cohort, test: Cohort, n_patients: int, seed: int) -> Cohort:
@@ -126,8 +126,8 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     shares. Days from visit to visit, attributes and the values of numbers are those of training patients, too, drawn
     apart from the codes: what a value says of a code, or of the value before it, is lost.
 
-    >>> floor = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
-    >>> floor.n_patients, floor.n_codes
+    >>> chance = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
+    >>> chance.n_patients, chance.n_codes
     (100, 3)
     """
     draw = random_stream(seed, "marginal patients")

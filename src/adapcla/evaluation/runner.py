@@ -37,7 +37,7 @@ from adapcla.evaluation.metric import (
     Metric,
     ceiling_of,
     default_suites,
-    metrics_asked,
+    metrics_for,
     references_of,
     with_whole_record,
 )
@@ -477,7 +477,7 @@ def evaluate(
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
     suites = with_whole_record(suites, train.vocabulary)
-    metrics = [metric for metric in metrics_asked(suites, train.vocabulary) if metric.key not in leave_out]
+    metrics = [metric for metric in metrics_for(suites, train.vocabulary) if metric.key not in leave_out]
     for name in suites:
         if SUITES[name].needs_target and target is None:
             raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")

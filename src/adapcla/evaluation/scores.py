@@ -124,7 +124,7 @@ class Scores:
         return Score(row.value, row.n, row.low, row.high, row.reason)
 
     def beside(self, *others: Scores) -> Scores:
-        """All rows of these scores; the card tells how many patients each suite was judged by.
+        """All rows of these scores; the card says how many patients each suite rests on.
 
         >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "")
         >>> first = Scores("demo", 1, (row,), {"suites": ["tail"], "patients": {"train": 5}})

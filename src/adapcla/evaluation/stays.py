@@ -102,7 +102,7 @@ def _length(cohort: Cohort) -> Floats:
 
 
 def _readmissions(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
-    """Whether another stay begins soon after each stay; −1 where it cannot be told."""
+    """Whether another stay begins soon after each stay; −1 where it is not known."""
     known = [
         visit_kind_code(name).token
         for name in ADMISSION_KINDS

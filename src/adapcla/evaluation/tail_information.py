@@ -7,7 +7,7 @@ right gain, shares that are not lose, and without knowledge the gain is 0. The s
 for each band of counts where it gains most inside the synthetic cohort, between patients; a = ∞ is among the choices,
 so a cohort without structure chooses to know nothing. Of a code that the cohort never wrote it says nothing: 0.
 
-`tail_information_previous` asks the same of the codes of the patient's previous visit.
+`tail_information_previous` does the same for the codes of the patient's previous visit.
 """
 
 from __future__ import annotations

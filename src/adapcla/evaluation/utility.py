@@ -2,7 +2,7 @@
 
 A `Task` says what is learned from (synthetic patients, for training and for the choice of the epoch) and what it is
 evaluated on (test patients). The labels of the paper's task are ORs of input codes, so a classifier only has to find
-the codes; the tasks of the next visit, of masked codes and of outcomes ask for what is not in the input. Intervals
+the codes; the tasks of the next visit, of masked codes and of outcomes are about what is not in the input. Intervals
 resample the test patients and hold the classifiers fixed.
 """
 
@@ -52,12 +52,12 @@ N_LABELS = 25
 N_TAIL_LABELS = 8
 
 
-#: Examples of synthetic patients, where these are fewer, and the most labels that one patient is asked for.
+#: Examples of synthetic patients, where these are fewer, and the most labels for each.
 EXAMPLES, MOST_LABELS = 20_000, 4
 #: Most examples of test patients.
 MOST_TESTED = 40_000
-#: The first part of the codes that say what is asked for.
-ASKED = "zz-asked"
+#: The first part of the codes that say which label is to be predicted.
+QUESTION = "zz-question"
 
 
 #: A quick look: every third label, a fifth of the balanced patients, fewer whole records and epochs.
@@ -126,12 +126,12 @@ def last_visit_labels(cohort: Cohort, rule: LabelRule) -> Labels:
     return rule.apply_visits(cohort)[cohort.last_visits[several]]
 
 
-def balanced(
+def draw_balanced(
     truth: Labels, n: int, random: np.random.Generator, among: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Up to `n` patients (of those `among`), half with the label and half without, without replacement, alternating.
 
-    >>> drawn = balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, random_stream(1, "demo"))
+    >>> drawn = draw_balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, random_stream(1, "demo"))
     >>> len(drawn), sorted(drawn[::2].tolist())
     (4, [0, 4])
     """
@@ -178,10 +178,10 @@ class BalancedSizes(NamedTuple):
     test: int
 
     @classmethod
-    def scaled(cls, scale: float) -> BalancedSizes:
+    def times(cls, scale: float) -> BalancedSizes:
         """The paper's numbers times a factor.
 
-        >>> BalancedSizes.scaled(0.2)
+        >>> BalancedSizes.times(0.2)
         BalancedSizes(train=1000, valid=100, test=200)
         """
         return cls(*(round(scale * n) for n in (BALANCED_TRAIN, BALANCED_VALID, BALANCED_TEST)))
@@ -206,14 +206,14 @@ def balanced_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, s
     The test patients depend on the real test cohort and the seed alone, so every method is evaluated on the same ones.
     """
     ours, theirs = rule.apply(synthetic), rule.apply(test)
-    sizes = BalancedSizes.scaled(scale)
+    sizes = BalancedSizes.times(scale)
     records = record_keys(synthetic)
     learned: list[int] = []
     untaught: dict[int, tuple[NDArray[np.int64], Labels]] = {}
     reasons: dict[int, str] = {}
     rows: list[list[NDArray[np.int64]]] = [[], [], []]
     for label in range(len(rule.names)):
-        tested = balanced(theirs[:, label], sizes.test, random_stream(seed, "tstr-test", label))
+        tested = draw_balanced(theirs[:, label], sizes.test, random_stream(seed, "tstr-test", label))
         if len(tested) < 2 * FEWEST:
             reasons[label] = f"fewer than {FEWEST} test patients with or without the label"
             continue
@@ -247,7 +247,7 @@ def _balanced_parts(
     # Patients with the label and without are parted separately: a rare label must not miss the smaller part.
     sides = [apart(records, np.flatnonzero(truth == value), share, random) for value in (1, 0)]
     train, valid = (np.concatenate(parts) for parts in zip(*sides, strict=True))
-    drawn = balanced(truth, sizes.train, random, train), balanced(truth, sizes.valid, random, valid)
+    drawn = draw_balanced(truth, sizes.train, random, train), draw_balanced(truth, sizes.valid, random, valid)
     enough = len(drawn[0]) >= 2 * (FEWEST - 1) and len(drawn[1]) >= 2
     return drawn if enough else None
 
@@ -293,7 +293,7 @@ class MaskedTask(NamedTuple):
     """Examples to learn from and to be evaluated on, and for the latter the test patient of each row of examples."""
 
     task: Task
-    #: Test patients that are asked, each for every label: example = position of the patient · labels + label.
+    #: Test patients, each with every label: example = position of the patient · labels + label.
     patients: NDArray[np.int64]
 
 
@@ -304,47 +304,47 @@ def masked_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, mos
     n_each = int(np.clip(EXAMPLES // max(len(chosen), 1), 1, min(MOST_LABELS, max(n_labels, 1))))
     patient = np.repeat(chosen, n_each)
     label = random.integers(0, max(n_labels, 1), len(patient))
-    inputs, truth = masked(recent(synthetic), rule, patient, label)
+    inputs, truth = mask_label_codes(recent(synthetic), rule, patient, label)
     train, valid = apart(record_keys(synthetic)[patient], np.arange(len(patient)), VALID_SHARE, random)
     most_patients = MOST_TESTED // max(n_labels, 1)
-    asked = np.sort(random_stream(seed, "tstr-masked-test").permutation(test.n_patients)[:most_patients])
-    questions, answers = masked(
-        recent(test), rule, np.repeat(asked, n_labels), np.tile(np.arange(n_labels), len(asked))
+    patients = np.sort(random_stream(seed, "tstr-masked-test").permutation(test.n_patients)[:most_patients])
+    questions, answers = mask_label_codes(
+        recent(test), rule, np.repeat(patients, n_labels), np.tile(np.arange(n_labels), len(patients))
     )
     learning, choosing = (ExampleSet(inputs, (rows,), (truth[rows, None],)) for rows in (train, valid))
     testing = ExampleSet(questions, (np.arange(len(answers)),), (answers[:, None],))
-    return MaskedTask(Task(learning, choosing, testing), asked)
+    return MaskedTask(Task(learning, choosing, testing), patients)
 
 
-def masked(
+def mask_label_codes(
     cohort: Cohort, rule: LabelRule, patient: NDArray[np.int64], label: NDArray[np.int64]
 ) -> tuple[Cohort, Labels]:
-    """Examples of patients asked for labels, and whether the last visit of each held a code of the label.
+    """Examples of a patient and a label each, and whether the last visit of each held a code of the label.
 
     >>> cohort, rule = Cohort.of([[["A"], ["A", "B"]], [["B"]]]), LabelRule.of({"a": ["A"]})
-    >>> examples, truth = masked(cohort, rule, np.array([0, 1]), np.array([0, 0]))
+    >>> examples, truth = mask_label_codes(cohort, rule, np.array([0, 1]), np.array([0, 0]))
     >>> list(examples.patients()), truth.tolist()
-    ([[['A'], ['B', 'zz-asked/00']], [['B', 'zz-asked/00']]], [1, 0])
+    ([[['A'], ['B', 'zz-question/00']], [['B', 'zz-question/00']]], [1, 0])
     """
-    asked = [f"{ASKED}/{number:02d}" for number in range(len(rule.names))]
-    wide = Vocabulary.of([*cohort.vocabulary.codes, *asked])
+    questions = [f"{QUESTION}/{number:02d}" for number in range(len(rule.names))]
+    wide = Vocabulary.of([*cohort.vocabulary.codes, *questions])
     examples = cohort.on(wide).subset(patient)
-    of_label = np.zeros((len(wide), max(len(asked), 1)), dtype=bool)
+    of_label = np.zeros((len(wide), max(len(questions), 1)), dtype=bool)
     for number, group in enumerate(rule.codes):
         positions = wide.positions(group)
         of_label[positions[positions >= 0], number] = True
     owner = examples.patient_of_entry
     hidden = (examples.visit_of_entry == examples.last_visits[owner]) & of_label[examples.codes, label[owner]]
     truth = (np.bincount(owner[hidden], minlength=len(patient)) > 0).astype(np.uint8)
-    return with_question(examples, hidden, wide.positions(asked)[label]), truth
+    return with_question(examples, hidden, wide.positions(questions)[label]), truth
 
 
 def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray[np.int64]) -> Cohort:
-    """The examples without the hidden entries, with a code in the last visit of each that says what is asked for.
+    """The examples without the hidden entries, with a code in the last visit of each that says what is to be predicted.
 
-    >>> record = Cohort.of([[["A"], ["B"]]], ["A", "B", "asked"])
+    >>> record = Cohort.of([[["A"], ["B"]]], ["A", "B", "question"])
     >>> list(with_question(record, np.array([False, True]), np.array([2])).patients())
-    [[['A'], ['asked']]]
+    [[['A'], ['question']]]
     """
     codes = np.concatenate([examples.codes[~hidden], question]).astype(np.int32)
     visit = np.concatenate([examples.visit_of_entry[~hidden], examples.last_visits])
@@ -356,7 +356,7 @@ def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray
 # ---- outcomes: who dies and who comes back -------------------------------------------------------------------
 #: Quantizer of a number that classifiers read.
 N_BANDS = 5
-#: For each visit 1 or 0 where the outcome is asked about, −1 where it is not.
+#: For each visit 1 or 0 where the outcome is to be predicted, −1 elsewhere.
 Truth = NDArray[np.int8]
 
 
@@ -369,14 +369,14 @@ class Outcome(NamedTuple):
 
 
 def died_at_last(stays: Stays) -> Truth:
-    """Whether a record ends with death, asked of its last visit."""
+    """Whether a record ends with death, for its last visit."""
     out = np.full(stays.cohort.n_visits, -1, dtype=np.int8)
     out[stays.cohort.last_visits] = stays.died[stays.cohort.last_visits]
     return out
 
 
 def came_back(stays: Stays) -> Truth:
-    """Whether another stay follows soon, asked of every stay of which it is known."""
+    """Whether another stay follows soon, for every stay of which it is known."""
     return stays.readmitted
 
 
@@ -412,7 +412,7 @@ def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
 
 
 class Examples(NamedTuple):
-    """Records that are asked about, one for each: its patient, the record itself, and the answer."""
+    """Records with something to predict, one for each: its patient, the record itself, and the answer."""
 
     patient: NDArray[np.int64]
     inputs: Cohort
@@ -425,15 +425,15 @@ def examples_of(cohort: Cohort, truth: Truth, outcome: Outcome, most: int, seed:
     if len(visits) > most:
         visits = np.sort(random_stream(seed, f"outcomes of {outcome.name}").choice(visits, most, replace=False))
     patient = cohort.patient_of_visit[visits]
-    wide = Vocabulary.of([*cohort.vocabulary.codes, f"{ASKED}/00"])
+    wide = Vocabulary.of([*cohort.vocabulary.codes, f"{QUESTION}/00"])
     records = cohort.on(wide).subset(patient)
     first = records.first_visits
     records = recent(records.with_visits(first, first + cohort.visit_number[visits] + 1))
     telling = np.array([code.system in outcome.telling for code in wide.codes], dtype=bool)
     last = records.visit_of_entry == records.last_visits[records.patient_of_entry]
-    question = np.full(len(visits), wide.index[f"{ASKED}/00"], dtype=np.int64)
-    asked = with_question(records, last & telling[records.codes], question)
-    return Examples(patient, asked, (truth[visits] == 1).astype(np.uint8))
+    question = np.full(len(visits), wide.index[f"{QUESTION}/00"], dtype=np.int64)
+    inputs = with_question(records, last & telling[records.codes], question)
+    return Examples(patient, inputs, (truth[visits] == 1).astype(np.uint8))
 
 
 # ---- predictions --------------------------------------------------------------------------------------------
@@ -541,8 +541,8 @@ def _outcome_prediction(comparison: Comparison, outcome: Outcome) -> Prediction 
     whole = comparison.whole
     bands = comparison.of_cohort(bands_of, whole.train)
     known = outcome.truth(comparison.of_cohort(Stays.of, whole.test))
-    asked = examples_of(readable(whole.test, bands), known, outcome, MOST_TESTED, comparison.seed)
-    few = _too_few(asked.truth, f"test visits with {outcome.name}")
+    tested = examples_of(readable(whole.test, bands), known, outcome, MOST_TESTED, comparison.seed)
+    few = _too_few(tested.truth, f"test visits with {outcome.name}")
     if few:
         return few
     most = min(EXAMPLES, QUICK_PATIENTS) if comparison.quick else EXAMPLES
@@ -550,13 +550,13 @@ def _outcome_prediction(comparison: Comparison, outcome: Outcome) -> Prediction 
     learned = examples_of(readable(whole.synthetic, bands), truth, outcome, most, comparison.seed)
     few = _too_few(learned.truth, f"synthetic visits with {outcome.name}")
     if few:
-        return Prediction(0, asked.patient, asked.truth, np.zeros(len(asked.truth)), few.reason)
+        return Prediction(0, tested.patient, tested.truth, np.zeros(len(tested.truth)), few.reason)
     random = random_stream(comparison.seed, f"parts for {outcome.name}")
     rows = apart(record_keys(learned.inputs), np.arange(len(learned.truth)), VALID_SHARE, random)
     train, valid = (ExampleSet(learned.inputs, (part,), (learned.truth[part, None],)) for part in rows)
     model = fit_classifiers(train, valid, comparison.seed, settings_of(comparison))
-    testing = ExampleSet(asked.inputs, (np.arange(len(asked.truth)),), (asked.truth[:, None],))
-    return Prediction(0, asked.patient, asked.truth, predict(model, testing)[0][:, 0])
+    testing = ExampleSet(tested.inputs, (np.arange(len(tested.truth)),), (tested.truth[:, None],))
+    return Prediction(0, tested.patient, tested.truth, predict(model, testing)[0][:, 0])
 
 
 def _too_few(truth: Labels, what: str) -> Missing | None:

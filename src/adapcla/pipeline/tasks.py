@@ -21,7 +21,7 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import UsageError
 from adapcla.evaluation import Comparison
-from adapcla.evaluation.metric import metrics_asked
+from adapcla.evaluation.metric import metrics_for
 from adapcla.evaluation.references import some_patients
 from adapcla.evaluation.runner import evaluate as evaluate_cohorts
 from adapcla.generation.generator import Generator, generator_for, load
@@ -303,7 +303,7 @@ def _largest_visits(cohort: Cohort) -> NDArray[np.int64]:
 # ---- evaluate -------------------------------------------------------------------------------------------------
 def evaluate_inputs(asked: EvaluateSettings, **more: Any) -> dict[str, Any]:
     """What scores depend on beside the patients: what is evaluated, and the definition of every metric of it."""
-    metrics = [metric.name for metric in metrics_asked(asked.suites) if metric.key not in asked.leave_out]
+    metrics = [metric.name for metric in metrics_for(asked.suites) if metric.key not in asked.leave_out]
     return {"evaluate": asked.model_dump(mode="json"), "metrics": metrics, **more}
 
 

@@ -410,7 +410,7 @@ def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float6
     >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
     """
-    held = holdings(cohort, condition)["company"] > 0
+    held = holdings(cohort, condition)["same_visit"] > 0
     return np.asarray(held.sum(axis=0), dtype=float).ravel() / max(cohort.n_patients, 1)
 
 
