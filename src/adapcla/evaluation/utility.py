@@ -50,16 +50,12 @@ LONGEST_RECORD = 20
 N_LABELS = 25
 #: The rarest labels, which make up the tail stratum.
 N_TAIL_LABELS = 8
-
-
 #: Examples of synthetic patients, where these are fewer, and the most labels for each.
 EXAMPLES, MOST_LABELS = 20_000, 4
 #: Most examples of test patients.
 MOST_TESTED = 40_000
 #: The first part of the codes that say which label is to be predicted.
 QUESTION = "zz-question"
-
-
 #: A quick look: every third label, a fifth of the balanced patients, fewer whole records and epochs.
 QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 8
 #: Synthetic patients of two visits or more below which the next visit is not learned.
@@ -67,8 +63,6 @@ FEWEST_RETURNING = 50
 _NOTHING_TO_LEARN = "no label, no test patient, or synthetic patients that are all alike"
 #: Resamplings handled together, so that memory does not grow with their number.
 _DRAWS_AT_ONCE = 50
-
-
 #: A synthetic and a test cohort, the labels, the seed and the most synthetic patients → the task.
 TaskOf = Callable[[Cohort, Cohort, LabelRule, int, int | None], "Task"]
 
@@ -254,33 +248,22 @@ def _balanced_parts(
 
 def natural_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, most: int | None = None) -> Task:
     """All synthetic and all test patients at their natural prevalence; one classifier with an output for each label."""
-    return _whole_task(synthetic, rule.apply(synthetic), test, rule.apply(test), seed, "tstr-natural", most)
+    return _whole_task(
+        synthetic, rule.apply(synthetic), test, rule.apply(test), random_stream(seed, "tstr-natural"), most
+    )
 
 
 def next_visit_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, most: int | None = None) -> Task:
     """The labels of the last visit from the visits before it; one classifier with an output for each label."""
-    return _whole_task(
-        synthetic.without_last_visits(),
-        last_visit_labels(synthetic, rule),
-        test.without_last_visits(),
-        last_visit_labels(test, rule),
-        seed,
-        "tstr-next",
-        most,
-    )
+    inputs, questions = synthetic.without_last_visits(), test.without_last_visits()
+    ours, theirs = last_visit_labels(synthetic, rule), last_visit_labels(test, rule)
+    return _whole_task(inputs, ours, questions, theirs, random_stream(seed, "tstr-next"), most)
 
 
 def _whole_task(
-    synthetic: Cohort,
-    ours: Labels,
-    test: Cohort,
-    theirs: Labels,
-    seed: int,
-    stream: str,
-    most: int | None,
+    synthetic: Cohort, ours: Labels, test: Cohort, theirs: Labels, random: np.random.Generator, most: int | None
 ) -> Task:
     """One classifier on all patients (at most `most` synthetic ones), a tenth of the synthetic ones for validation."""
-    random = random_stream(seed, stream)
     drawn = random.permutation(synthetic.n_patients)[:most]
     inputs = recent(synthetic)
     parts = apart(record_keys(synthetic), drawn, VALID_SHARE, random)
@@ -354,7 +337,7 @@ def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray
 
 
 # ---- outcomes: who dies and who comes back -------------------------------------------------------------------
-#: Quantizer of a number that classifiers read.
+#: Bands of a number that classifiers read.
 N_BANDS = 5
 #: For each visit 1 or 0 where the outcome is to be predicted, −1 elsewhere.
 Truth = NDArray[np.int8]
