@@ -261,6 +261,8 @@ _COLOURS = """
   --amber-back: color-mix(in srgb, #c98a00 15%, transparent);
   --red-back: color-mix(in srgb, #d8452e 12%, transparent); --grey-back: color-mix(in srgb, #8a8a8a 15%, transparent);
 """
+#: Parts of another page stand closer, because that page has its own space between them.
+_CLOSER = "figure.table { margin: .3rem 0 1rem; } .indicators { margin: .3rem 0; }"
 
 
 def fragment(*some: Part) -> str:
@@ -275,4 +277,4 @@ def fragment(*some: Part) -> str:
 
 def fragment_style() -> str:
     """The style of fragments, which touches nothing else on the page that holds them."""
-    return f"<style>.adapcla {{{_COLOURS}{_template('parts.css')}}}</style>"
+    return f"<style>.adapcla {{{_COLOURS}{_template('parts.css')}{_CLOSER}}}</style>"
