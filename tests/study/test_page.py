@@ -80,6 +80,6 @@ def test_memory_is_drawn_against_the_tail_where_both_were_judged(finished_run, m
     """The tiny run has too few patients for the gap of pairs: none is drawn until it is there."""
     study = Study.open(finished_run)
     assert list(pages._memory_figures(study)) == []
-    monkeypatch.setattr(Study, "measured", lambda self, row, metric, stratum="all": Estimate(0.1, 0.0, 0.2, 1))
+    monkeypatch.setattr(Study, "estimate", lambda self, row, metric, stratum="all": Estimate(0.1, 0.0, 0.2, 1))
     ((_, drawn),) = pages._memory_figures(study)
     assert len(drawn.drawing.axes[0].get_legend().get_texts()) == 2

@@ -16,11 +16,9 @@ from adapcla.files import write_json
 from adapcla.study import tables
 from adapcla.study.results import Study
 from adapcla.study.tables import (
-    ABLATION,
     FOLDER,
     RESULTS,
     SCORE_TABLES,
-    ablation_table,
     discriminator_table,
     evaluator_table,
     evaluator_tables,
@@ -31,15 +29,15 @@ from adapcla.tables import LONG, Cell, Estimate, Line, Table, estimate_cell, for
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():
-    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= set(METRICS)
+    assert {column.metric for table in SCORE_TABLES for column in table.columns} <= set(METRICS)
     keys = [table.key for table in SCORE_TABLES]
     assert len(set(keys)) == len(keys)
-    assert keys[:2] == ["tail-glance", "tail-knowledge"]
+    assert keys[0] == "tail-glance"
 
 
 def test_the_headline_has_knowledge_and_memory_side_by_side():
-    asked = {column.metric for table in SCORE_TABLES[:2] for column in table.columns}
-    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= asked
+    shown = {column.metric for column in SCORE_TABLES[0].columns}
+    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= shown
 
 
 def test_shares_of_heldout_pairs_are_those_of_all_synthetic_patients_against_halves():
@@ -113,14 +111,14 @@ def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_
 
 
 def test_a_column_without_a_number_for_anybody_is_a_sentence_and_no_column(finished_run, monkeypatch):
-    study, measured = Study.open(finished_run), Study.measured
+    study, measured = Study.open(finished_run), Study.estimate
     layout = next(asked for asked in SCORE_TABLES if asked.key == "fidelity")
     before = score_table(study, layout)
 
     def silent(self, row, metric, stratum="all", **where):
         return None if metric == "bigram_r2" else measured(self, row, metric, stratum, **where)
 
-    monkeypatch.setattr(Study, "measured", silent)
+    monkeypatch.setattr(Study, "estimate", silent)
     table = score_table(study, layout)
     assert [name for name in before.columns if name not in table.columns] == ["bigram R² ↑"]
     assert table.caption.endswith("No value for any method: bigram R².") and "No value" not in before.caption
@@ -136,9 +134,9 @@ def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can
     assert list(lines) == ["real", "train copy", "marginal", "law itself", "family only"]
     information = table.columns.index("tail information ↑")
     assert lines["real"].cells[information].value == 1
-    assert study.measured(Reference.REAL_TEST, "tail_information_share") is None
+    assert study.estimate(Reference.REAL_TEST, "tail_information_share") is None
     pairs = table.columns.index("held-out pairs ↑")
-    assert lines["real"].cells[pairs].value == study.measured(Reference.REAL_TEST, *layout.columns[2][:2]).value
+    assert lines["real"].cells[pairs].value == study.estimate(Reference.REAL_TEST, *layout.columns[2][:2]).value
 
 
 def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
@@ -178,14 +176,6 @@ def test_the_papers_rows_stand_beside_ours_on_its_own_cohort_only(finished_run):
     paper = [line for line in score_table(study, asked).lines if line.kind == "paper"]
     assert [line.cells[0].text for line in paper] == ["adapcla (paper)"]
     assert paper[0].cells[2].text == "0.111"
-
-
-def test_the_ablation_table_needs_a_static_row(finished_run):
-    study = Study.open(finished_run)
-    assert ablation_table(study) is None
-    study.about["fits"].append({**study.about["fits"][0], "row": "static-pcla"})
-    names = [line.cells[0].text for line in ablation_table(study).lines]
-    assert names[:3] == ["static-pcla", "adapcla-no-scaffold", "adapcla"]
 
 
 def texts(table):

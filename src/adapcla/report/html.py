@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 #: What a status can say: of quality, of a privacy check, or that nothing can be said.
-Outcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unknown"]
+StatusOutcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unknown"]
 Tone = Literal["green", "amber", "red", "grey"]
 _TONES: dict[str, Tone] = {
     "good": "green", "met": "green", "fair": "amber", "not shown": "amber", "poor": "red", "exceeded": "red",
@@ -50,7 +50,7 @@ class Status(NamedTuple):
 
     key: str
     title: str
-    outcome: Outcome
+    outcome: StatusOutcome
     value: str = ""
     unit: str = ""
     sentence: str = ""
@@ -189,7 +189,7 @@ class Page(NamedTuple):
     sections: Sequence[Section]
     #: Title of the browser window, and a word with its outcome and a sentence above the title.
     window: str = ""
-    badge: tuple[str, Outcome] | None = None
+    badge: tuple[str, StatusOutcome] | None = None
     over: str = ""
     lead: str = ""
     facts: Sequence[tuple[str, str]] = ()
