@@ -69,7 +69,7 @@ def test_one_copied_patient_in_a_hundred_is_refused(seed: int) -> None:
 
 @pytest.mark.parametrize("case", ["5 % copied visits", "copied triples"])
 def test_sets_between_pairs_and_records_are_looked_at(case: str) -> None:
-    lines = lines_of(*power().CASES[case][1](world(1), 1))
+    lines = lines_of(*power().CASES[case].make(world(1), 1))
     assert not all(line.passed for line in lines.values())
     named = {"5 % copied visits": "singleton_visit_gap", "copied triples": "triple_holder_gap"}[case]
     assert not lines[named].passed and lines[named].value > 0.02

@@ -145,9 +145,11 @@ def decide(scores: Scores, limit: Limit, chances: int = 1) -> GateLine:
     >>> decide({"copy_excess": {"all": Score(0.03, 900, 0.01, 0.05)}}, LIMITS[0]).outcome
     'exceeded'
     """
-    headline = scores.get(limit.key, {}).get(limit.stratum)
-    if headline is None or headline.value is None:
-        return _unassessed(scores, limit, headline)
+    headline = _headline(scores, limit)
+    if headline.value is None:
+        outcome = Outcome.MET if headline.reason.startswith(NOBODY) else Outcome.NOT_SHOWN
+        unknown = (None, None, None)
+        return GateLine(limit.name, outcome.value, *unknown, limit.limit, headline.reason, limit.no_leak, headline.n)
     others = [(key, limit.stratum, limit.limit) for key in limit.highest_of]
     others += [(limit.key, stratum, limit.limit_of_parts) for stratum in limit.parts]
     known = {(key, stratum): scores.get(key, {}).get(stratum) for key, stratum, _ in others}
@@ -181,14 +183,13 @@ def decide(scores: Scores, limit: Limit, chances: int = 1) -> GateLine:
     )
 
 
-def _unassessed(scores: Scores, limit: Limit, headline: Score | None) -> GateLine:
-    """The line of a score without a value: met where it is about nobody, else not shown."""
-    if headline is None:
-        absent = scores.get(limit.key, {}).get(ALL, Missing("not among the scores").score)
-        headline = Missing(absent.reason or "no score for this stratum", absent.n).score
-    outcome = Outcome.MET if headline.reason.startswith(NOBODY) else Outcome.NOT_SHOWN
-    reason, n = headline.reason, headline.n
-    return GateLine(limit.name, outcome.value, None, None, None, limit.limit, reason, limit.no_leak, n)
+def _headline(scores: Scores, limit: Limit) -> Score:
+    """The score that a line is about, without a value and with the reason where there is none."""
+    strata = scores.get(limit.key, {})
+    if limit.stratum in strata:
+        return strata[limit.stratum]
+    absent = strata.get(ALL, Missing("not among the scores").score)
+    return Missing(absent.reason or "no score for this stratum", absent.n).score
 
 
 def error_of(score: Score) -> float:
@@ -236,7 +237,14 @@ def gate(scores: Scores, limits: Sequence[Limit] = LIMITS, tries: int = 1) -> li
     >>> [line.outcome for line in gate({}, LIMITS[:1])]
     ['not shown']
     """
-    return [decide(scores, limit, len(limits) * tries) for limit in limits]
+    chances = _chances(scores, limits, tries)
+    return [decide(scores, limit, chances) for limit in limits]
+
+
+def _chances(scores: Scores, limits: Sequence[Limit], tries: int) -> int:
+    """Bounds that share the chance of being wrong; a line that concerns nobody has none."""
+    concerned = (not _headline(scores, limit).reason.startswith(NOBODY) for limit in limits)
+    return max(sum(concerned), 1) * tries
 
 
 def gate_keys(limits: Sequence[Limit] = LIMITS) -> list[str]:
@@ -307,7 +315,7 @@ def detectable(
     """
     comparison = Comparison.of(train, control, stand_in, control, seed)
     scores = {key: METRICS[key].compute(comparison) for key in gate_keys()}
-    chances, out = len(LIMITS) * tries, {}
+    chances, out = _chances(scores, LIMITS, tries), {}
     for limit, line in zip(LIMITS, gate(scores, tries=tries), strict=True):
         if line.value is None:
             out[limit.name] = Detectable(limit.limit, None, line.outcome == Outcome.MET, line.note)

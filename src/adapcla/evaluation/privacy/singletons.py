@@ -312,10 +312,15 @@ class Gap(NamedTuple):
     n: int
 
 
-def others_held(held: Held, n_patients: int) -> Values:
-    """How many such sets the holders of each set hold, in the mean."""
-    sets_of = np.bincount(held.patient, minlength=n_patients).astype(np.float64)
-    return np.asarray(np.add.reduceat(sets_of[held.patient], held.starts[:-1]) / held.holders)
+def holder_features(held: Held, pool: Cohort) -> list[Values]:
+    """Of the holders of each set in the mean: such sets that they hold, codes, visits, and codes of the largest visit.
+
+    What somebody of few and small visits holds is more usual than what somebody of many and large ones does.
+    """
+    sets = np.bincount(held.patient, minlength=pool.n_patients)
+    largest = np.maximum.reduceat(pool.codes_per_visit, np.asarray(pool.patient_starts)[:-1])
+    about = (sets, np.diff(pool.entry_starts), pool.visits_per_patient, largest)
+    return [np.add.reduceat(each[held.patient].astype(np.float64), held.starts[:-1]) / held.holders for each in about]
 
 
 def partners(items_of: ItemsOf, cohort: Cohort) -> Values:
@@ -400,11 +405,11 @@ class Rows:
     written: Values
 
     @classmethod
-    def of(cls, held: Held, written: Mask, features: Sequence[Values], n_patients: int, seed: int) -> Rows:
+    def of(cls, held: Held, written: Mask, features: Sequence[Values], pool: Cohort, seed: int) -> Rows:
         """The rows of sets; strata are of the share of sets that is written of those with like features."""
-        holders, load = held.holders, others_held(held, n_patients)
-        weight = 1 / (1 + ALIKE * (load - 1))
-        share = expected_share(written, weight, holders, [held.rarity, load, *features])
+        holders, about_holders = held.holders, holder_features(held, pool)
+        weight = 1 / (1 + ALIKE * (about_holders[0] - 1))
+        share = expected_share(written, weight, holders, [held.rarity, *about_holders, *features])
         by_share = np.lexsort((share, holders))
         new = (np.diff(holders[by_share]) > 0) | (np.diff(share[by_share]) > 0)
         # Equally likely sets share a place, so that no other order decides who is compared with whom.
@@ -415,7 +420,7 @@ class Rows:
         among = np.searchsorted(holders[by_share], holders, side="right") - first
         cell = holders * STRATA_OF_SETS + (place - first) * STRATA_OF_SETS // among
         # The holders of a set as one number: the sum of a random one for each.
-        number = random_stream(seed, "privacy/holders").integers(0, 1 << 62, n_patients).astype(np.uint64)
+        number = random_stream(seed, "privacy/holders").integers(0, 1 << 62, pool.n_patients).astype(np.uint64)
         who = np.add.reduceat(number[held.patient], held.starts[:-1])
         order = np.lexsort((who, cell))
         new = np.concatenate([[True], (np.diff(cell[order]) > 0) | (who[order][1:] != who[order][:-1])])
@@ -470,7 +475,7 @@ def holder_gaps(
     if not any(too_few(*each, fewest=FEWEST_HOLDERS) is None for each in sides):
         most = max(sides, key=min, default=(0, 0))
         return {ALL: too_few(*most, "who hold such a set", FEWEST_HOLDERS) or Missing("nothing to compare")}
-    rows = Rows.of(held, written, features, n, seed)
+    rows = Rows.of(held, written, features, real.pool, seed)
     certain = None
     if by_certainty:
         share = np.add.reduceat(rows.written, rows.cells) / np.add.reduceat(rows.weight, rows.cells)
