@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +23,7 @@ from adapcla.study.tables import (
     grid_table,
     score_table,
 )
-from adapcla.tables import LONG, Cell, Estimate, Line, Table, estimate_cell, format_number
+from adapcla.tables import Cell, Line
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():
@@ -60,40 +58,6 @@ def test_scores_that_depend_on_the_number_of_patients_are_shown_at_equal_numbers
 
 #: Tables of records with values, stays or several domains; the finished run has codes alone.
 WHOLE_RECORD = {"numbers", "stays", "by-domain"}
-TABLE = Table(
-    ("method", "x ↑"),
-    (Line((Cell("a_b"), Cell("0.500", 0.5, "[0.4, 0.6]", True))), Line((Cell("real test"), Cell("–")), "reference")),
-    "t",
-    "A title",
-    "A caption",
-)
-
-
-def test_the_three_forms_hold_the_same_numbers(tmp_path):
-    TABLE.save(tmp_path)
-    rows = list(csv.reader(io.StringIO((tmp_path / "t.csv").read_text())))
-    assert rows == [
-        ["kind", "method", "method interval", "x ↑", "x ↑ interval"],
-        ["method", "a_b", "", "0.5", "[0.4, 0.6]"],
-        ["reference", "real test", "", "–", ""],
-    ]
-    assert "| a_b | **0.500** [0.4, 0.6] |" in (tmp_path / "t.md").read_text()
-    latex = (tmp_path / "t.tex").read_text()
-    assert r"a\_b & \textbf{0.500} \\" in latex and r"x $\uparrow$" in latex
-
-
-def test_columns_of_numbers_and_long_tables_are_known():
-    assert TABLE.numeric == (False, True)
-    assert not TABLE.long
-    many = (Line((Cell("x"),)),) * (LONG + 1)
-    assert Table(("a",), many).long
-    assert not Table(("a",), many, always_open=True).long
-
-
-def test_cells():
-    assert estimate_cell(None, "insufficient data: 3 of 50") == Cell("–", None, "insufficient data")
-    assert estimate_cell(Estimate(0.5, None, None, 3)).note == ""
-    assert [format_number(x) for x in (0.0123, 0.00123, 12345.0, -0.5)] == ["0.012", "0.0012", "12,345", "-0.500"]
 
 
 def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_run):
@@ -137,14 +101,6 @@ def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can
     assert study.estimate(Reference.REAL_TEST, "tail_information_share") is None
     pairs = table.columns.index("held-out pairs ↑")
     assert lines["real"].cells[pairs].value == study.estimate(Reference.REAL_TEST, *layout.columns[2][:2]).value
-
-
-def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
-    known = set(Study.open(finished_run).scores["metric"].unique())
-    asked_of_codes = {column.metric for t in SCORE_TABLES if t.key not in WHOLE_RECORD for column in t.columns}
-    assert asked_of_codes <= known
-    every = set(METRICS)
-    assert {column.metric for t in SCORE_TABLES if t.key in WHOLE_RECORD for column in t.columns} <= every
 
 
 def test_the_mark_goes_to_what_is_nearest_to_real_patients_and_never_to_the_largest(finished_run):
