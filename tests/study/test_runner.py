@@ -216,7 +216,7 @@ def results_of(root: Path) -> dict[str, bytes]:
         path.relative_to(root).as_posix(): path.read_bytes()
         for name in names
         for path in sorted(root.rglob(name))
-        if "cache" not in path.parts
+        if not {"cache", "tables"} & set(path.parts)
     }
 
 
