@@ -216,8 +216,10 @@ def test_watching_does_not_change_what_is_learned(world, probed):
 def test_the_last_look_agrees_with_the_network_that_was_kept(probed, probes):
     outcome = probed.generator.outcome_
     assert outcome.best_step == outcome.n_steps, "so short a fit still improves: otherwise earlier weights are kept"
-    batch = seen_records(probed.generator.settings, probes.histories).batch(np.arange(probes.n_contexts))
-    logits = probed.generator.network_.next_logits(batch).numpy()
+    network = probed.generator.network_
+    records = seen_records(probed.generator.settings, probes.histories, network.order)
+    logits = network.next_logits(records.batch(np.arange(probes.n_contexts))).detach().numpy()
+    logits = logits[:, network.order.position_of]
     assert np.allclose(logits, probed.trajectory.last_logits, atol=1e-5)
 
 

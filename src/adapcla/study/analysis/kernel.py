@@ -17,7 +17,7 @@ from adapcla.errors import UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.models.base import Moment
-from adapcla.models.batch import Batch
+from adapcla.models.batch import Batch, CodeOrder
 from adapcla.study.analysis.correlation import Correlation, group_means, spearman
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet, Trajectory, require_one_shot
 
@@ -44,13 +44,14 @@ class NextLogits(nn.Module):
         if batch.n_patients != 1:
             raise UsageError(f"{batch.n_patients} patients: expected one context")
         self.network = network
-        self.batch = replace(batch, codes=network.rank_of_code[batch.codes])  # type: ignore[index]
-        self.ranks = network.rank_of_code[torch.from_numpy(codes)]  # type: ignore[index]
+        order: CodeOrder = network.order  # type: ignore[assignment]
+        self.batch = replace(batch, codes=torch.from_numpy(order.encode(batch.codes.numpy())))
+        self.positions = torch.from_numpy(order.encode(codes))
 
     def forward(self) -> Tensor:
         """Logits (codes,) in the order of `codes`."""
-        logits: Tensor = self.network.logits_after(self.batch)  # type: ignore[operator]
-        return logits[0, self.ranks]
+        logits: Tensor = self.network.next_logits(self.batch)  # type: ignore[operator]
+        return logits[0, self.positions]
 
 
 def parameters_of(module: nn.Module, group: str = "all") -> Parameters:

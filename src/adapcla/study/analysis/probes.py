@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from adapcla.errors import InputError, UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import scaffold_bias, seen_records
 from adapcla.io import simulator
-from adapcla.models.base import Moment
+from adapcla.models.base import Moment, Network
 from adapcla.scaffold import schedule
 from adapcla.seeds import random_stream
 from adapcla.study.analysis.correlation import estimate, group_means, paired_difference
@@ -340,8 +340,7 @@ class ProbeObserver:
     def __init__(self, generator: Generator, probes: ProbeSet, looks: int = LOOKS) -> None:
         require_one_shot(generator.settings)
         self.generator, self.probes, self.looks = generator, probes, looks
-        records = seen_records(generator.settings, probes.histories)
-        self._batch = records.batch(np.arange(probes.n_contexts))
+        self._records = seen_records(generator.settings, probes.histories)
         self._at = torch.from_numpy(probes.context), torch.from_numpy(probes.code)
         self._seen: list[dict[str, Any]] = []
         self._first = self._last = torch.zeros(0)
@@ -349,7 +348,11 @@ class ProbeObserver:
     @torch.no_grad()
     def look(self, modules: nn.Module, moment: Moment) -> None:
         """Record the log-probabilities of this moment."""
-        logits = modules.next_logits(self._batch)  # type: ignore[operator]
+        assert isinstance(modules, Network)
+        batch = replace(self._records, order=modules.order).batch(np.arange(self.probes.n_contexts))
+        logits = modules.next_logits(batch)
+        assert logits is not None
+        logits = logits[:, modules.order.position_of]
         log_p = nn.functional.logsigmoid(logits.double())  # (contexts, codes)
         if not self._seen:
             self._first = logits.clone()
