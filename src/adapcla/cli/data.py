@@ -199,7 +199,7 @@ def describe(
         from adapcla.report import style
         from adapcla.report.figures.cohorts import longtail
 
-        style.save(longtail(patients), figure)
+        style.save_figure(longtail(patients), figure)
         say(f"figure: {figure}")
     if as_json:
         emit(description)

@@ -22,7 +22,7 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 from adapcla.pipeline.steps import Step, seconds_on
 from adapcla.scaffold import Steering
 from adapcla.training.settings import Settings
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import choose_budget
 
 #: Multiplications and additions per second that training and sampling reach on one core of a common machine.
 _SPEED = 6e10
@@ -91,7 +91,7 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
     """
     if settings.family.objective is None:
         return 1.0
-    settings = chosen(settings, sizes.patients)
+    settings = choose_budget(settings, sizes.patients)
     return (
         2
         + 3
