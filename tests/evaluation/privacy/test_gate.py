@@ -96,7 +96,7 @@ def test_what_patients_can_show_is_known_before_training(parts):
     many = detectable(train, control, valid)
     few = detectable(train.subset(range(120)), control.subset(range(55)), valid)
     assert set(many) == {limit.name for limit in LIMITS}
-    assert many["copy_excess"].shown and many["value_attack"].shown
+    assert many["near_copy_excess"].shown and many["value_attack"].shown
     assert not few["membership_auc"].shown and few["membership_auc"].half_width > 0.08
     assert sum(each.shown for each in many.values()) > sum(each.shown for each in few.values())
     assert not detectable(train, control, valid, tries=10**9)["membership_auc"].shown
