@@ -112,6 +112,9 @@ def test_evaluate_scale_computes_what_a_plain_loop_computes(script: Callable[[st
     _, values = evaluate_scale.timed_suites(train, test, synthetic, False, evaluate_scale.SAME_WORK)
     plain = evaluate_scale.by_loop(train, synthetic)
     assert {key: values[key] for key in plain} == pytest.approx(plain, abs=1e-9)
+    if sys.platform == "linux":
+        (row,) = evaluate_scale.growth([120], 40, 60)
+        assert row["patients"] == 120 and row["peak_mb"] >= 0 and row["cpu_seconds"] > 0
 
 
 @pytest.mark.parametrize("words", [["--patients", "200"], ["--labs", "2000"]], ids=["codes", "labs"])

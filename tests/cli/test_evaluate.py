@@ -160,7 +160,7 @@ def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_pa
     assert result.exit_code == 0, result.exception
     rows = json.loads(result.stdout)["rows"]
     assert list(rows) == ["real", "copies", "on demand", "random", "raised", "steered"]
-    assert {"company", "before", "after", "sex", "length"} <= set(rows["on demand"])
+    assert {"same_visit", "before", "after", "sex", "length"} <= set(rows["on demand"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "scores.json",
         "scores.md",

@@ -120,7 +120,7 @@ def _on_condition(
     from adapcla.data import Cohort
     from adapcla.data.criteria import Criteria
     from adapcla.data.provenance import require_apart, training_sources
-    from adapcla.evaluation.conditioned import judge
+    from adapcla.evaluation.conditioned import compare_condition
     from adapcla.files import fresh_folder, write_json
     from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
@@ -136,7 +136,7 @@ def _on_condition(
 
         n = int(condition.matches(unseen).sum())
         others |= comparators(load(asked.model).model, condition, learned_from, n, asked.seed)
-    scores = judge(condition, learned_from, unseen, others, asked.seed)
+    scores = compare_condition(condition, learned_from, unseen, others, asked.seed)
     with fresh_folder(out, overwrite) as folder:
         write_json(folder / "scores.json", scores.as_json())
         (folder / "scores.md").write_text(scores.table.markdown(), encoding="utf-8")

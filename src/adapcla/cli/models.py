@@ -311,11 +311,11 @@ def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, A
     from dataclasses import asdict
 
     from adapcla.data import Cohort
-    from adapcla.scaffold.steering import achieved, by_code
+    from adapcla.scaffold.steering import by_code, measure_gap
 
     cohort = generator.model.quantize(Cohort.open(out))
     prevalence = cohort.prevalence()
-    came = achieved(steering.target, prevalence, cohort.n_visits)
+    came = measure_gap(steering.target, prevalence, cohort.n_visits)
     if came.n_judged:
         say(
             f"{came.inside_sampling_error:.1%} of {came.n_judged} assessed codes came out inside sampling error; "
@@ -334,10 +334,10 @@ def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, A
 # ---- methods ------------------------------------------------------------------------------------------------
 def methods(as_json: AsJson = False) -> None:
     """List the methods: what each is, where it comes from, what it starts from, how large it is, what it can do."""
-    from adapcla.generation.generator import described
+    from adapcla.generation.generator import describe_method
     from adapcla.training.settings import METHODS
 
-    rows = [described(name) for name in METHODS]
+    rows = [describe_method(name) for name in METHODS]
     if as_json:
         emit({"methods": rows})
         return
