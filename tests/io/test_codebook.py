@@ -13,8 +13,8 @@ from adapcla.data import Attribute, Code, Cohort, Kind, Origin
 from adapcla.errors import InputError
 from adapcla.io import read
 from adapcla.io import writers as export
+from adapcla.io.codebook import FILE, Codebook
 from adapcla.io.writers import WriteOptions
-from adapcla.io.writers.flat import FILE, Codebook
 
 #: OMOP asks for a year of birth.
 BORN = WriteOptions(birth_year=1950)

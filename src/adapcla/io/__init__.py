@@ -65,8 +65,8 @@ def read(source: str, path: str | Path, **options: Any) -> Cohort:
 def read_with(reader: Reader, path: Path, options: ReadOptions, source: str) -> Cohort:
     """The cohort that a reader finds; an export of this project is read back whole."""
     from adapcla.io.assemble import assemble
+    from adapcla.io.codebook import read_export
     from adapcla.io.database import Database
-    from adapcla.io.writers.flat import read_export
 
     with Database() as db:
         say(f"reading {path.name} with {db.threads} threads and up to {db.memory} of memory")

@@ -18,11 +18,11 @@ from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InputError
 from adapcla.io import ReadOptions, reader_of
 from adapcla.io.assemble import assemble
+from adapcla.io.codebook import read_export
 from adapcla.io.database import Database
 from adapcla.io.losses import MOST_DROPPED, require_kept
 from adapcla.io.readers import table as any_table
 from adapcla.io.tables import ENDINGS, Table, open_bytes, open_table
-from adapcla.io.writers.flat import read_export
 
 #: Rows of a table that are tried, and rows that are shown.
 FIRST_ROWS, SHOWN_ROWS = 20_000, 5

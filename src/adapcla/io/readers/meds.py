@@ -12,11 +12,11 @@ from adapcla.data import Kind
 from adapcla.errors import InputError
 from adapcla.files import read_json
 from adapcla.io.assemble import SourceTables
+from adapcla.io.codebook import kind_named
 from adapcla.io.database import Database
 from adapcla.io.options import ReadOptions
 from adapcla.io.tables import Table, open_table
 from adapcla.io.visit_terms import END_TOKENS, KIND_TOKENS, MIMIC_ENDS, MIMIC_KINDS
-from adapcla.io.writers.tables import kind_named
 
 _VISIT_COLUMNS = ("visit_id", "hadm_id", "encounter_id", "visit_occurrence_id")
 #: Code systems of the form SYSTEM/CODE and what they code; others (race, insurance, …) are not read.

@@ -7,11 +7,11 @@ from typing import Any
 
 from adapcla.data import Kind
 from adapcla.io.assemble import NO_EVENTS, SourceTables
+from adapcla.io.codebook import kind_named
 from adapcla.io.database import Database, quoted
 from adapcla.io.options import ReadOptions
 from adapcla.io.tables import find_table, need_table
 from adapcla.io.visit_terms import END_TOKENS, KIND_TOKENS, OMOP_ENDS, OMOP_KINDS
-from adapcla.io.writers.tables import kind_named
 
 #: Domain → table, stem of its columns, its date columns, domain of a vocabulary.
 _TABLES = {
