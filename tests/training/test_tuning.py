@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapcla.generation import generator_for
-from adapcla.training.settings import METHODS, Settings, settings_from
+from adapcla.training.settings import METHODS, Settings, refuse_unread, settings_from
 from adapcla.training.tuning import EPOCHS, SCAFFOLDED_EPOCHS, chosen, epochs_within
 
 
@@ -31,6 +31,16 @@ def test_a_scaffold_is_annealed_over_few_epochs() -> None:
 
 def test_a_row_keeps_what_it_says() -> None:
     assert chosen(METHODS["synteg"].settings, 5_000).budget.passes == METHODS["synteg"].row.settings["passes"]
+
+
+def test_the_prior_is_for_small_cohorts() -> None:
+    ours = settings_from(METHODS["tailwise"].settings, {"prior_strength": 30})
+    small, large = (chosen(ours, n).architecture for n in (3_000, 30_000))
+    assert small.prior and small.prior_strength == 30 and not large.prior
+    assert chosen(settings_from(ours, {"prior_below": 0}), 30_000).architecture.prior
+    for n in (3_000, 30_000):
+        refuse_unread(chosen(ours, n))
+        assert chosen(chosen(ours, n), 30_000) == chosen(ours, n)
 
 
 def test_private_training_does_not_look_at_the_number_of_patients() -> None:

@@ -86,6 +86,11 @@ class GptArchitecture(Architecture):
     prior_strength: float = Field(
         100.0, gt=0, description="Patients by whom a pair of codes must be held to count as much as its families do."
     )
+    prior_below: int = Field(
+        0,
+        ge=0,
+        description="Training patients from which on the prior is left out, as pairs are learned without it; 0: never.",
+    )
     shrinkage: float = Field(
         0.0,
         ge=0,
@@ -861,13 +866,14 @@ def token_under(
 
 _OURS = {
     "prior": True,
+    "prior_below": 10_000,
     "shrinkage": 50.0,
     "copy_head": True,
     "width": 128,
     "layers": 2,
     "heads": 4,
     "schedule": "none",
-    "learning_rate": 2e-3,
+    "learning_rate": 1.5e-3,
     "batch_size": 128,
     "calibration_rounds": 4,
     "patience": 6,

@@ -25,7 +25,7 @@ _PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate"
 
 
 def chosen(settings: Settings, n_patients: int) -> Settings:
-    """The settings with passes, batches and learning rate chosen where they leave them open.
+    """The settings with passes, batches and learning rate chosen where they leave them open, and with or without prior.
 
     >>> budget = chosen(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
@@ -42,6 +42,11 @@ def chosen(settings: Settings, n_patients: int) -> Settings:
             passes = SCAFFOLDED_EPOCHS
         passes = max(round(passes * min(1.0, MOST_PATIENTS / n), 2), 1.0)
         rule = {"passes": passes, "batch_size": batch, "learning_rate": LEARNING_RATE}
+    architecture = settings.architecture
+    if getattr(architecture, "prior_below", 0):
+        without = settings.privacy is None and n_patients >= architecture.prior_below
+        usual = {name: type(architecture).model_fields[name].default for name in ("prior", "prior_strength")}
+        settings = settings_from(settings, {"prior_below": 0, **(usual if without else {})})
     left_open = {name: value for name, value in rule.items() if not getattr(settings.budget, name)}
     return settings_from(settings, {"budget": left_open}) if left_open else settings
 
