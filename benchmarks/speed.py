@@ -44,7 +44,7 @@ from adapcla.models.base import Moment
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import complete
 
 N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48
 YARDSTICK_BATCH, SAMPLED_TOGETHER = 48, 4
@@ -161,7 +161,7 @@ def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator,
     from adapcla.generation.fitting import objective_for, untrained
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
-    settings = chosen(generator.settings, cohort.n_patients)
+    settings = complete(generator.settings, cohort.n_patients)
     generator.model_ = untrained(settings, cohort)
     plan = objective_for(generator.model_)
     records = Records(cohort, generator.settings.architecture.context)

@@ -33,7 +33,7 @@ from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
 from adapcla.training.settings import Settings, refuse_unread, settings_from
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import complete
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.
@@ -100,7 +100,7 @@ def fit(
     """
     refuse_unread(settings)
     refuse_unlearnable(settings, train)
-    settings = chosen(settings, train.n_patients)
+    settings = complete(settings, train.n_patients)
     if valid.n_patients > MOST_WATCHING:
         some = random_stream(settings.seed, "some patients").choice(valid.n_patients, MOST_WATCHING, replace=False)
         valid = valid.subset(np.sort(some))
@@ -194,7 +194,7 @@ def measure_pace(settings: Settings, train: Cohort, seconds: float = 3.0) -> Pac
 
     Private training is left out: its steps would be looks at the patients that ε does not cover.
     """
-    settings = chosen(settings, train.n_patients)
+    settings = complete(settings, train.n_patients)
     if settings.family.objective is None or settings.privacy is not None:
         return None
     n_steps = settings.budget.steps(train.n_patients)

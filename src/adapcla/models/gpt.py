@@ -64,7 +64,7 @@ from adapcla.models.layers import (
     learns,
 )
 
-#: Places inside a visit that are told apart; later codes share the last.
+#: Places inside a visit that have a vector each; later codes share the last.
 _PLACES = 64
 #: Upper edges, in training visits, of the bands of frequency of the copy head.
 _COPY_EDGES = (30, 100, 300, 1000, 5000)
@@ -147,9 +147,9 @@ class ShrunkEmbedding(Remembering):
         """The whole table (codes, width)."""
         if self.family_vector is None:
             return self.own
-        return self.remembered(self._made)
+        return self.remembered(self._table)
 
-    def _made(self) -> Tensor:
+    def _table(self) -> Tensor:
         assert self.family_vector is not None
         return F.embedding(self.family, self.family_vector) + self.weight * self.own
 
@@ -286,7 +286,7 @@ def earlier_codes(codes: NDArray[np.int64], sizes: NDArray[np.int64], patient: N
     return Earlier(*(torch.as_tensor(x) for x in (visit[kept], codes[entry][kept], earlier[kept])))
 
 
-class _Summed(torch.autograd.Function):
+class _SumOverParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss_of: Callable[..., Tensor], parts: list[_Part], *inputs: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -304,11 +304,11 @@ class _Summed(torch.autograd.Function):
         return None, None, *(upstream[0] * gradient for gradient in ctx.saved_tensors)
 
 
-def summed(loss_of: Callable[..., Tensor], parts: list[_Part], inputs: list[Tensor]) -> Tensor:
+def sum_over_parts(loss_of: Callable[..., Tensor], parts: list[_Part], inputs: list[Tensor]) -> Tensor:
     """The sum of `loss_of(part, *inputs)` over parts, with gradients; the logits of one part exist at a time."""
     if not torch.is_grad_enabled():
         return torch.stack([loss_of(part, *inputs) for part in parts]).sum()
-    total: Tensor = _Summed.apply(loss_of, parts, *inputs)
+    total: Tensor = _SumOverParts.apply(loss_of, parts, *inputs)
     return total
 
 
@@ -601,7 +601,7 @@ class GPT(Network):
             log_p = self._log_probabilities(given[0], given[1], given[2], made, copied, part)
             return F.nll_loss(log_p, tokens.target[part.questions], reduction="sum")
 
-        return summed(loss_of, list(self._parts(batch, tokens, own)), inputs)
+        return sum_over_parts(loss_of, list(self._parts(batch, tokens, own)), inputs)
 
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:

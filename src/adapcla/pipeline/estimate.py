@@ -11,7 +11,7 @@ from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings
 from adapcla.training.settings import Settings
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import complete
 
 #: Multiplications and additions per second that training and sampling reach on one core of a common machine.
 _SPEED = 6e10
@@ -74,7 +74,7 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
     """
     if settings.family.objective is None:
         return 1.0
-    settings = chosen(settings, sizes.patients)
+    settings = complete(settings, sizes.patients)
     return (
         2
         + 3
