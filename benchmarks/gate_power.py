@@ -58,41 +58,32 @@ def world(seed: int, members: int, controls: int, codes: int) -> World:
 
 
 # ---- leaks --------------------------------------------------------------------------------------------------
-def joined(one: Cohort, other: Cohort) -> Cohort:
-    """The patients of two cohorts on one vocabulary."""
-    return Cohort(
-        one.vocabulary,
-        np.concatenate([one.codes, other.codes]),
-        starts_from_sizes(np.concatenate([one.codes_per_visit, other.codes_per_visit])),
-        starts_from_sizes(np.concatenate([one.visits_per_patient, other.visits_per_patient])),
-    )
-
-
-def copied(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
+def with_copies(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
     """Fresh patients, a share of whom are members word for word."""
     n = round(share * fresh.n_patients)
     chosen = random_stream(seed, "copied").choice(members.n_patients, n, replace=False)
-    return joined(fresh.subset(np.arange(fresh.n_patients - n)), members.subset(chosen))
+    return fresh.subset(np.arange(fresh.n_patients - n)).followed_by(members.subset(chosen))
 
 
-def copied_rare(members: Cohort, fresh: Cohort, share: float) -> Cohort:
+def with_rare_copies(members: Cohort, fresh: Cohort, share: float) -> Cohort:
     """Fresh patients, a share of whom are the members with the rarest codes."""
     n = round(share * fresh.n_patients)
     rarest = np.minimum.reduceat(members.patient_counts[np.asarray(members.codes)], members.entry_starts[:-1])
-    return joined(fresh.subset(np.arange(fresh.n_patients - n)), members.subset(np.argsort(rarest, kind="stable")[:n]))
+    chosen = np.argsort(rarest, kind="stable")[:n]
+    return fresh.subset(np.arange(fresh.n_patients - n)).followed_by(members.subset(chosen))
 
 
 def with_visits(cohort: Cohort, place: NDArray[np.int64], source: Cohort, visit: NDArray[np.int64]) -> Cohort:
     """The cohort with some of its visits replaced by visits of another one."""
     rows = np.arange(cohort.n_visits)
     rows[place] = cohort.n_visits + visit
-    both = joined(cohort, source)
+    both = cohort.followed_by(source)
     starts = np.asarray(both.visit_starts)
     codes = both.codes[expand_ranges(starts[rows], starts[rows + 1])]
     return Cohort(cohort.vocabulary, codes, starts_from_sizes(both.codes_per_visit[rows]), cohort.patient_starts)
 
 
-def copied_visits(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
+def with_copied_visits(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
     """Fresh patients, a share of whose visits are visits of members."""
     random = random_stream(seed, "copied visits")
     n = round(share * fresh.n_visits)
@@ -109,7 +100,7 @@ def of_few_codes(cohort: Cohort, seed: int, most: int = 5) -> Cohort:
     return cohort.keep_entries(rank < most)
 
 
-def copied_triples(members: Cohort, fresh: Cohort, seed: int) -> Cohort:
+def with_copied_triples(members: Cohort, fresh: Cohort, seed: int) -> Cohort:
     """Fresh patients, in each of whose visits of three codes or more stand three codes of a visit of a member."""
     random = random_stream(seed, "copied triples")
     sources = np.flatnonzero(members.codes_per_visit >= 3)
@@ -124,9 +115,7 @@ def without_one_code(cohort: Cohort) -> Cohort:
     first = large[np.unique(cohort.patient_of_visit[large], return_index=True)[1]]
     stay = np.ones(cohort.n_entries, dtype=bool)
     stay[np.asarray(cohort.visit_starts)[first]] = False
-    sizes = cohort.codes_per_visit.copy()
-    sizes[first] -= 1
-    return Cohort(cohort.vocabulary, cohort.codes[stay], starts_from_sizes(sizes), cohort.patient_starts)
+    return cohort.keep_entries(stay)
 
 
 def on_other_codes(cohort: Cohort) -> Cohort:
@@ -148,21 +137,20 @@ class Case(NamedTuple):
         return not self.seen_by
 
 
+_COPIES = ("copy_excess", "rare_copy_excess")
 CASES: dict[str, Case] = {
     "fresh": Case(lambda w, seed: w),
     "other codes": Case(lambda w, seed: (w[0], w[1], on_other_codes(w[2]))),
-    "1 % copied patients": Case(lambda w, seed: (w[0], w[1], copied(w[0], w[2], 0.01, seed)), ("copy_excess",)),
-    "5 % copied rare patients": Case(
-        lambda w, seed: (w[0], w[1], copied_rare(w[0], w[2], 0.05)), ("copy_excess", "rare_copy_excess")
-    ),
+    "1 % copied patients": Case(lambda w, seed: (w[0], w[1], with_copies(w[0], w[2], 0.01, seed)), _COPIES),
+    "5 % copied rare patients": Case(lambda w, seed: (w[0], w[1], with_rare_copies(w[0], w[2], 0.05)), _COPIES),
     "5 % copied visits": Case(
-        lambda w, seed: (w[0], w[1], copied_visits(w[0], w[2], 0.05, seed)), ("singleton_visit_gap",)
+        lambda w, seed: (w[0], w[1], with_copied_visits(w[0], w[2], 0.05, seed)), ("singleton_visit_gap",)
     ),
-    "copied triples": Case(lambda w, seed: _with_copied_triples(w, seed), ("pair_holder_gap",)),
+    "copied triples": Case(lambda w, seed: _with_few_codes(w, seed), ("pair_holder_gap",)),
     "members": Case(lambda w, seed: (w[0], w[1], w[0]), ("copy_excess",)),
     "members without one code": Case(lambda w, seed: (w[0], w[1], without_one_code(w[0])), ("near_copy_excess",)),
     "memorising gpt": Case(
-        lambda w, seed: (w[0], w[1], memorised(w[0], w[2].n_patients, seed)),
+        lambda w, seed: (w[0], w[1], sample_memoriser(w[0], w[2].n_patients, seed)),
         ("copy_excess", "singleton_visit_gap", "pair_holder_gap"),
     ),
 }
@@ -170,7 +158,7 @@ CASES: dict[str, Case] = {
 SLOW = ("memorising gpt",)
 
 
-def memorised(members: Cohort, n_patients: int, seed: int) -> Cohort:
+def sample_memoriser(members: Cohort, n_patients: int, seed: int) -> Cohort:
     """Patients of a small transformer that was trained until it writes members again."""
     from adapcla.generation import generator_for
 
@@ -193,10 +181,10 @@ def memorised(members: Cohort, n_patients: int, seed: int) -> Cohort:
     return generator.fit(members, members.subset(np.arange(50))).sample(n_patients, seed=seed)
 
 
-def _with_copied_triples(given: World, seed: int) -> World:
+def _with_few_codes(given: World, seed: int) -> World:
     """Visits of at most five codes, of which three are a member's."""
     members, controls, fresh = (of_few_codes(cohort, seed) for cohort in given)
-    return members, controls, copied_triples(members, fresh, seed)
+    return members, controls, with_copied_triples(members, fresh, seed)
 
 
 # ---- what the gate says -------------------------------------------------------------------------------------

@@ -430,6 +430,25 @@ class Cohort:
             attributes={name: a.of_patients(chosen) for name, a in self.attributes.items()},
         )
 
+    def between(self, first: int, stop: int) -> Cohort:
+        """The patients from `first` up to `stop`, of whom alone the arrays are read.
+
+        >>> list(Cohort.of([[["A"]], [["B"], ["A"]], [["C"]]]).between(1, 3).patients())
+        [[['B'], ['A']], [['C']]]
+        """
+        visits = slice(int(self.patient_starts[first]), int(self.patient_starts[stop]))
+        entries = slice(int(self.visit_starts[visits.start]), int(self.visit_starts[visits.stop]))
+        return replace(
+            self,
+            codes=np.array(self.codes[entries]),
+            visit_starts=np.asarray(self.visit_starts[visits.start : visits.stop + 1]) - entries.start,
+            patient_starts=np.asarray(self.patient_starts[first : stop + 1]) - visits.start,
+            days=None if self.days is None else np.array(self.days[visits]),
+            values=None if self.values is None else np.array(self.values[entries]),
+            labels=None if self.labels is None else np.array(self.labels[first:stop]),
+            attributes={name: a.of_patients(np.arange(first, stop)) for name, a in self.attributes.items()},
+        )
+
     def with_visits(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Cohort:
         """Each patient with the visits from `first` up to `stop` alone; labels, which speak of all visits, go.
 

@@ -61,8 +61,8 @@ STRATA_OF_SETS = 12
 MOST_BINS, SETS_OF_BIN, PRIOR_SETS = 12, 200, 10.0
 #: How far sets of one patient are alike: a patient of n sets counts as n / (1 + .03 (n − 1)) of one, 33 at most.
 ALIKE = 0.03
-#: Sets that are added to the regression at a time.
-ROWS_AT_A_TIME = 500_000
+#: Sets that decide the regression; of more, every second, third, …
+SETS_TO_FIT = 100_000
 #: Shuffles of who is a member; a standard error from them is known to 4 %.
 SHUFFLES = 300
 #: Sets of one kind that are looked at among real patients; of more, a random share of all possible sets.
@@ -374,18 +374,15 @@ def expected_share(written: Mask, weight: Values, holders: NDArray[np.int64], fe
     columns = [np.searchsorted(cut, feature, side="right") for cut, feature in zip(cuts, features, strict=True)]
     # One column for each number of holders and bin of each feature.
     column = np.stack([(k * bins + place) * few + holders - 1 for k, place in enumerate(columns)], axis=1)
-    n, m = column.shape
     total = np.bincount(holders, weight, few + 1)
     mean = np.bincount(holders, weight * written, few + 1) / np.maximum(total, 1e-12)
-    beyond, gram, right = written - mean[holders], np.diag(np.full(m * bins * few, PRIOR_SETS)), 0.0
-    for begin in range(0, n, ROWS_AT_A_TIME):
-        rows = slice(begin, begin + ROWS_AT_A_TIME)
-        size = len(column[rows])
-        x = sparse.csr_matrix((np.ones(size * m), column[rows].ravel(), np.arange(size + 1) * m), (size, len(gram)))
-        gram += (x.T @ x.multiply(weight[rows, None])).toarray()
-        right += x.T @ (weight[rows] * beyond[rows])
+    some = slice(None, None, 1 + len(column) // SETS_TO_FIT)
+    n, m = column[some].shape
+    x = sparse.csr_matrix((np.ones(n * m), column[some].ravel(), np.arange(n + 1) * m), (n, m * bins * few))
+    gram = (x.T @ x.multiply(weight[some, None])).toarray() + PRIOR_SETS * np.eye(x.shape[1])
+    found = np.linalg.solve(gram, x.T @ (weight * (written - mean[holders]))[some])
     # Rounded, so that in what order sets are added up decides nothing.
-    return np.asarray((mean[holders] + np.linalg.solve(gram, right)[column].sum(axis=1)).round(9))
+    return np.asarray((mean[holders] + found[column].sum(axis=1)).round(9))
 
 
 @dataclass(frozen=True, eq=False)
