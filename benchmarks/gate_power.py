@@ -252,7 +252,8 @@ def measure(sizes: Sequence[Size], worlds: int, only: Sequence[str] = (), out: P
 def by_case(rows: Sequence[Row]) -> dict[tuple[Size, str], list[Row]]:
     """The rows of each size and case, in the order of sizes and cases."""
     found: dict[tuple[Size, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row["size"][2], row["size"], list(CASES).index(row["case"]))):
+    # A size that was read from a file is a list.
+    for row in sorted(rows, key=lambda row: (row["size"][2], tuple(row["size"]), list(CASES).index(row["case"]))):
         found.setdefault((tuple(row["size"]), row["case"]), []).append(row)
     return found
 

@@ -112,6 +112,9 @@ def test_evaluate_scale_computes_what_a_plain_loop_computes(script: Callable[[st
     _, values = evaluate_scale.timed_suites(train, test, synthetic, False, evaluate_scale.SAME_WORK)
     plain = evaluate_scale.by_loop(train, synthetic)
     assert {key: values[key] for key in plain} == pytest.approx(plain, abs=1e-9)
+    if sys.platform == "linux":
+        (row,) = evaluate_scale.growth([120], 40, 60)
+        assert row["patients"] == 120 and row["peak_mb"] >= 0 and row["cpu_seconds"] > 0
 
 
 @pytest.mark.parametrize("words", [["--patients", "200"], ["--labs", "2000"]], ids=["codes", "labs"])
@@ -150,8 +153,9 @@ def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType],
     rows = power.measure([(400, 150, 100)], 1, ["fresh", "members", "5 % copied visits"], out)
     assert [row["released"] for row in rows if row["case"] != "fresh"] == [False, False]
     assert rows[0]["found"]["membership_auc"][1] > 0
-    again = power.measure([(400, 150, 100)], 1, ["fresh"], out)
-    assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]
+    again = power.measure([(400, 150, 100)], 2, ["members"], out)
+    assert [row["seconds"] for row in again[:3]] == [row["seconds"] for row in rows] and len(again) == 4
+    assert "0 of 2" in power.table(again)
     assert "0 of 1" in power.table(rows) and "`copy_excess` exceeded" in power.table(rows)
 
 

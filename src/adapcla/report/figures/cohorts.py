@@ -343,7 +343,7 @@ MOST_NUMBERS, _WHOLE_RECORD_COLUMNS, _QUANTILES = 12, 4, np.linspace(0.01, 0.99,
 def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """One panel a number: synthetic quantiles against those of training, a line for each cohort with values."""
     scales = ValueScales.of(train)
-    numbers = scales.shown[:MOST_NUMBERS]
+    numbers = list(scales.strata.values())[:MOST_NUMBERS]
     real = dict(by_number(values_of(train)))
     written = {name: dict(by_number(values_of(cohort))) for name, cohort in generated.items()}
     n_rows = -(-len(numbers) // _WHOLE_RECORD_COLUMNS)
@@ -410,7 +410,7 @@ def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float6
     >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
     """
-    held = holdings(cohort, condition)["company"] > 0
+    held = holdings(cohort, condition)["same_visit"] > 0
     return np.asarray(held.sum(axis=0), dtype=float).ravel() / max(cohort.n_patients, 1)
 
 
