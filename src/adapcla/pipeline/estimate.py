@@ -15,7 +15,7 @@ from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
 from adapcla.generation.model import Model
 from adapcla.generation.sample_folder import SHARD
-from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, joined, stream
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, join, stream
 from adapcla.io.writers import IN_PARTS, PATIENTS_AT_ONCE, WriteOptions, write
 from adapcla.machine import GIGABYTE, peak_memory_mb
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings
@@ -159,7 +159,7 @@ def sampling_need(model: Model, n: int, seed: int, steering: Steering | None, ru
     """What `n` patients take, by the first block of them, which is drawn and timed."""
     some = min(n, BLOCK)
     began = time.monotonic()
-    drawn = joined(list(stream(model, some, seed, steering, rule)))
+    drawn = join(list(stream(model, some, seed, steering, rule)))
     each = (time.monotonic() - began) / some
     arrays = sum(getattr(drawn, name).nbytes for name in Rolled.__dataclass_fields__)
     # A shard is in memory as patients, joined, and packed; on disk are all shards and the folder that they become.
