@@ -103,7 +103,7 @@ def test_records_are_as_long_and_visits_as_full_as_real_ones(
 
 def test_steering_reaches_the_planted_label_shift(annealed: Generator) -> None:
     """The paper's rule moves codes towards their target; closed loop ends inside sampling error for ≥ 95 % of them."""
-    target = planted.make_world(codes=CODES, population="shifted").prevalence(patients=40_000, seed=3)
+    target = planted.true_prevalence(planted.make_world(codes=CODES, population="shifted"), 40_000, seed=3)
     plain = annealed.sample(8000, seed=2)
     paper = annealed.steering(target)
     assert paper is not None

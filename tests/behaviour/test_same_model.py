@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 import adapcla
 from adapcla.cli.main import app
-from adapcla.data.split import ControlledSplit, open_splits, save_splits
+from adapcla.data.split import ControlledSplit
+from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.generation import load
 from adapcla.io.simulator import simulate
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.data.split import open_or_split, open_splits, save_splits, split_cohort
+from adapcla.data.split_folder import open_or_split, open_splits, save_splits, split_cohort
 from adapcla.errors import ExistsError, InputError, UsageError
 
 WHOLE = Cohort.of([[[f"C{i:02d}"]] for i in range(50)])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from adapcla.data import Attribute, Cohort
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation import Scores
 from adapcla.generation import load

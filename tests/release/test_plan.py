@@ -17,7 +17,7 @@ from tests.conftest import ACCEPTED, ACCEPTING
 from adapcla import files
 from adapcla.data import Attribute
 from adapcla.data.quantization import Quantizer
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation.privacy import GateLine
 from adapcla.generation import load

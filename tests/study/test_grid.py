@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.files import read_json
 from adapcla.pipeline import tasks

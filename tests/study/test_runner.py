@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from adapcla.data import Cohort
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import AdapclaError, ExistsError, InputError, InterruptedRun, UsageError
 from adapcla.evaluation.references import LawReference
 from adapcla.files import read_json

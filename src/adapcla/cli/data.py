@@ -260,7 +260,8 @@ def split(
 ) -> None:
     """Divide patients into train, valid, test and control; `train` takes the folder that holds these parts."""
     from adapcla.data import Cohort
-    from adapcla.data.split import SPLIT_SEED, save_splits, split_cohort
+    from adapcla.data.split import SPLIT_SEED
+    from adapcla.data.split_folder import save_splits, split_cohort
     from adapcla.files import refuse_populated
 
     refuse_populated(out, overwrite)

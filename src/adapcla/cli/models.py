@@ -47,7 +47,7 @@ def train(
     --set changes any setting of the method (--set width=64), of the split (--set split.seed=4) and of private training
     (--set privacy.delta=1e-6, --set privacy.prior=TABLE).
     """
-    from adapcla.data.split import open_or_split
+    from adapcla.data.split_folder import open_or_split
     from adapcla.generation.generator import generator_for
     from adapcla.generation.run_folder import outcome, train_run
 

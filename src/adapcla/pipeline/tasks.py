@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.split import open_splits, save_splits, split_cohort
+from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import UsageError
 from adapcla.evaluation import Comparison
 from adapcla.evaluation.metric import metrics_for

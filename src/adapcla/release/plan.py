@@ -13,7 +13,7 @@ from adapcla.console import overall_progress, say
 from adapcla.data import Cohort
 from adapcla.data.code_systems import choose_ladder, ladder_fingerprint
 from adapcla.data.rollup import CommonAttributes, roll_up
-from adapcla.data.split import open_splits, save_splits
+from adapcla.data.split_folder import open_splits, save_splits
 from adapcla.errors import ExistsError, InputError, UsageError
 from adapcla.evaluation import Reference, Scores
 from adapcla.evaluation.privacy import LIMITS, MODEL_LIMITS, GateLine, accept, detectable, gate, require_known

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Prevalence
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import AdapclaError, InputError, InterruptedRun, UsageError
 from adapcla.evaluation.metric import SUITES
 from adapcla.evaluation.references import Beside, LawReference, Reference

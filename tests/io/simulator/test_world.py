@@ -19,10 +19,11 @@ from adapcla.evaluation.metric import metrics_of
 from adapcla.evaluation.scores import Row
 from adapcla.io import simulator
 from adapcla.io.simulator import History, World, make_world, simulate
-from adapcla.io.simulator import world as module
+from adapcla.io.simulator import patients as module
 from adapcla.io.simulator.codes import CodeLayout
+from adapcla.io.simulator.patients import Sampler
 from adapcla.io.simulator.structure import MOST_VISITS, N_GROUPS, Balance, Links, Structure
-from adapcla.io.simulator.world import Sampler, tilt
+from adapcla.io.simulator.world import tilt
 
 CODES = 600
 
@@ -198,7 +199,7 @@ def test_planted_pairs_come_together_as_often_as_the_world_says(cohort):
 
 def test_true_prevalences_fit_a_draw_of_each_population():
     for population in ("base", "shifted"):
-        share = make_world(CODES, population).prevalence(patients=3000).share
+        share = simulator.true_prevalence(make_world(CODES, population), patients=3000).share
         drawn = simulate(8000, CODES, seed=9, population=population)
         frequent = share * drawn.n_visits > 20
         # Visits of a patient resemble one another, and later visits of the truth are drawn, too.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from adapcla.io.simulator.whole_record import WholeRecordWorld
-from adapcla.io.simulator.world import (
-    LAW_SEED,
-    POPULATIONS,
+from adapcla.io.simulator.patients import (
     WORLD,
-    History,
-    World,
     family_only,
     ideal,
-    make_world,
     simulate,
+    true_prevalence,
     whole_record_world_of,
     world_of,
 )
+from adapcla.io.simulator.whole_record import WholeRecordWorld
+from adapcla.io.simulator.world import LAW_SEED, POPULATIONS, History, World, make_world
 
 __all__ = [
     "LAW_SEED",
@@ -28,6 +25,7 @@ __all__ = [
     "ideal",
     "make_world",
     "simulate",
+    "true_prevalence",
     "whole_record_world_of",
     "world_of",
 ]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,8 @@ from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.io.simulator.structure import GROUP_SHARE
+from adapcla.io.simulator.world import World
 from adapcla.seeds import keyed_uniform, random_stream, stream_key
-
-if TYPE_CHECKING:
-    from adapcla.io.simulator.world import World
 
 KINDS, ENDS = ("inpatient", "emergency", "outpatient"), ("home", "facility", "died")
 #: Common disorders of which four are marked.

@@ -14,7 +14,7 @@ import polars as pl
 from adapcla import files
 from adapcla.console import say
 from adapcla.data import Cohort, Strata, Vocabulary, storage
-from adapcla.data.split import open_splits
+from adapcla.data.split_folder import open_splits
 from adapcla.errors import InputError
 from adapcla.generation.generator import Generator, generator_for, load
 from adapcla.scaffold import schedule
@@ -392,7 +392,7 @@ def _gradient_flow(subject: Subject, folder: ResultFolder) -> None:
     folder.facts |= {
         "bound crossed": int(table["violated"].sum()),
         "largest share of the bound used": float(table["largest_share_of_bound"].max()),  # type: ignore[arg-type]
-        "scaffold off centre by": centring(law.prevalence(patients=400)).off_centre,
+        "scaffold off centre by": centring(simulator.true_prevalence(law, patients=400)).off_centre,
         "prior-shift identity off by": prior_shift_gap(law, shifted, law.newcomers),
     }
 
