@@ -203,7 +203,7 @@ def test_frontier_measures_knowledge_and_memory_of_each_point(
 def test_frontier_finds_a_copy_and_not_independent_codes(script: Callable[[str], ModuleType]) -> None:
     """Whoever writes the training patients down has gaps near 1; whoever knows prevalences alone has none."""
     frontier = script("frontier")
-    train, _, controls = frontier.divided(simulate(patients=3_000, codes=60, seed=1), 1)
+    train, _, controls = frontier.divide(simulate(patients=3_000, codes=60, seed=1), 1)
     rare = frontier.rarest_third(train)
     copied = frontier.memory(train, controls, [train], rare)
     chance = frontier.memory(train, controls, [frontier.marginal(train, train.n_patients, 1)], rare)

@@ -446,7 +446,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
         together, there, again = axes[0]
         for k, (name, of_codes) in enumerate(zip(_NAMES, shares, strict=True)):
             together.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
-        together.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
+        together.set_yticks(np.arange(len(top)), [_code_label(real, int(code)) for code in top])
         together.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
         counts = [course(cohort, condition) for cohort in (real, written)]
         enough = counts[0][:, 0] >= MIN_COUNT
@@ -464,7 +464,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
     return figure
 
 
-def _named(cohort: Cohort, position: int) -> str:
+def _code_label(cohort: Cohort, position: int) -> str:
     """A code with as much of its description as fits."""
     code = cohort.vocabulary.codes[position]
     return f"{code.token} {code.description[:24]}".strip()
