@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import untrained
+from adapcla.generation.fitting import initial_model
 from adapcla.generation.model import Model
 from adapcla.io.simulator import simulate
 from adapcla.scaffold import Scaffold, schedule, shift
@@ -45,7 +45,7 @@ def pair(example: ModuleType) -> tuple[Model, torch.nn.Module, list[list[list[in
     """An untrained model, the example with the same weights, the patients of both, and codes in the model's order."""
     cohort = simulate(patients=60, codes=60, seed=1)
     settings = {"width": 16, "layers": 2, "heads": 2, "use_days": False, "use_attributes": False}
-    model = untrained(generator_for("adapcla", **settings).settings, cohort)
+    model = initial_model(generator_for("adapcla", **settings).settings, cohort)
     patients = [
         [cohort.codes_of(v).tolist() for v in range(cohort.patient_starts[p], cohort.patient_starts[p + 1])]
         for p in range(cohort.n_patients)
@@ -69,13 +69,14 @@ def test_logits_and_loss_are_those_of_the_package(pair, example: ModuleType) -> 
     batch = model.records(cohort).batch(np.arange(60))
     visits, real = example.multi_hot(patients, 60)
     last = real.sum(1).long()
-    theirs = model.network.next_logits(batch)
+    order = model.network.order
+    theirs = model.network.next_logits(batch)[:, order.position_of]
     mine = ours(visits)[0][torch.arange(60), last]
     torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
     bias = torch.as_tensor(Scaffold(cohort.prevalence()).bias).float()
     torch.testing.assert_close(example.scaffold(example.prevalence(patients, 60)), bias, atol=1e-5, rtol=1e-4)
     for added in (None, bias):
-        loss = model.network.loss(batch, added)
+        loss = model.network.loss(batch, None if added is None else order.arrange(added))
         torch.testing.assert_close(ours.loss(patients, 0.0 if added is None else added), loss, atol=1e-2, rtol=1e-5)
     alone = model.network.likelihood(batch).record
     each = torch.stack([ours.loss([patient]) for patient in patients]).double()

@@ -74,6 +74,12 @@ def test_without_json_a_table_is_printed(folders: Path, tmp_path: Path):
     assert Scores.open(tmp_path / "out").method == "mine"
 
 
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(folders: Path, tmp_path: Path):
+    found = json.loads(run(folders, tmp_path / "out", "--dry-run", "--json"))
+    assert found["seconds"] > 0 and found["memory"] > 1e8 and found["disk"] == 0
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_populated_output_is_refused_before_anything_is_computed(folders: Path, tmp_path: Path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep")

@@ -144,12 +144,13 @@ def test_a_branch_holds_its_code_where_it_left_and_none_before(world: tuple[Mode
     rolled = proposer.drawn(begun, branches)
     starts, entries = np.r_[0, np.cumsum(rolled.lengths)], np.r_[0, np.cumsum(rolled.visit_sizes)]
     assert proposer.clause is not None
+    clause = model.network.order.decode(proposer.clause)
     for i, (visit, target) in enumerate(zip(branches.visit, branches.target, strict=True)):
         at = starts[i] + visit
         before = rolled.codes[entries[starts[i]] : entries[at]]
         here = rolled.codes[entries[at] : entries[at + 1]]
-        assert not np.isin(before, proposer.clause).any()
-        assert proposer.clause[target] in here and not np.isin(here, proposer.clause[:target]).any()
+        assert not np.isin(before, clause).any()
+        assert clause[target] in here and not np.isin(here, clause[:target]).any()
 
 
 def test_the_distribution_of_a_steered_model_is_kept_too(never_plain: None, small_model: Callable[..., Model]) -> None:
@@ -237,9 +238,9 @@ def test_a_pool_takes_by_weight_and_all_by_one_bound() -> None:
     for low, weight in ((0, 0.2), (1000, 0.8)):
         pool.add(proposed(low, weight))
     assert pool.bound == 0.8 and pool.enough(1200) and not pool.enough(1400)
-    taken = pool.taken(5000).codes
+    taken = pool.take(5000).codes
     assert abs((taken == 0).sum() - 250) < 60 and (taken == 1).sum() == 1000
-    assert pool.clipped == 0 and pool.probability == pytest.approx(0.5)
+    assert pool.clipped_share == 0 and pool.probability == pytest.approx(0.5)
     assert round(pool.effective) == round(5000**2 / 17000)
 
 
@@ -255,7 +256,7 @@ def test_the_bound_clips_what_it_may() -> None:
     pool, weight = Pool(1, 0.05), np.random.default_rng(1).exponential(size=1000) ** 2 / 100
     pool.add(proposed(0, 1.0)._replace(high=weight))
     assert np.isclose(np.maximum(weight - pool.bound, 0).sum() / weight.sum(), 0.05)
-    assert np.isclose(pool.clipped, 0.05)
+    assert np.isclose(pool.clipped_share, 0.05)
 
 
 @pytest.mark.parametrize("method", ["adapcla", "gpt"])

@@ -21,13 +21,14 @@ from adapcla.generation.sampler import (
     SampleRule,
     blocks,
     cohort_of,
-    joined,
+    join,
     redrawn_card,
     roll,
     rules_for,
 )
 from adapcla.io import simulator as planted
 from adapcla.models.base import Drawn, DrawRule, Entered, Network, Visit
+from adapcla.models.batch import CodeOrder
 from adapcla.models.draws import Noise
 
 _NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
@@ -36,7 +37,8 @@ _NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.arr
 class _Counting:
     """Patient number p has p + 1 visits; its visit t holds code t, and its third visit is empty."""
 
-    last_code: int | None = None
+    order = CodeOrder(np.arange(9))
+    last_position: int | None = None
 
     def begin(self, attributes: torch.Tensor, noise: Noise) -> tuple[NDArray[np.int64], int]:
         return noise.patients, 0
@@ -74,7 +76,7 @@ def test_records_end_when_the_network_says_so_or_at_an_empty_visit() -> None:
 class _Dying(_Counting):
     """Nobody lives on after code 0."""
 
-    last_code = 0
+    last_position = 0
 
 
 def test_death_ends_a_record_whatever_the_network_would_say() -> None:
@@ -110,7 +112,7 @@ def test_a_first_visit_that_is_nearly_always_empty_is_drawn_until_it_is_not() ->
 def test_blocks_are_cut_at_the_number_asked_for() -> None:
     parts = list(blocks(_Counting(), _NOBODY, DrawRule(), 1, BLOCK + 3, 9, 0))  # type: ignore[arg-type]
     assert [len(part.lengths) for part in parts] == [BLOCK, 3]
-    whole = joined(parts)
+    whole = join(parts)
     assert whole.lengths.sum() == len(whole.visit_sizes)
 
 

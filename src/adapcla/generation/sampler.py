@@ -82,14 +82,14 @@ class Rolled:
         >>> visits(1, 2).followed_by(visits(3, 4)).codes.tolist()
         [1, 3, 2, 4]
         """
-        both = joined([self, later])
+        both = join([self, later])
         n = len(self.lengths)
         order = np.stack([np.arange(n), n + np.arange(n)], axis=1).ravel()
         mixed = both.of_patients(order)
         return Rolled(mixed.codes, mixed.visit_sizes, self.lengths + later.lengths, mixed.gaps, self.attributes)
 
 
-def joined(parts: list[Rolled]) -> Rolled:
+def join(parts: list[Rolled]) -> Rolled:
     """Several rolls, one after another."""
     return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
 
@@ -111,11 +111,12 @@ def roll(
     """Records of these patients from `state` on, of at most so many visits, the first of which is certain."""
     alive = np.arange(len(patients))
     kept: list[Visits] = []
+    order = network.order
     for number in range(n_visits):
         now = rule if isinstance(rule, DrawRule) else rule(alive, number)
         noise = Noise(key, patients[alive], number * 64)
         step = network.step(state, now, noise, max(min_codes, number == 0), certain=number == 0)
-        kept.append(Visits(alive[step.rows], number, alive[step.who], step.codes, step.gap))
+        kept.append(Visits(alive[step.rows], number, alive[step.who], order.decode(step.codes), step.gap))
         alive, state = alive[step.on], step.state
         if not len(alive):
             break
@@ -176,11 +177,11 @@ def blocks(
         attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
         whole = drawn(patients, attributes, stream_key(seed, "patients"))
         if broken is not None:
-            whole = _mended(whole, broken, drawn, patients, seed)
+            whole = _redraw_broken(whole, broken, drawn, patients, seed)
         yield whole.first(min(BLOCK, n - low))
 
 
-def _mended(
+def _redraw_broken(
     whole: Rolled,
     broken: Callable[[Rolled], NDArray[np.bool_]],
     drawn: Callable[[NDArray[np.int64], NDArray[np.int64], int], Rolled],
@@ -200,7 +201,7 @@ def _mended(
         again.redrawn[:] = attempt
         order = np.arange(len(whole.lengths))
         order[who] = len(whole.lengths) + np.arange(len(who))
-        whole = joined([whole, again]).of_patients(order)
+        whole = join([whole, again]).of_patients(order)
     whole.redrawn[broken(whole)] *= -1
     return whole
 
@@ -231,7 +232,7 @@ def sample(
 ) -> Cohort:
     """`n` new patients; patient i of a seed is the same for any n and batch size."""
     rule = rule or SampleRule()
-    rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
+    rolled = join(list(stream(model, n, seed, steering, rule, batch_size)))
     card = sample_card(model, n, seed, rule, steering) | redrawn_card(rule, rolled.redrawn)
     return dequantize(model, cohort_of(model, rolled, card), seed)
 
@@ -263,10 +264,10 @@ def stream(
         waiting.append(part)
         n_waiting += len(part.lengths)
         if n_waiting >= (batch_size or BLOCK):
-            yield joined(waiting)
+            yield join(waiting)
             waiting, n_waiting = [], 0
     if waiting:
-        yield joined(waiting)
+        yield join(waiting)
 
 
 def rules_for(model: Model, cohort: Cohort) -> Rules:
@@ -305,7 +306,7 @@ def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule |
     rule = rule or SampleRule()
     bias = model.inference_bias
     if steering is not None and steering.moves:
-        delta = torch.from_numpy(steering.delta).float()
+        delta = model.network.order.arrange(torch.from_numpy(steering.delta).float())
         bias = delta if bias is None else bias + delta
     if rule.codes_per_visit not in ("natural", "match"):
         raise UsageError(f"codes_per_visit={rule.codes_per_visit!r}: expected 'natural' or 'match'")

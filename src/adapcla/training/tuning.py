@@ -24,13 +24,13 @@ LEARNING_RATE = 3e-3
 _PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
 
 
-def chosen(settings: Settings, n_patients: int) -> Settings:
+def choose_budget(settings: Settings, n_patients: int) -> Settings:
     """The settings with passes, batches and learning rate chosen where they leave them open.
 
-    >>> budget = chosen(Settings(schedule="none"), 3_000).budget
+    >>> budget = choose_budget(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
     (32.0, 64, 0.003)
-    >>> [chosen(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
+    >>> [choose_budget(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
     [6.0, 3.0, 1.0]
     """
     rule = dict(_PRIVATE)

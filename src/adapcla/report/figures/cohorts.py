@@ -152,8 +152,8 @@ def frequency_frequency(train: Cohort, generated: Mapping[str, Cohort]) -> tuple
             _few_ticks(axis, least)
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
     caption = (
-        "Every dot is a code; the line is equality. Dots on the floor are codes that the method never wrote. "
-        "ValueScales are logarithmic down to one training visit and linear below."
+        "Every dot is a code; the line is equality. Dots at the bottom are codes that the method never generated. "
+        "Scales are logarithmic down to one training visit and linear below."
     )
     return figure, caption
 
@@ -405,7 +405,7 @@ _NAMES = ("real (held out)", "synthetic")
 
 
 def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float64]:
-    """Share of patients who have each code in a visit with an asked one.
+    """Share of patients who have each code in a visit with one of the condition.
 
     >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
@@ -415,7 +415,7 @@ def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float6
 
 
 def course(cohort: Cohort, condition: Criteria) -> NDArray[np.int64]:
-    """Patients who have a visit at each distance from their first one with an asked code, and with the code there.
+    """Patients with a visit at each distance from their first one with the code, and those with the code there.
 
     Rows are distances from `BACK` visits before to `AHEAD` visits after.
 
@@ -446,7 +446,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
         together, there, again = axes[0]
         for k, (name, of_codes) in enumerate(zip(_NAMES, shares, strict=True)):
             together.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
-        together.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
+        together.set_yticks(np.arange(len(top)), [_code_label(real, int(code)) for code in top])
         together.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
         counts = [course(cohort, condition) for cohort in (real, written)]
         enough = counts[0][:, 0] >= MIN_COUNT
@@ -464,7 +464,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
     return figure
 
 
-def _named(cohort: Cohort, position: int) -> str:
+def _code_label(cohort: Cohort, position: int) -> str:
     """A code with as much of its description as fits."""
     code = cohort.vocabulary.codes[position]
     return f"{code.token} {code.description[:24]}".strip()
