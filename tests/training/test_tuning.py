@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapcla.generation import generator_for
-from adapcla.training.settings import METHODS, Settings, settings_from
+from adapcla.training.settings import METHODS, Settings, refuse_unread, settings_from
 from adapcla.training.tuning import EPOCHS, SCAFFOLDED_EPOCHS, choose_budget, epochs_within
 
 
@@ -31,6 +31,17 @@ def test_a_scaffold_is_annealed_over_few_epochs() -> None:
 
 def test_a_row_keeps_what_it_says() -> None:
     assert choose_budget(METHODS["synteg"].settings, 5_000).budget.passes == METHODS["synteg"].row.settings["passes"]
+
+
+def test_the_prior_is_for_small_cohorts() -> None:
+    ours = settings_from(METHODS["tailwise"].settings, {"prior_strength": 30})
+    small, large = (choose_budget(ours, n).architecture for n in (3_000, 30_000))
+    assert small.prior and small.prior_strength == 30 and not large.prior
+    assert choose_budget(settings_from(ours, {"prior_below": 0}), 30_000).architecture.prior
+    refuse_unread(settings_from(METHODS["tailwise"].settings, {"prior": False}))
+    for n in (3_000, 30_000):
+        refuse_unread(choose_budget(ours, n))
+        assert choose_budget(choose_budget(ours, n), 30_000) == choose_budget(ours, n)
 
 
 def test_private_training_does_not_look_at_the_number_of_patients() -> None:

@@ -63,7 +63,7 @@ from adapcla.models.layers import (
     learns,
 )
 
-#: Places inside a visit that are told apart; later codes share the last.
+#: Places inside a visit that have a vector each; later codes share the last.
 _PLACES = 64
 #: Upper edges, in training visits, of the bands of frequency of the copy head.
 _COPY_EDGES = (30, 100, 300, 1000, 5000)
@@ -84,6 +84,11 @@ class GptArchitecture(Architecture):
     prior: bool = Field(False, description="Add logits from counts of pairs of codes, each patient's own left out.")
     prior_strength: float = Field(
         100.0, gt=0, description="Patients by whom a pair of codes must be held to count as much as its families do."
+    )
+    prior_below: int = Field(
+        0,
+        ge=0,
+        description="Training patients from which on the prior is left out, as pairs are learned without it; 0: never.",
     )
     shrinkage: float = Field(
         0.0,
@@ -280,7 +285,7 @@ def earlier_codes(codes: NDArray[np.int64], sizes: NDArray[np.int64], patient: N
     return Earlier(*(torch.as_tensor(x) for x in (visit[kept], codes[entry][kept], earlier[kept])))
 
 
-class _Summed(torch.autograd.Function):
+class _SumOverParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss_of: Callable[..., Tensor], parts: list[_Part], *inputs: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -302,7 +307,7 @@ def sum_of_parts(loss_of: Callable[..., Tensor], parts: list[_Part], inputs: lis
     """The sum of `loss_of(part, *inputs)` over parts, with gradients; the logits of one part exist at a time."""
     if not torch.is_grad_enabled():
         return torch.stack([loss_of(part, *inputs) for part in parts]).sum()
-    total: Tensor = _Summed.apply(loss_of, parts, *inputs)
+    total: Tensor = _SumOverParts.apply(loss_of, parts, *inputs)
     return total
 
 
@@ -842,13 +847,14 @@ def token_under(
 
 _OURS = {
     "prior": True,
+    "prior_below": 10_000,
     "shrinkage": 50.0,
     "copy_head": True,
     "width": 128,
     "layers": 2,
     "heads": 4,
     "schedule": "none",
-    "learning_rate": 2e-3,
+    "learning_rate": 1.5e-3,
     "batch_size": 128,
     "calibration_rounds": 4,
     "patience": 6,
