@@ -53,6 +53,8 @@ class Status(NamedTuple):
     value: str = ""
     unit: str = ""
     sentence: str = ""
+    #: Why it permits no more and no less than it does.
+    why: str = ""
 
     @property
     def tone(self) -> Tone:
