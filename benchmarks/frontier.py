@@ -8,11 +8,14 @@ The fifth of the patients that `split` keeps for tests is never opened. The othe
 patients to learn from, patients to validate on, and controls, who take no part in the fit. A point is a set of
 settings; it is fitted once a split, and every number is the mean over its samples, each as large as the training part.
 
-- *share*: of the way from independent codes (0) to the controls (1), how often a generated pair of codes is one that
-  training patients hold; *rare share*, the same for pairs with one of the rarest third of codes.
+- *share*: of the gap from independent codes (0) to training patients (1), how often a generated pair of codes is one
+  that controls hold; *rare share*, the same for pairs with one of the rarest third of codes.
+- *coverage*: how many of the controls' pairs are generated, over how many of them training patients hold.
 - *gap at c*: how often a pair held by c training patients and no control is generated, less how often one held by
   c − 1 training patients and one control is. Who of its c holders were drawn for training is chance, so that whoever
-  does not remember single patients has a gap of 0.
+  does not remember single patients has a gap of 0. *Mean* weights each c by its number of sets.
+- *overlap*, *codes*, *visits*: next-visit overlap, codes a visit and visits a patient, over those of training patients.
+- *rare R²*: of the visit prevalences of the rarest third of codes among controls, what generated ones explain.
 
 A line that is already in OUT is not computed again. Ends with a table of means over splits and one JSON object.
 """
@@ -22,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,35 +88,62 @@ def holders_of(keys: Ints, held: tuple[Ints, Ints]) -> Ints:
 
 
 def knowledge(train: Cohort, controls: Cohort, drawn: list[Cohort], rare: NDArray[np.bool_]) -> dict[str, float]:
-    """The shares of the gap from independent codes to controls."""
-    known = np.unique(Sets.of(train, 2, rare).key)
+    """What unseen patients confirm, each number as the module's description says."""
+    known = np.unique(Sets.of(controls, 2, rare).key)
+    wanted = controls.visit_counts[rare] / controls.n_visits
 
-    def seen(cohort: Cohort) -> NDArray[np.float64]:
+    def measure(cohort: Cohort) -> NDArray[np.float64]:
         pairs = Sets.of(cohort, 2, rare)
         hit = np.isin(pairs.key, known)
-        return np.array([hit.mean(), hit[pairs.rare].mean()])
+        first = cohort.visits_with_next
+        error = ((cohort.visit_counts[rare] / cohort.n_visits - wanted) ** 2).sum()
+        return np.array(
+            [
+                hit.mean(),
+                hit[pairs.rare].mean(),
+                np.isin(known, pairs.key).mean(),
+                cohort.jaccard(first, first + 1).mean(),
+                len(cohort.codes) / cohort.n_visits,
+                cohort.n_visits / cohort.n_patients,
+                1 - error / ((wanted - wanted.mean()) ** 2).sum(),
+            ]
+        )
 
-    chance, real = seen(marginal(train, train.n_patients, 1)), seen(controls)
-    share = (np.mean([seen(each) for each in drawn], axis=0) - chance) / (real - chance)
-    return {"share": float(share[0]), "rare share": float(share[1])}
+    chance, real = measure(marginal(train, train.n_patients, 1)), measure(train)
+    got = np.mean([measure(each) for each in drawn], axis=0)
+    share, ratio = (got - chance) / (real - chance), got / real
+    return {
+        "share": float(share[0]),
+        "rare share": float(share[1]),
+        **dict(zip(("coverage", "overlap", "codes", "visits"), ratio[2:6].tolist(), strict=True)),
+        "rare R²": float(got[6]),
+        "rare R², independent codes": float(chance[6]),
+    }
 
 
 def memory(train: Cohort, controls: Cohort, drawn: list[Cohort], rare: NDArray[np.bool_]) -> dict[str, Any]:
-    """The gap at each number of holders with its standard error, and its largest and the sum of all for pairs."""
+    """The gap at each number of holders with its standard error, their mean, and the largest for pairs."""
     found: dict[str, Any] = {}
     for size, numbers in HOLDERS.items():
         members, others = (Sets.of(each, size, rare).holders() for each in (train, controls))
         keys = np.union1d(members[0], others[0])
         inside, outside = holders_of(keys, members), holders_of(keys, others)
         emitted = np.mean([np.isin(keys, Sets.of(each, size, rare).key) for each in drawn], axis=0)
+        gaps, errors, n_sets = [], [], []
         for c in numbers:
             one, two = emitted[(inside == c) & (outside == 0)], emitted[(inside == c - 1) & (outside == 1)]
             enough = min(len(one), len(two)) > 1
             gap = float(one.mean() - two.mean()) if enough else float("nan")
             error = float(np.sqrt(one.var() / len(one) + two.var() / len(two))) if enough else float("nan")
             found |= {f"{size} codes, c = {c}": gap, f"{size} codes, c = {c}, error": error}
-    gaps = np.array([found[f"2 codes, c = {c}"] for c in HOLDERS[2]])
-    return {**found, "largest": float(np.nanmax(gaps)), "sum": float(np.nansum(gaps.clip(min=0)))}
+            gaps.append(gap)
+            errors.append(error)
+            n_sets.append(len(one) + len(two) if enough else 0)
+        weight = np.array(n_sets) / max(sum(n_sets), 1)
+        found[f"{size} codes, mean"] = float(np.nansum(weight * gaps))
+        found[f"{size} codes, mean, error"] = float(np.sqrt(np.nansum((weight * errors) ** 2)))
+        found[f"{size} codes, largest"] = float(np.nanmax(gaps))
+    return found
 
 
 def rarest_third(train: Cohort) -> NDArray[np.bool_]:
@@ -136,16 +167,18 @@ def divided(cohort: Cohort, split: int) -> tuple[Cohort, Cohort, Cohort]:
 def one_fit(cohort: Cohort, method: str, settings: dict[str, Any], split: int, samples: int) -> dict[str, Any]:
     """The numbers of a point at a split."""
     train, valid, controls = divided(cohort, split)
+    begun = time.process_time()
     fitted = generator_for(method, **{**settings, "seed": split}).fit(train, valid)
     drawn = [fitted.sample(train.n_patients, seed=seed) for seed in range(1, samples + 1)]
     rare, facts = rarest_third(train), fitted.model.facts
     found = {"loss": facts["validation loss per visit"], "epochs": facts["passes"], "patients": train.n_patients}
+    found |= {"seconds": round(time.process_time() - begun)}
     return {**found, **knowledge(train, controls, drawn, rare), **memory(train, controls, drawn, rare)}
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """The means over splits, a row for each point."""
-    names = ["loss", "share", "rare share", "largest", "sum"]
+    names = ["loss", "share", "rare share", "coverage", "overlap", "rare R²", "2 codes, mean", "2 codes, largest"]
     names += [f"{size} codes, c = {c}" for size, numbers in HOLDERS.items() for c in numbers]
     rows = []
     for point in dict.fromkeys(line["point"] for line in lines):

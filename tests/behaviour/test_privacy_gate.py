@@ -138,14 +138,19 @@ def independent_codes(members: Cohort, like: Cohort, seed: int) -> Cohort:
 
 
 def test_prevalences_alone_are_no_memory_and_copies_beside_them_are() -> None:
-    """A member counts both codes of a pair once more, so that independent codes have a small gap that is no memory."""
+    """A member counts both codes of a pair once more, so that members' pairs are written more often: once a gap of .024
+    with an error of .002. What the prevalences explain is taken out.
+    """
     members, controls = (independent_patients(4_000, 1_200, seed) for seed in (1, 2))
     written = independent_codes(members, independent_patients(12_000, 1_200, 3), 1)
     lines = lines_of(members, controls, written)
     sets = {name for name in lines if "gap" in name or "excess" in name}
     assert sets <= outcomes(lines, "met") and not outcomes(lines, "exceeded")
+    assert abs(lines["pair_holder_gap"].value) < 0.01
     leaky = lines_of(members, controls, power().joined(written, members.subset(np.arange(300))))
-    assert {"copy_excess", "pair_holder_gap"} <= outcomes(leaky, "exceeded")
+    assert "copy_excess" in outcomes(leaky, "exceeded") and not leaky["pair_holder_gap"].passed
+    # 75 of 1,000 members are copied; what is written anyway cannot be written once more.
+    assert 0.02 < leaky["pair_holder_gap"].value < 0.075
 
 
 def test_time_does_not_choose_who_is_compared() -> None:

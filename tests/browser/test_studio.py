@@ -244,7 +244,7 @@ def _look_at_patients(visitor: Visitor) -> None:
     visitor.go("3 Patients")
     visitor.until("Synthetic patient 1")
     sizes = visitor.window.execute_script(
-        "return [...document.querySelectorAll('.ad-chip')].map(c => [c.clientWidth, c.innerText])"
+        "return [...document.querySelectorAll('.chip')].map(c => [c.clientWidth, c.innerText])"
     )
     assert len(sizes) > 5 and all(width > 20 and words for width, words in sizes)
     visitor.fill("Search by code", "visit")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from adapcla.data import Cohort
 from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.generation import generator_for
@@ -13,22 +14,28 @@ from adapcla.generation.calibration import calibrate_prevalence, calibrate_recor
 
 
 def test_biases_that_are_off_are_brought_back(parts: Split) -> None:
-    """One code comes far too rarely and records end too late; eight rounds put both right."""
+    """One code comes too rarely, records end too late, codes come again too rarely; eight rounds put that right."""
     generator = generator_for("tailwise", width=32, layers=1, heads=2, passes=12, batch_size=32, calibration_rounds=0)
     generator.fit(parts.train, parts.valid)
     network, often = generator.network_, int(np.argmax(parts.train.visit_counts))
     with torch.no_grad():
         network.bias[network.rank_of_code[often]] -= 0.8  # type: ignore[index,operator]
         network.bias[-1] -= 0.4  # type: ignore[index,operator]
+        network.copy_head -= 1.0  # type: ignore[operator]
     wanted = parts.train.prevalence().share
 
-    def errors() -> tuple[float, float, float]:
+    def overlap(cohort: Cohort) -> float:
+        first = cohort.visits_with_next
+        return float(cohort.jaccard(first, first + 1).mean())
+
+    def errors() -> tuple[float, float, float, float]:
         made = generator.sample(5_000, seed=9)
         share = made.prevalence().share
         return (
             abs(float(share.sum() / wanted.sum()) - 1),
             abs(float(share[often] / wanted[often]) - 1),
             abs(float(made.visits_per_patient.mean() / parts.train.visits_per_patient.mean()) - 1),
+            abs(overlap(made) / overlap(parts.train) - 1),
         )
 
     assert min(errors()[1:]) > 0.15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -204,12 +205,27 @@ def test_long_visits_are_closed_and_matching_is_refused(world, shape, starts) ->
 
 
 def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None:
-    network = made(world, shape)
+    network = made(world, shape, copy_head=True)
     attributes, noise = starts(150)
-    network.probability_sum = torch.zeros(2, network.n_codes + network.n_gaps + 2, dtype=torch.float64)
-    codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise).codes
+    n_repeats, n_tokens = network.copy_head.numel(), network.n_codes + network.n_gaps + 1
+    network.probability_sum = torch.zeros(3, n_tokens + n_repeats + 1, dtype=torch.float64)
+    visit = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
+    codes, repeats = visit.codes, network.probability_sum[0, n_tokens:-1]
+    assert float(repeats.sum()) == 0
     expected = network.probability_sum[0, network.rank_of_code].numpy()
     drawn = np.bincount(codes, minlength=world.n_codes)
     assert abs(drawn.sum() - expected.sum()) < 4 * np.sqrt(expected.sum())
-    assert float(network.probability_sum[0, network.n_codes : -1].sum()) == pytest.approx(150, abs=40)
+    assert float(network.probability_sum[0, network.n_codes : n_tokens].sum()) == pytest.approx(150, abs=40)
     assert (np.abs(drawn - expected) < 5 * np.sqrt(expected) + 2).all()
+    # In the second visit codes of the first come again, of bands and in numbers that the sums say.
+    state, later = network.after_days(visit.after, np.zeros(150, dtype=np.int64)), replace(noise, place=1)
+    again = network.draw_visit(state, DrawRule(), later)
+    held = set(zip(visit.who.tolist(), codes.tolist(), strict=True))
+    band = network.band[network.rank_of_code].numpy()
+    drawn = np.bincount(
+        [band[code] for who, code in zip(again.who, again.codes, strict=True) if (who, code) in held],
+        minlength=n_repeats // 2,
+    )
+    expected, earlier = network.probability_sum[0, n_tokens:-1].view(2, -1).numpy()
+    assert drawn.sum() > 20 and (np.abs(drawn - expected) < 5 * np.sqrt(expected) + 2).all()
+    assert earlier.sum() == 0

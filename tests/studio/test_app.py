@@ -11,7 +11,7 @@ from tests.studio.conftest import text_of
 
 from adapcla.studio import server
 
-PAGES = ("data", "train", "patients", "steer", "compare")
+PAGES = ("data", "release", "patients", "steer", "compare")
 
 
 def test_the_first_visit_offers_the_example_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,5 +40,7 @@ def test_a_page_without_anything_to_show_says_where_to_begin(
     from streamlit.testing.v1 import AppTest
 
     monkeypatch.setenv(server.FOLDER, str(tmp_path))
-    page = AppTest.from_string(f"from adapcla.studio.screens import {name}\n{name}.page()", default_timeout=60).run()
+    page = AppTest.from_string(
+        f"from adapcla.studio.screens import {name}\n{name}.{name}_page()", default_timeout=60
+    ).run()
     assert not page.exception and ("on the page" in text_of(page) or "none yet" in text_of(page))

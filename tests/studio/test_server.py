@@ -10,18 +10,18 @@ import pytest
 
 from adapcla.errors import ExistsError, UsageError
 from adapcla.studio import server
-from adapcla.studio.server import SETTINGS, opened
+from adapcla.studio.server import SETTINGS, open_studio
 
 
 def test_it_listens_on_this_computer_alone_with_a_token_of_its_own(tmp_path: Path) -> None:
-    one, two = opened(tmp_path / "new"), opened(tmp_path)
+    one, two = open_studio(tmp_path / "new"), open_studio(tmp_path)
     try:
         assert one.door.getsockname()[0] == "127.0.0.1" and one.port != two.port
         assert len(one.token) >= 40 and one.token != two.token
         assert one.address == f"http://127.0.0.1:{one.port}/?token={one.token}"
         assert one.folder.is_dir()
         with pytest.raises(ExistsError, match="in use"):
-            opened(tmp_path, one.port)
+            open_studio(tmp_path, one.port)
     finally:
         one.door.close()
         two.door.close()
@@ -30,10 +30,10 @@ def test_it_listens_on_this_computer_alone_with_a_token_of_its_own(tmp_path: Pat
 def test_a_file_is_no_folder_and_an_absent_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExistsError, match="not a folder"):
-        opened(tmp_path / "file")
+        open_studio(tmp_path / "file")
     monkeypatch.setattr(server, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"adapcla\[ui\]"):
-        opened(tmp_path)
+        open_studio(tmp_path)
 
 
 def test_settings_hold_whatever_files_of_settings_say(tmp_path: Path) -> None:

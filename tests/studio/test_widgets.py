@@ -11,7 +11,7 @@ from tests.studio.conftest import put, text_of
 from adapcla.studio import widgets
 from adapcla.studio.workspace import Workspace
 
-SCRIPT = "from adapcla.studio import widgets\njob = widgets.newest(kind='x')\nwidgets.show(job)"
+SCRIPT = "from adapcla.studio import widgets\njob = widgets.newest_job(kind='x')\nwidgets.show(job)"
 
 
 def of(script: str) -> Any:
@@ -52,6 +52,6 @@ def test_an_error_with_a_message_leaves_the_page_standing(folder: Path) -> None:
     page = of(
         "from adapcla.errors import UsageError\nfrom adapcla.studio import widgets\nimport streamlit as st\n"
         "def page():\n    st.write('before')\n    raise UsageError('found that\\nto do: this')\n"
-        "widgets.guarded(page)\nst.write('after')"
+        "widgets.run_guarded(page)\nst.write('after')"
     )
     assert not page.exception and "found that" in text_of(page) and "after" in text_of(page)

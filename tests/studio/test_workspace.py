@@ -12,7 +12,7 @@ from adapcla.studio.workspace import Workspace
 
 
 def test_everything_is_found_and_only_what_a_generator_wrote_is_shown(stocked: Path) -> None:
-    found = Workspace(stocked).found()
+    found = Workspace(stocked).contents()
     assert "cohorts/world" in found.sources and "samples/first" in found.synthetic
     assert "runs/one" in found.models and "releases/hospital-work/tries/1/fit" in found.models
     assert found.studies == ["runs/tiny"] and found.works == ["releases/hospital-work"]
@@ -46,10 +46,10 @@ def test_paths_that_somebody_names_are_checked(tmp_path: Path) -> None:
     space = Workspace(tmp_path / "w")
     (tmp_path / "w" / ".studio").mkdir(parents=True)
     (tmp_path / "data").mkdir()
-    assert space.checked(f" {tmp_path / 'data'} ") == tmp_path / "data"
+    assert space.named_path(f" {tmp_path / 'data'} ") == tmp_path / "data"
     for text in ("", "nowhere", str(tmp_path / "w" / ".studio")):
         with pytest.raises(InputError, match="to do:"):
-            space.checked(text)
+            space.named_path(text)
 
 
 def test_what_is_chosen_lies_in_the_folder(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def studio(
     as_json: AsJson = False,
 ) -> None:
     """Serve pages for all of it in a browser of this computer; the address is printed. Ctrl-C ends it."""
-    from adapcla.studio.server import opened
+    from adapcla.studio.server import open_studio
 
-    served = opened(folder, port)
+    served = open_studio(folder, port)
 
     def ready() -> None:
         if as_json:

@@ -4,8 +4,9 @@ Record length: dropout is on in training and off when sampling, which shifts the
 intercept, refitted with dropout off, puts the mean right.
 
 Prevalence: patients are sampled, and the probabilities that their codes were drawn from are added up. Where a code
-comes more often than in training, its output bias is lowered, and the other way round; so are the closings of visits.
-Sums of probabilities say the same as counts of drawn codes and have less noise, most of all for rare codes.
+comes more often than in training, its output bias is lowered, and the other way round; so are the closings of visits,
+and the numbers of the copy head by how often codes of earlier visits come again. Sums of probabilities say the same as
+counts of drawn codes and have less noise, most of all for rare codes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 
 from adapcla.console import meter
 from adapcla.data import Cohort
+from adapcla.disclosure import MIN_COUNT
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import stream
 from adapcla.models.gpt import GPT
@@ -60,36 +62,51 @@ def calibrate_record_length(model: Model, train: Cohort) -> float:
 
 @torch.no_grad()
 def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int) -> None:
-    """Match the prevalence of every code, and of every closing of a visit, to training; facts go to the model card."""
+    """Match how often codes come, come again and visits close to training; facts go to the model card."""
     network = model.network
     assert isinstance(network, GPT)
     network.eval()
-    n_codes = network.n_codes
-    wanted = network.observed_shares(model.records(train))  # (codes + closings,) a visit
+    n_codes, n_tokens = network.n_codes, len(network.bias)
+    wanted = network.observed_shares(model.records(train))  # (codes + closings + repeats,) a visit
+    # Repeats that few training visits show are left as they were learned.
+    enough = (wanted > 0) & (torch.arange(len(wanted)) < n_tokens) | (wanted * train.n_visits >= MIN_COUNT)
     n, first_seed = calibration_size(train.n_patients), _FIRST_SEED + _SEEDS_OF_FIT * model.settings.seed
     history: list[dict[str, Any]] = []
     with meter("calibrate", rounds) as bar:
         for number in range(rounds):
-            network.probability_sum = torch.zeros(2, len(wanted) + 1, dtype=torch.float64)
+            network.probability_sum = torch.zeros(3, len(wanted) + 1, dtype=torch.float64)
             try:
                 n_visits = sum(len(part.visit_sizes) for part in stream(model, n, first_seed + number))
                 # A visit closes once, so that the closings add up to the number of visits.
-                got, growth = (network.probability_sum / network.probability_sum[0, -1].clamp(min=1)).clamp(min=1e-12)
+                got, growth, possible = network.probability_sum / network.probability_sum[0, -1].clamp(min=1)
             finally:
                 network.probability_sum = None
-            # What is all but certain after some histories and all but impossible after others hardly follows its bias,
-            # which therefore moves further.
-            further, got = (got / growth).clamp(max=_FARTHEST), got[:-1]
-            # Codes move by their share of all codes, and closings by how many codes a visit holds.
+            # What is all but certain after some histories and all but impossible after others follows its logit less
+            # than what always has its mean probability, and therefore moves further.
+            mean = got / possible.clamp(min=1e-12)
+            further = (got * (1 - mean) / growth.clamp(min=1e-12)).clamp(1.0, _FARTHEST)
+            longer = (got[-1] / growth[-1].clamp(min=1e-12)).clamp(max=_FARTHEST)
+            got = got[:-1].clamp(min=1e-12)
+            # Codes move by their share of all codes, closings by their share of all closings and by how many codes a
+            # visit holds, and repeats by their share of the codes of their band.
             more_codes = torch.log(wanted[:n_codes].sum() / got[:n_codes].sum())
             move = torch.log(wanted.clamp(min=1e-12) / got)
             move[:n_codes] -= more_codes
+            if network.copy_head is not None:
+                of_band = [
+                    torch.bincount(network.band, each[:n_codes], minlength=network.copy_head.shape[1])
+                    for each in (wanted, got)
+                ]
+                move[n_tokens:] -= torch.log(of_band[0] / of_band[1]).nan_to_num(0.0).repeat(2)
             move *= further[:-1]
-            move[n_codes:] -= further[-1] * more_codes
+            move[n_codes:n_tokens] -= longer * more_codes
             # After three whole steps rounds move less, so that what chance gave to one sample is averaged.
-            move = torch.where(wanted > 0, move.clamp(-_MOST, _MOST) / max(number - 1, 1), 0.0)
-            network.bias.add_(move.float())
-            difference = float((got - wanted).abs().sum() / wanted.sum())
+            move = torch.where(enough, move.clamp(-_MOST, _MOST) / max(number - 1, 1), 0.0).float()
+            network.bias.add_(move[:n_tokens])
+            if network.copy_head is not None:
+                network.copy_head.add_(move[n_tokens:].view_as(network.copy_head))
+            got, goal = got[:n_tokens], wanted[:n_tokens]
+            difference = float((got - goal).abs().sum() / goal.sum())
             history.append({"round": number, "visits": n_visits, "mean difference": round(difference, 4)})
             bar.advance(1, f"prevalences differ by {difference:.1%}")
     before = model.facts["validation loss per visit"]

@@ -384,8 +384,7 @@ class GPT(Network):
         #: The first code that may follow upon each code; behind the last there is none.
         follows = torch.arange(1, self.n_codes + 1) if groups is None else groups.stops()
         self.last_code = prevalence.vocabulary.index.get(DEATH.token)
-        #: Where it is set, every drawn token adds to it the probabilities p that it was drawn from and p · (1 − p), by
-        #: which a sum of p grows with the bias: (2, codes + closings + 1), the last for any closing.
+        #: Where it is set, every drawn token adds to it what it was drawn from; see `_add_probabilities`.
         self.probability_sum: Tensor | None = None
         self.code_of_rank: Tensor
         self.rank_of_code: Tensor
@@ -428,13 +427,31 @@ class GPT(Network):
 
     @torch.no_grad()
     def observed_shares(self, records: Records) -> Tensor:
-        """(codes + closings,) how often each comes in these patients, a visit."""
-        total, n = torch.zeros(self.n_codes + self.n_gaps + 1, dtype=torch.float64), 0
+        """(codes + closings + repeats,) how often each comes in these patients, a visit.
+
+        Repeats, for networks with a copy head, are codes of each band of frequency that the record held in its last
+        visit, then those that it held in an earlier one.
+        """
+        n_tokens, n_visits = self.n_codes + self.n_gaps + 1, 0
+        total, repeats = torch.zeros(n_tokens), torch.zeros(0 if self.copy_head is None else self.copy_head.numel())
         for low in range(0, records.cohort.n_patients, 4096):
             batch = records.batch(np.arange(low, min(low + 4096, records.cohort.n_patients)))
-            total += torch.bincount(self._tokens(batch).target, minlength=len(total))
-            n += batch.n_visits
-        return total / n
+            tokens = self._tokens(batch)
+            total += torch.bincount(tokens.target, minlength=n_tokens)
+            n_visits += batch.n_visits
+            if self.copy_head is not None:
+                visit, code, kind = self._earlier(batch, tokens)
+                now = torch.repeat_interleave(torch.arange(batch.n_visits), tokens.sizes) * self.n_codes + tokens.codes
+                again = torch.isin(visit * self.n_codes + code, now)
+                place = kind * self.copy_head.shape[1] + self.band[code]
+                repeats += torch.bincount(place[again], minlength=len(repeats))
+        return torch.cat([total, repeats]).double() / n_visits
+
+    def _earlier(self, batch: Batch, tokens: Tokens) -> Earlier:
+        """For every visit of a batch the codes of the visits before."""
+        return earlier_codes(
+            tokens.codes.cpu().numpy(), tokens.sizes.cpu().numpy(), batch.patient_of_visit.cpu().numpy()
+        )
 
     def _tokens(self, batch: Batch) -> Tokens:
         """The batch as tokens and questions."""
@@ -543,9 +560,7 @@ class GPT(Network):
         number = begins // most
         earlier = None
         if self.copy_head is not None:
-            earlier = earlier_codes(
-                tokens.codes.cpu().numpy(), tokens.sizes.cpu().numpy(), batch.patient_of_visit.cpu().numpy()
-            )
+            earlier = self._earlier(batch, tokens)
         for each in torch.unique(number).tolist():
             first, last = torch.searchsorted(number, torch.tensor([each, each + 1])).tolist()
             low, high = int(begins[first]), int(begins[last - 1] + tokens.sizes[last - 1] + 1)
@@ -684,9 +699,7 @@ class GPT(Network):
             elif place == self.longest_visit:
                 of_codes.fill_(-torch.inf)
             if self.probability_sum is not None:
-                p = torch.softmax(logits[is_open], dim=1).double()
-                p = torch.cat([p, p[:, n_codes:].sum(1, keepdim=True)], dim=1)
-                self.probability_sum += torch.stack([p.sum(0), (p * (1 - p)).sum(0)])
+                self._add_probabilities(torch.softmax(logits[is_open], dim=1).double(), state, members[is_open])
             mine = noise.keep(members.numpy())
             if passage is None or hazard is None:
                 token = torch.from_numpy(categorical(logits, mine, channel=16 + place))
@@ -738,6 +751,28 @@ class GPT(Network):
             return None
         last, earlier = self.copy_head[:, self.band]
         return torch.where(state.before, last, torch.where(state.earlier, earlier, 0.0))
+
+    def _add_probabilities(self, p: Tensor, state: GptState, rows: Tensor) -> None:
+        """Add probabilities (some patients, codes + closings) of one token to `probability_sum`.
+
+        Its three rows, (3, codes + closings + repeats + 1), the last column for any closing, are sums over tokens of p,
+        of p · (1 − p), by which the sum of p grows with its logit, and of 1 where p was not 0. Which closing it is, is
+        counted among closings: there p is the probability of a closing if it is one, and tokens weigh by that of any.
+        """
+        assert self.probability_sum is not None
+        codes, closings = p[:, : self.n_codes], p[:, self.n_codes :]
+        closes = closings.sum(1, keepdim=True)
+        free = [codes, closes]
+        if self.copy_head is not None and state.before is not None and state.earlier is not None:
+            of_band = F.one_hot(self.band, self.copy_head.shape[1]).double()
+            before, earlier = state.before[rows], state.earlier[rows]
+            free[1:1] = [(codes * held) @ of_band for held in (before, earlier & ~before)]
+        sums = [torch.stack([q.sum(0), (q * (1 - q)).sum(0), (q > 0).double().sum(0)]) for q in free]
+        which = closings / closes.clamp(min=1e-300)
+        sums[1:1] = [
+            torch.stack([closings.sum(0), (closings * (1 - which)).sum(0), closes.sum().expand(self.n_gaps + 1)])
+        ]
+        self.probability_sum += torch.cat(sums, dim=1)
 
     def _in_vocabulary(self, drawn: Drawn) -> Drawn:
         """(patient, code) pairs sorted by patient and code, from (patient, rank) pairs."""

@@ -39,7 +39,7 @@ from adapcla.seeds import random_stream
 from adapcla.training.settings import METHODS
 
 #: Revisions of what the tasks write: raised when a change of the code changes the bytes, so that they are made again.
-PREPARE, TRAIN, SAMPLE, EVALUATE = 1, 1, 1, 1
+PREPARE, TRAIN, SAMPLE, EVALUATE = 1, 2, 1, 1
 CURVES = "curves.json"
 #: Times that patients with a visit too large are drawn again, and how far apart the seeds of two times are.
 _REDRAWS, _NEXT_SEED = 20, 1_000_003

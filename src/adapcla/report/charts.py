@@ -5,7 +5,8 @@ Colours are classes of the style sheet of pages, so that a chart follows light, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from adapcla.report.aggregates import Bars, CooccurrenceMaps, PrevalencePoints
@@ -150,3 +151,81 @@ def _lying_bars(one: Bars) -> str:
         f'<text class="tick" x="{left:g}" y="{22 + 26 * n}" text-anchor="middle">0</text>'
         f'<text class="tick" x="394" y="{22 + 26 * n}" text-anchor="end">{top:.0%}</text>{"".join(drawn)}</svg>'
     )
+
+
+# ---- charts of the studio --------------------------------------------------------------------------------------
+def bar_table(
+    title: str,
+    names: Sequence[str],
+    ways: Mapping[str, str],
+    rows: Sequence[tuple[Sequence[str], Sequence[float | None]]],
+) -> Chart:
+    """A table of texts and shares, each share with a bar; the longest bar is that of the largest share.
+
+    Args:
+        title: What the shares are.
+        names: Titles of the columns of texts.
+        ways: Title of each column of shares and the style of its bars: "", "soft", "mid" or "tail".
+        rows: Texts and shares of each row.
+    """
+    top = max([share or 0.0 for _, shares in rows for share in shares] or [1.0]) or 1.0
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (*names, *ways))
+    body = []
+    for texts, shares in rows:
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        for share, style in zip(shares, ways.values(), strict=True):
+            width = 100 * (share or 0.0) / top
+            bar = f'<i class="cell-bar {style}" aria-hidden="true" style="width:{width:.1f}%"></i>'
+            cells += f'<td class="bars">{format_share(share)}{bar}</td>'
+        body.append(f"<tr>{cells}</tr>")
+    return Chart(
+        f'<figure class="table"><h3>{escape(title)}</h3><div class="scroll" tabindex="0"><table><thead><tr>{head}</tr>'
+        f"</thead><tbody>{''.join(body)}</tbody></table></div></figure>"
+    )
+
+
+def format_share(value: float | None) -> str:
+    """A share in percent with three digits that matter.
+
+    >>> format_share(0.12345), format_share(0.00002), format_share(None)
+    ('12.3 %', '0.002 %', '–')
+    """
+    return "–" if value is None else f"{float(f'{100 * value:.3g}'):g} %"
+
+
+def loss_curve(trained: Sequence[tuple[float, float]], validated: Sequence[tuple[float, float]]) -> Chart | None:
+    """The loss over the steps: a line for training, dots for validation; None before the second point."""
+    both = [*trained, *validated]
+    if len(both) < 2:
+        return None
+    left, right = min(x for x, _ in both), max(x for x, _ in both)
+    low, high = min(y for _, y in both), max(y for _, y in both)
+
+    def at(point: tuple[float, float]) -> str:
+        x = 46 + 540 * (point[0] - left) / ((right - left) or 1.0)
+        y = 150 - 140 * (point[1] - low) / ((high - low) or 1.0)
+        return f"{x:.1f},{y:.1f}"
+
+    dots = "".join(
+        f'<circle cx="{x}" cy="{y}" r="4" fill="#E0702E"/>' for x, y in (at(one).split(",") for one in validated)
+    )
+    grid = "".join(
+        f'<line x1="46" x2="586" y1="{y}" y2="{y}" stroke="#8A8A8A" stroke-opacity=".4"/>'
+        f'<text x="40" y="{y + 4}" text-anchor="end">{low + (150 - y) / 140 * (high - low):.3g}</text>'
+        for y in (10, 80, 150)
+    )
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 178" font-family="sans-serif" font-size="12" '
+        f'fill="#8A8A8A">{grid}<polyline points="{" ".join(map(at, trained))}" fill="none" stroke="#3B93D2" '
+        f'stroke-width="2"/>{dots}<text x="46" y="172">step {left:,.0f}</text>'
+        f'<text x="586" y="172" text-anchor="end">step {right:,.0f}</text></svg>'
+    )
+    last = f", last {validated[-1][1]:.4g} in validation" if validated else ""
+    words = f"Loss of training (line) and of validation (dots) up to step {right:,.0f}{last}"
+    return Chart(f'{svg_image(svg.encode(), words).html}<p class="note">{escape(words)}.</p>')
+
+
+def svg_image(svg: bytes, words: str) -> Chart:
+    """A drawing as an image, which can run nothing, with words for those who do not see it."""
+    content = base64.b64encode(svg).decode()
+    return Chart(f'<img class="loss" alt="{escape(words)}" src="data:image/svg+xml;base64,{content}">')

@@ -1,6 +1,7 @@
-"""One way to build a page: sections of tables, charts, figures and text become one HTML file that opens offline.
+"""One way to build pages: tables, charts, figures and text become an HTML file that opens offline, or part of a page.
 
-Style, script and pictures are inside the file, text is escaped, and nothing is loaded from the network.
+Style, script and pictures are inside the file, text is escaped, and nothing is loaded from the network. Release, study
+and studio hand over the same parts.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import base64
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adapcla.files import write_bytes
 from adapcla.report.timelines import Timeline
@@ -144,9 +145,27 @@ class Timelines(NamedTuple):
     """Synthetic patients as timelines."""
 
     people: Sequence[Timeline]
+    #: A title for each; they are numbered where there are none.
+    titles: Sequence[str] = ()
+    #: Codes that are underlined, because somebody searched for them.
+    marked: Sequence[str] = ()
+    #: Whether codes stand before their names.
+    codes: bool = False
+
+    @property
+    def chapters(self) -> list[tuple[str, int]]:
+        """The chapters that are shown, each with the hue of its codes."""
+        shown = (code for one in self.people for visit in one.visits for code in visit.codes)
+        return sorted({(code["chapter"], code["hue"]) for code in shown})
 
 
-Part = Table | Text | Listing | Bullets | Chart | Facts | Figure | Timelines
+class Indicators(NamedTuple):
+    """Statuses side by side."""
+
+    statuses: Sequence[Status]
+
+
+Part = Table | Text | Listing | Bullets | Chart | Facts | Figure | Timelines | Indicators
 
 
 class Section(NamedTuple):
@@ -183,25 +202,15 @@ class Page(NamedTuple):
 
     def html(self, pictures: Path | None = None) -> str:
         """The page as one HTML file; figures are taken from the folder in which they were saved."""
-        from jinja2 import Environment
-        from markupsafe import Markup
-
-        sheets = files("adapcla.report") / "templates"
-        read = {name: (sheets / f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
-        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        environment.filters["kind"] = lambda part: type(part).__name__
-        template = environment.from_string(read["html"])
-        return template.render(
+        return _render(
+            "page.html",
             page=self,
             sections=[section for section in self.sections if section.parts or section.top],
-            tone_of=tone_of,
-            outcomes=_TONES,
             image=lambda figure: figure.image(pictures),
-            raw=Markup,
             saved=pictures is not None,
-            css=Markup(read["css"]),
-            js=Markup(read["js"]),
-            version=__version__,
+            sortable=True,
+            css=_template("parts.css") + _template("page.css"),
+            js=_template("page.js"),
         )
 
     def save(self, path: Path, beside: Path | None = None) -> Path:
@@ -222,3 +231,50 @@ class Page(NamedTuple):
     def _parts(self) -> Iterator[Part]:
         for section in self.sections:
             yield from section.parts
+
+
+# ---- templates ------------------------------------------------------------------------------------------------
+def _template(name: str) -> str:
+    return (files("adapcla.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _render(template: str, css: str = "", js: str = "", **content: Any) -> str:
+    """A template with its content, of which every text is escaped."""
+    from jinja2 import DictLoader, Environment
+    from markupsafe import Markup
+
+    sources = {name: _template(name) for name in ("page.html", "parts.html")}
+    each = "{% for one in some %}{{ parts.part(one) }}{% endfor %}"
+    sources["fragment.html"] = '{% import "parts.html" as parts with context %}' + each
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=DictLoader(sources))
+    environment.filters["kind"] = lambda part: type(part).__name__
+    known = {"tone_of": tone_of, "outcomes": _TONES, "raw": Markup, "version": __version__}
+    return environment.get_template(template).render(**known, **content, css=Markup(css), js=Markup(js))
+
+
+#: Colours of parts inside another page, which follow that page's own: light or dark.
+_COLOURS = """
+  --paper: Canvas; --card: transparent; --ink: currentColor; --link: #2a78b8; --accent: #3b93d2;
+  --sunk: color-mix(in srgb, currentColor 7%, transparent); --soft: color-mix(in srgb, currentColor 75%, transparent);
+  --line: color-mix(in srgb, currentColor 18%, transparent);
+  --green: #1a9c6b; --amber: #c98a00; --red: #d8452e; --grey: #8a8a8a;
+  --head: #2f6fb3; --mid: #2a9d8f; --tail: #e0702e;
+  --green-back: color-mix(in srgb, #1a9c6b 15%, transparent);
+  --amber-back: color-mix(in srgb, #c98a00 15%, transparent);
+  --red-back: color-mix(in srgb, #d8452e 12%, transparent); --grey-back: color-mix(in srgb, #8a8a8a 15%, transparent);
+"""
+
+
+def fragment(*some: Part) -> str:
+    """Parts for another page, in an element that `fragment_style` styles.
+
+    >>> "<p>1 &lt; 2</p>" in fragment(Text("1 < 2"))
+    True
+    """
+    content = _render("fragment.html", some=some, image=lambda figure: figure.image(None), saved=False, sortable=False)
+    return f'<div class="adapcla">{content}</div>'
+
+
+def fragment_style() -> str:
+    """The style of fragments, which touches nothing else on the page that holds them."""
+    return f"<style>.adapcla {{{_COLOURS}{_template('parts.css')}}}</style>"

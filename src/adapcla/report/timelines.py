@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from adapcla.data import Code, Cohort
 from adapcla.data.code_systems import add_dot, chapters, describe_codes
-from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
-from adapcla.data.vocabulary import STAY as STAY
+from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, STAY, VISIT_KIND
 
 #: Patients that the page of a release shows, visits of each, and codes of a visit.
 SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 5, 6, 8
+_HUES = (210, 25, 150, 285, 50, 330, 180, 0, 245, 95, 310, 120)
 
 
 class Visit(NamedTuple):
@@ -60,6 +60,11 @@ class Album:
         """The chapter of each code."""
         return chapters(self.cohort.vocabulary)
 
+    @cached_property
+    def hues(self) -> dict[str, int]:
+        """The hue of each chapter, far apart for neighbours."""
+        return {name: _HUES[i % len(_HUES)] for i, name in enumerate(sorted(set(self.chapters)))}
+
     def timeline(self, patient: int) -> Timeline:
         """One patient."""
         cohort = self.cohort
@@ -69,7 +74,7 @@ class Album:
         visits = []
         for number in range(min(n, self.most_visits)):
             codes = cohort.codes_of(first + number).tolist()
-            shown = self._shown(first + number, codes)
+            shown = self._shown_codes(first + number, codes)
             place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
             more = len(codes) - len(shown)
             visits.append(Visit(None if days is None else int(days[number]), round(place, 4), shown, more))
@@ -81,7 +86,7 @@ class Album:
         length = f"{n} visit{'s' if n > 1 else ''}" + (f" over {span:,} day{'s' if span != 1 else ''}" if span else "")
         return Timeline(", ".join(who), length, visits, max(n - self.most_visits, 0))
 
-    def _shown(self, visit: int, codes: Sequence[int]) -> list[dict[str, Any]]:
+    def _shown_codes(self, visit: int, codes: Sequence[int]) -> list[dict[str, Any]]:
         """The codes of a visit: what it was and how it ended, then the others, rare ones first."""
         vocabulary = self.cohort.vocabulary.codes
         stay = sorted((c for c in codes if vocabulary[c].domain == STAY), key=lambda c: _stay_order(vocabulary[c]))
@@ -93,6 +98,7 @@ class Album:
                 "rare": bool(self.rare[c]),
                 "stay": vocabulary[c].domain == STAY,
                 "chapter": self.chapters[c],
+                "hue": self.hues[self.chapters[c]],
             }
             for c in (*stay, *others[: self.most_codes])
         ]

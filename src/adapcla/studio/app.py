@@ -9,24 +9,25 @@ from types import ModuleType
 
 import streamlit as st
 
-from adapcla.studio import drawings, jobs, widgets
+from adapcla.report.html import fragment_style
+from adapcla.studio import jobs, widgets
 
 #: Module of a page → its title, in order.
 PAGES = {
     "data": "1 Data",
-    "train": "2 Train and release",
+    "release": "2 Train and release",
     "patients": "3 Patients",
     "steer": "4 Steer",
     "compare": "5 Compare",
 }
 
 
-def page_of(name: str) -> Callable[[], None]:
+def page_function(name: str) -> Callable[[], None]:
     """The page of this name, loaded when it is shown."""
 
     def page() -> None:
         module: ModuleType = import_module(f"adapcla.studio.screens.{name}")
-        widgets.guarded(partial(module.page))
+        widgets.run_guarded(partial(getattr(module, f"{name}_page")))
 
     return page
 
@@ -34,9 +35,11 @@ def page_of(name: str) -> Callable[[], None]:
 def main() -> None:
     """Show the chosen page, and what runs beside it."""
     st.set_page_config(page_title="AdaPCLA studio", layout="wide")
-    st.html(drawings.STYLE)
+    st.html(fragment_style())
+    st.html("<style>.stMainBlockContainer{padding-top:3.75rem;padding-bottom:4rem}.stMain h1{font-size:2rem}</style>")
     pages = [
-        st.Page(page_of(name), title=title, url_path=name, default=name == "data") for name, title in PAGES.items()
+        st.Page(page_function(name), title=title, url_path=name, default=name == "data")
+        for name, title in PAGES.items()
     ]
     chosen = st.navigation(pages)
     space = widgets.space()

@@ -2,8 +2,8 @@
 
 The words of a job are made from the same settings as the options of its verb; the verb itself checks them.
 
-A job is a folder: `job.json` (what was asked), `stdout.txt`, `stderr.txt`, `progress.json`, and `exit.json` when it has
-ended. Whether a job runs is told by a lock that its process holds, so that no number of a dead process can deceive.
+A job is a folder: `job.json` (the command), `stdout.txt`, `stderr.txt`, `progress.json`, and `exit.json` when it has
+ended. Whether a job runs is known by a lock that its process holds, so that no number of a dead process can deceive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INTERRUPTED, GATE_CLOSED = (130, -signal.SIGINT, -signal.SIGTERM, 128 + signal.S
 _MOST_TEXT = 200_000
 
 
-def words_of(
+def command_words(
     verb: str,
     *places: str,
     options: Mapping[str, Option] | None = None,
@@ -52,7 +52,7 @@ def words_of(
         given: The settings; those that are as usual need no word.
         more: Options of the verb itself; True is a flag.
 
-    >>> words_of("describe", "-a", figure="a.svg")
+    >>> command_words("describe", "-a", figure="a.svg")
     ['describe', './-a', '--figure=a.svg', '--json']
     """
     out = [verb, *(f"./{place}" if place.startswith("-") else place for place in places)]
@@ -187,7 +187,7 @@ def start(jobs: Path, command: Sequence[str], title: str, about: Mapping[str, st
     return job
 
 
-#: Processes that this one started: asked now and then, so that those that have ended are let go.
+#: Processes that this one started: looked at now and then, so that those that have ended are let go.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 

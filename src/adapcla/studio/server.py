@@ -92,7 +92,7 @@ class Studio:
         uvicorn.Server(config).run(sockets=[self.door])
 
 
-def opened(folder: Path, port: int | None = None) -> Studio:
+def open_studio(folder: Path, port: int | None = None) -> Studio:
     """A studio in this folder, which is made where it is not there, at a port of this computer alone."""
     if find_spec("streamlit") is None:
         raise UsageError("the studio is not installed\nto do: pip install 'adapcla[ui]'")
@@ -100,10 +100,10 @@ def opened(folder: Path, port: int | None = None) -> Studio:
     if root.exists() and not root.is_dir():
         raise ExistsError(f"{folder} is not a folder\nto do: name a folder to work in")
     root.mkdir(parents=True, exist_ok=True)
-    return Studio(root, secrets.token_urlsafe(32), _bound(port))
+    return Studio(root, secrets.token_urlsafe(32), _listening_socket(port))
 
 
-def _bound(port: int | None) -> socket.socket:
+def _listening_socket(port: int | None) -> socket.socket:
     """A listening socket at this port; at the usual one, or any that is free, where none is named."""
     for wanted in [FIRST_PORT, 0] if port is None else [port]:
         door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -120,7 +120,7 @@ def _bound(port: int | None) -> socket.socket:
 
 
 def settle(folder: Path, port: int) -> None:
-    """Say to Streamlit how it has to behave, and to the pages where they work."""
+    """Set how Streamlit behaves, and to the pages where they work."""
     from streamlit.web.bootstrap import load_config_options
 
     os.environ[FOLDER] = str(folder)
@@ -133,7 +133,7 @@ class Guard:
 
     It stands before everything that the server offers: pages, scripts, uploads, downloads and the stream. The token is
     in the address that the command prints; the first visit changes it for a cookie that scripts cannot read and other
-    sites cannot send. The browser is told to ask nothing of any other machine.
+    sites cannot send. The browser may connect to no other machine.
     """
 
     def __init__(self, inside: Application, token: str, port: int) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from adapcla.errors import AdapclaError
+from adapcla.pipeline.estimate import clock
 from adapcla.pipeline.options import Option
-from adapcla.studio import drawings, jobs
+from adapcla.report.html import Part, Text, fragment
+from adapcla.studio import jobs
 from adapcla.studio.jobs import Job
 from adapcla.studio.server import FOLDER
 from adapcla.studio.workspace import Known, Workspace
+from adapcla.tables import Cell, Table, number_cell
 
 #: Seconds between two looks at a job that runs.
 REFRESH = 1.0
@@ -32,24 +35,33 @@ def space() -> Workspace:
     return Workspace(Path(os.environ[FOLDER]))
 
 
-def guarded(page: Callable[[], None]) -> None:
+def parts(*some: Part, place: Any = st) -> None:
+    """Parts of a page, drawn as on the pages of releases and studies."""
+    place.html(fragment(*some))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", place: Any = st) -> None:
+    """A table; numbers stand right, None is a dash."""
+    parts(Table(head, [[_cell(value) for value in row] for row in rows], title=title, always_open=True), place=place)
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Cell(f"{value:,}", value)
+    return number_cell(value) if value is None or isinstance(value, float) else Cell(str(value))
+
+
+def error(message: str) -> None:
+    """The message of a command: what was found, what was expected and what to do."""
+    parts(Text(message, "refused"))
+
+
+def run_guarded(page: Callable[[], None]) -> None:
     """Show a page; a failure that has a message for people is shown as that message, and the rest stays usable."""
     try:
         page()
-    except AdapclaError as error:
-        st.html(drawings.error(str(error)))
-
-
-def clock(seconds: float) -> str:
-    """A length of time for people.
-
-    >>> clock(42), clock(200), clock(9000)
-    ('42 s', '3 min 20 s', '2 h 30 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    except AdapclaError as problem:
+        error(str(problem))
 
 
 def begin(command: list[str], title: str, **about: str) -> Job:
@@ -59,13 +71,13 @@ def begin(command: list[str], title: str, **about: str) -> Job:
 
 
 def fresh(kind: str, wish: str) -> str:
-    """A path in the folder that nothing has, and that no job was told to write."""
+    """A path in the folder that nothing has, and that no job is to write."""
     here = space()
     outs = {job.about.get(key, "") for job in jobs.jobs_in(here.jobs) for key in ("out", "cohort")}
     return here.fresh(kind, wish, promised=frozenset(out for out in outs if out.startswith(f"{kind}/")))
 
 
-def newest(**about: str) -> Job | None:
+def newest_job(**about: str) -> Job | None:
     """The newest job of the folder with these keys."""
     return jobs.newest(space().jobs, **about)
 
@@ -83,7 +95,7 @@ def show(job: Job, beside: Callable[[Job], None] | None = None, quiet: bool = Fa
         return
     st.caption(f"{job.title}: {_WORDS[state]} after {clock(job.seconds)}.")
     if job.message:
-        st.html(drawings.error(job.message))
+        error(job.message)
     if state in ("stopped", "failed", "lost"):
         label = "Resume" if state != "failed" else "Try again"
         if st.button(label, key=f"again-{job.name}", type="primary"):
@@ -121,7 +133,7 @@ def command(job: Job) -> None:
             st.code(job.said[-4000:], language=None, wrap_lines=True)
 
 
-def page_of(path: Path) -> None:
+def show_page(path: Path) -> None:
     """A page that lies in the folder, in a frame of its own.
 
     As an address of data it has an origin of its own: whoever wrote it, its scripts cannot reach the studio.

@@ -23,7 +23,7 @@ from adapcla.errors import InputError
 from adapcla.files import MANIFEST, read_json
 from adapcla.report.timelines import Album
 
-#: Files that tell what a folder is.
+#: Files that say what a folder is.
 _COHORT, _MODEL, _STUDY, _TRIES = "card.json", "config.json", "study.json", "tries"
 #: Folders that hold nothing to be found, and how deep and how many are looked through.
 _CLOSED, _DEEPEST, _MOST = ("cache", "figures", "tables", "splits", "analysis", "node_modules"), 7, 4000
@@ -35,7 +35,7 @@ MOST_VISITS, MOST_CODES = 12, 14
 
 
 @dataclass(frozen=True)
-class Found:
+class Contents:
     """What lies in the folder, as paths relative to it."""
 
     #: Cohort → its card.
@@ -118,7 +118,7 @@ class Workspace:
             stream.write(content)
         return target
 
-    def checked(self, text: str) -> Path:
+    def named_path(self, text: str) -> Path:
         """The file or folder that somebody named by its path on this computer."""
         wished = Path(text.strip()).expanduser()
         path = (self.root / wished).resolve()
@@ -142,9 +142,9 @@ class Workspace:
             raise InputError("not in the folder of the studio", path=name, remedy="choose something that is listed")
         return path
 
-    def found(self) -> Found:
+    def contents(self) -> Contents:
         """What lies in the folder now."""
-        found = Found()
+        found = Contents()
         for folder, names in _folders(self.root):
             name = folder.relative_to(self.root).as_posix()
             if _COHORT in names and MANIFEST in names:
@@ -199,7 +199,7 @@ class Known:
     """What a saved model knows about codes; its network is not loaded."""
 
     vocabulary: Vocabulary
-    #: Share of training visits that hold each code; nan where it is too rare to be told.
+    #: Share of training visits that hold each code; nan where it is too rare to be known.
     share: NDArray[np.float64]
     n_visits: int
     attributes: dict[str, tuple[str, ...]]
@@ -229,10 +229,10 @@ def known_by(model: Path) -> Known:
     share = np.asarray(storage.read_array(folder / "prior.npy"), dtype=np.float64)
     if share.shape != (len(vocabulary),):
         raise InputError("prevalences that do not fit the codes", path=folder, remedy="train it again")
-    told = config.get("attributes", {})
+    saved = config.get("attributes", {})
     attributes = {
         str(name): tuple(map(str, categories))
-        for name, categories in zip(told.get("names", ()), told.get("categories", ()), strict=True)
+        for name, categories in zip(saved.get("names", ()), saved.get("categories", ()), strict=True)
     }
     return Known(vocabulary, share, int(config.get("n_visits") or 0), attributes)
 

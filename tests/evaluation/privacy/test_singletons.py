@@ -24,6 +24,7 @@ from adapcla.evaluation.privacy.singletons import (
     is_written,
     pairs,
     records,
+    set_features,
     transitions,
     triples,
     visits,
@@ -96,6 +97,16 @@ def test_the_gap_of_singletons_is_the_difference_of_shares(monkeypatch):
     assert isinstance(gap, Gap) and gap.value == pytest.approx(0.2)
     # As of two shares at the pooled share 36/160: three pairs of a patient are one piece of evidence.
     assert gap.error == pytest.approx(np.sqrt(36 / 160 * 124 / 160 * (1 / 100 + 1 / 60)), rel=0.15)
+
+
+def test_that_a_code_of_one_person_is_written_is_not_explained_by_how_often_it_is_written():
+    """80 of 120 members and 20 of 60 controls are copied; nobody else holds their codes."""
+    real = world(120, 60)
+    held = pairs_of(real, 1)
+    synthetic = real.pool.subset([*range(80), *range(120, 140)])
+    written = is_written(held, pairs(synthetic, held.census))
+    gap = holder_gaps(held, written, real, 1, set_features(pairs, held, real, synthetic))[ALL]
+    assert isinstance(gap, Gap) and gap.value == pytest.approx(80 / 120 - 20 / 60)
 
 
 def test_one_more_holder_by_hand():

@@ -19,7 +19,7 @@ def test_patients_are_shown_in_time_and_only_synthetic_ones_can_be_chosen(shown:
     page = shown("patients")
     page.selectbox(key="look-cohort").set_value("samples/first").run()
     said = text_of(page)
-    assert "Synthetic patient 1" in said and "40 of 40 synthetic patients" in said and "ad-line" in said
+    assert "Synthetic patient 1" in said and "40 of 40 synthetic patients" in said and 'class="line"' in said
     options = page.selectbox(key="look-cohort").options
     assert "samples/first" in options and not [name for name in options if "cohorts/" in name or "/data/" in name]
 

@@ -10,18 +10,24 @@ is 0 unless the generator knows its members. A generator that hides sets of fewe
 and yet leaks sets of k patients; hence *one more holder*: sets that c members and no control hold against sets that
 c − 1 members and one control hold, c = 1 … 6.
 
+Sets are compared within strata of the share of sets like them that is written, whoever holds them: how often a pair
+is written depends above all on how common its codes are, among real and among synthetic patients, and that must not
+look like memory, nor make the gap less certain than it is.
+
 The patient is the unit. Standard errors come from shuffling who is a member: many sets of one patient, and sets that
-several patients share, are then as uncertain as they are.
+several patients share, are then as uncertain as they are. What strata are made of knows nobody's group, so that it may
+be chosen freely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import visit_pairs
@@ -48,10 +54,15 @@ from adapcla.seeds import random_stream
 Keys = NDArray[np.uint64]
 #: Holders up to which sets are compared.
 FEW = 6
-#: Strata of sets by how often chance would write them: common sets are compared with common ones.
+#: Strata of sets by the share of sets like them that is written.
 STRATA_OF_SETS = 12
-#: How far sets of one patient are alike: a patient of n sets counts as n / (1 + .05 (n − 1)) of one, twenty at most.
-ALIKE = 0.05
+#: Each thing that the share depends on is cut at so many quantiles at most, one for each `SETS_OF_BIN` sets, and what
+#: is found of each is shrunk towards the mean as if by `PRIOR_SETS` sets: a set must not decide its own stratum.
+MOST_BINS, SETS_OF_BIN, PRIOR_SETS = 12, 200, 10.0
+#: How far sets of one patient are alike: a patient of n sets counts as n / (1 + .03 (n − 1)) of one, 33 at most.
+ALIKE = 0.03
+#: Sets that are added to the regression at a time.
+ROWS_AT_A_TIME = 500_000
 #: Shuffles of who is a member; a standard error from them is known to 4 %.
 SHUFFLES = 300
 #: Sets of one kind that are looked at among real patients; of more, a random share of all possible sets.
@@ -181,6 +192,10 @@ def transitions(cohort: Cohort, census: Census) -> Iterator[Items]:
         yield Items(key, patient, census.rarity[first] + census.rarity[second])
 
 
+#: Codes that a set of a kind has; what has no fixed number of them is named by a fingerprint.
+SIZES: dict[ItemsOf, int] = {pairs: 2, triples: 3, transitions: 2}
+
+
 def _one_lane(prints: NDArray[np.uint64]) -> Keys:
     """One 64-bit number for each 128-bit one."""
     return prints[:, 0] ^ (prints[:, 1] << np.uint64(1))
@@ -297,9 +312,80 @@ class Gap(NamedTuple):
     n: int
 
 
+def others_held(held: Held, n_patients: int) -> Values:
+    """How many such sets the holders of each set hold, in the mean."""
+    sets_of = np.bincount(held.patient, minlength=n_patients).astype(np.float64)
+    return np.asarray(np.add.reduceat(sets_of[held.patient], held.starts[:-1]) / held.holders)
+
+
+def partners(items_of: ItemsOf, cohort: Cohort) -> Values:
+    """How many sets of a kind each code begins and ends; for codes of one visit both are its places beside others.
+
+    >>> partners(transitions, Cohort.of([[["A", "B"], ["B"]]])).T.tolist()
+    [[1.0, 1.0], [0.0, 2.0]]
+    """
+    sizes, visit, codes = cohort.codes_per_visit, cohort.visit_of_entry, np.asarray(cohort.codes)
+    beside = [sizes - 1, sizes - 1]
+    if items_of is transitions:
+        before = cohort.visits_with_next
+        beside = [np.zeros_like(sizes), np.zeros_like(sizes)]
+        beside[0][before], beside[1][before + 1] = sizes[before + 1], sizes[before]
+    return np.stack([np.bincount(codes, each[visit], cohort.n_codes) for each in beside], axis=1)
+
+
+def set_features(items_of: ItemsOf, held: Held, real: RealPatients, synthetic: Cohort) -> list[Values]:
+    """What decides how often two or three codes are written: how often each of them stands beside others.
+
+    Visits and records are hardly ever written by chance; they have no such features.
+    """
+    if items_of not in SIZES:
+        return []
+    n, key = np.uint64(real.pool.n_codes), held.key
+    codes: list[NDArray[np.int64]] = []
+    for _ in range(SIZES[items_of]):
+        key, last = np.divmod(key, n)
+        codes.insert(0, last.astype(np.int64))
+    among_real, among_synthetic = (np.log(partners(items_of, cohort) + 0.5) for cohort in (real.pool, synthetic))
+    # That a code of few people is written at all tells of them, and must not be explained away.
+    among_synthetic[real.rare_codes] = among_real[real.rare_codes]
+    out = []
+    for beside in (among_real, among_synthetic):
+        places = np.stack([beside[code, int(k > 0)] for k, code in enumerate(codes)])
+        # The codes of a visit have no order of their own; that of the vocabulary means nothing.
+        places = places if items_of is transitions else np.sort(places, axis=0)
+        out += [places.sum(axis=0), *places]
+    return out
+
+
+def expected_share(written: Mask, weight: Values, holders: NDArray[np.int64], features: Sequence[NDArray]) -> Values:
+    """The share written of sets with as many holders and like features: an additive regression, shrunk to the mean.
+
+    >>> number, one = np.arange(400), np.ones(400, dtype=int)
+    >>> expected_share(number < 200, one, one, [number]).round(2)[[0, 399]].tolist()
+    [0.98, 0.02]
+    """
+    few, bins = int(holders.max()), int(np.clip(len(written) // SETS_OF_BIN, 1, MOST_BINS))
+    cuts = [np.unique(np.quantile(feature, np.arange(1, bins) / bins)) for feature in features]
+    columns = [np.searchsorted(cut, feature, side="right") for cut, feature in zip(cuts, features, strict=True)]
+    # One column for each number of holders and bin of each feature.
+    column = np.stack([(k * bins + place) * few + holders - 1 for k, place in enumerate(columns)], axis=1)
+    n, m = column.shape
+    total = np.bincount(holders, weight, few + 1)
+    mean = np.bincount(holders, weight * written, few + 1) / np.maximum(total, 1e-12)
+    beyond, gram, right = written - mean[holders], np.diag(np.full(m * bins * few, PRIOR_SETS)), 0.0
+    for begin in range(0, n, ROWS_AT_A_TIME):
+        rows = slice(begin, begin + ROWS_AT_A_TIME)
+        size = len(column[rows])
+        x = sparse.csr_matrix((np.ones(size * m), column[rows].ravel(), np.arange(size + 1) * m), (size, len(gram)))
+        gram += (x.T @ x.multiply(weight[rows, None])).toarray()
+        right += x.T @ (weight[rows] * beyond[rows])
+    # Rounded, so that in what order sets are added up decides nothing.
+    return np.asarray((mean[holders] + np.linalg.solve(gram, right)[column].sum(axis=1)).round(9))
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Sets of the same cell and of the same holders taken together; a cell has one number of holders and like rarity.
+    """Sets of the same cell and of the same holders taken together; a cell has one number of holders and one stratum.
 
     What is shuffled is who is a member, so sets of the same holders move together and need be counted once only.
     """
@@ -314,20 +400,19 @@ class Rows:
     written: Values
 
     @classmethod
-    def of(cls, held: Held, written: Mask, n_patients: int, seed: int) -> Rows:
-        """The rows of sets."""
-        holders = held.holders
-        sets_of = np.bincount(held.patient, minlength=n_patients).astype(np.float64)
-        load = np.add.reduceat(sets_of[held.patient], held.starts[:-1]) / holders
+    def of(cls, held: Held, written: Mask, features: Sequence[Values], n_patients: int, seed: int) -> Rows:
+        """The rows of sets; strata are of the share of sets that is written of those with like features."""
+        holders, load = held.holders, others_held(held, n_patients)
         weight = 1 / (1 + ALIKE * (load - 1))
-        by_rarity = np.lexsort((held.rarity, holders))
-        new = (np.diff(holders[by_rarity]) > 0) | (np.diff(held.rarity[by_rarity]) > 0)
-        # Equally rare sets share a place, so that no other order decides who is compared with whom.
+        share = expected_share(written, weight, holders, [held.rarity, load, *features])
+        by_share = np.lexsort((share, holders))
+        new = (np.diff(holders[by_share]) > 0) | (np.diff(share[by_share]) > 0)
+        # Equally likely sets share a place, so that no other order decides who is compared with whom.
         begins = np.concatenate([[0], 1 + np.flatnonzero(new)])
         place = np.empty(len(holders), dtype=np.int64)
-        place[by_rarity] = np.repeat(begins, np.diff(np.append(begins, len(holders))))
-        first = np.searchsorted(holders[by_rarity], holders)
-        among = np.searchsorted(holders[by_rarity], holders, side="right") - first
+        place[by_share] = np.repeat(begins, np.diff(np.append(begins, len(holders))))
+        first = np.searchsorted(holders[by_share], holders)
+        among = np.searchsorted(holders[by_share], holders, side="right") - first
         cell = holders * STRATA_OF_SETS + (place - first) * STRATA_OF_SETS // among
         # The holders of a set as one number: the sum of a random one for each.
         number = random_stream(seed, "privacy/holders").integers(0, 1 << 62, n_patients).astype(np.uint64)
@@ -367,7 +452,12 @@ class Rows:
 
 
 def holder_gaps(
-    held: Held, written: Mask, real: RealPatients, seed: int, by_certainty: bool = False
+    held: Held,
+    written: Mask,
+    real: RealPatients,
+    seed: int,
+    features: Sequence[Values] = (),
+    by_certainty: bool = False,
 ) -> dict[str, Gap | Missing]:
     """The gap of each number of holders as "1", "2", …, and as "all" their mean, weighted by the number of sets.
 
@@ -380,7 +470,7 @@ def holder_gaps(
     if not any(too_few(*each, fewest=FEWEST_HOLDERS) is None for each in sides):
         most = max(sides, key=min, default=(0, 0))
         return {ALL: too_few(*most, "who hold such a set", FEWEST_HOLDERS) or Missing("nothing to compare")}
-    rows = Rows.of(held, written, n, seed)
+    rows = Rows.of(held, written, features, n, seed)
     certain = None
     if by_certainty:
         share = np.add.reduceat(rows.written, rows.cells) / np.add.reduceat(rows.weight, rows.cells)
@@ -442,7 +532,8 @@ def gaps_of(items_of: ItemsOf, groups: Groups, few: int = 1) -> dict[str, Score]
     def compute() -> dict[str, Score]:
         held = held_by_few(items_of, groups.real, few)
         written = is_written(held, items_of(groups.synthetic, held.census))
-        found = holder_gaps(held, written, groups.real, groups.seed)
+        features = set_features(items_of, held, groups.real, groups.synthetic)
+        found = holder_gaps(held, written, groups.real, groups.seed, features)
         return {name: as_score(gap) for name, gap in found.items()}
 
     return groups.once(("gaps", items_of, few), compute)
@@ -484,7 +575,7 @@ def _record_gap(groups: Groups, fewest: int, people: Mask | None = None) -> dict
 class CopyExcess(PrivacyMetric):
     """Share of whole records of six codes or more that one member alone holds and that are written, less controls'."""
 
-    key, bounds, by_domain, version = "copy_excess", SIGNED, True, 2
+    key, bounds, by_domain, version = "copy_excess", SIGNED, True, 3
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return _record_gap(groups, FEWEST_OF_RECORD)
@@ -493,7 +584,7 @@ class CopyExcess(PrivacyMetric):
 class RareCopyExcess(PrivacyMetric):
     """The same of records of three codes or more of the half of the people who stand out most by rare codes."""
 
-    key, bounds, version = "rare_copy_excess", SIGNED, 2
+    key, bounds, version = "rare_copy_excess", SIGNED, 3
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return _record_gap(groups, FEWEST_IF_RARE, people_of(groups.real)[EXPOSED])
@@ -502,7 +593,7 @@ class RareCopyExcess(PrivacyMetric):
 class NearCopyExcess(PrivacyMetric):
     """Share of members, less of controls, whose record is written but for one code more, less or in another's place."""
 
-    key, bounds, version = "near_copy_excess", SIGNED, 2
+    key, bounds, version = "near_copy_excess", SIGNED, 3
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         real = groups.real
@@ -532,7 +623,7 @@ def _variants(cohort: Cohort, keys: NDArray[np.uint64]) -> Items:
 class UniquePairGap(PrivacyMetric):
     """Share of the pairs that one member alone holds which are written, less that of the pairs of one control."""
 
-    key, bounds, by_domain, version = "unique_pair_gap", SIGNED, True, 2
+    key, bounds, by_domain, version = "unique_pair_gap", SIGNED, True, 3
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return _first(gaps_of(pairs, groups, FEW))
@@ -541,7 +632,7 @@ class UniquePairGap(PrivacyMetric):
 class SingletonTripleGap(PrivacyMetric):
     """Share of the three codes of a visit that one member alone holds which are written, less that of one control."""
 
-    key, bounds = "singleton_triple_gap", SIGNED
+    key, bounds, version = "singleton_triple_gap", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return _first(gaps_of(triples, groups, FEW))
@@ -550,7 +641,7 @@ class SingletonTripleGap(PrivacyMetric):
 class PairHolderGap(PrivacyMetric):
     """What one more holder among members brings to pairs of 1 to 6 holders; strata by their number, `all` the mean."""
 
-    key, bounds = "pair_holder_gap", SIGNED
+    key, bounds, version = "pair_holder_gap", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return gaps_of(pairs, groups, FEW)
@@ -559,7 +650,7 @@ class PairHolderGap(PrivacyMetric):
 class TripleHolderGap(PrivacyMetric):
     """What one more holder among members brings to three codes of a visit of 1 to 6 holders; strata as for pairs."""
 
-    key, bounds = "triple_holder_gap", SIGNED
+    key, bounds, version = "triple_holder_gap", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return gaps_of(triples, groups, FEW)
@@ -568,7 +659,7 @@ class TripleHolderGap(PrivacyMetric):
 class SingletonVisitGap(PrivacyMetric):
     """Share of whole visits of three codes or more that one member alone holds which are written, less controls'."""
 
-    key, bounds = "singleton_visit_gap", SIGNED
+    key, bounds, version = "singleton_visit_gap", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return {ALL: gaps_of(visits, groups)[ALL]}
@@ -577,7 +668,7 @@ class SingletonVisitGap(PrivacyMetric):
 class SingletonTransitionGap(PrivacyMetric):
     """Share written of a code followed by a code in the next visit that one member alone holds, less controls'."""
 
-    key, bounds = "singleton_transition_gap", SIGNED
+    key, bounds, version = "singleton_transition_gap", SIGNED, 2
 
     def _scores(self, groups: Groups, comparison: Comparison) -> dict[str, Score]:
         return {ALL: gaps_of(transitions, groups)[ALL]}

@@ -1,1 +1,1 @@
-"""The pages of the studio, one file each: what is asked, which command that becomes, and what the folder then holds."""
+"""The pages of the studio, one file each: choices, the command they become, and what the folder then holds."""

@@ -13,8 +13,9 @@ import streamlit as st
 from adapcla.files import read_json
 from adapcla.pipeline.options import assignments, options_of
 from adapcla.pipeline.settings import RunOptions
-from adapcla.studio import drawings, widgets
-from adapcla.studio.jobs import jobs_in, words_of
+from adapcla.report.charts import svg_image
+from adapcla.studio import widgets
+from adapcla.studio.jobs import command_words, jobs_in
 
 _RUN, _REPORT = "run", "report"
 _FIRST_TABLES = ("tail-glance", "fidelity", "utility", "privacy")
@@ -28,9 +29,9 @@ class Sheet(NamedTuple):
     lines: list[tuple[str, list[str]]]
 
 
-def page() -> None:
+def compare_page() -> None:
     """Choose runs, rows, tables and figures."""
-    found = widgets.space().found()
+    found = widgets.space().contents()
     _statuses()
     if not found.studies:
         st.write(
@@ -55,7 +56,7 @@ def _statuses() -> None:
             ]
             for job in releases
         ]
-        st.html(drawings.table(["release", *heads], rows))
+        widgets.table(["release", *heads], rows)
 
 
 def _studies(names: list[str]) -> None:
@@ -73,16 +74,16 @@ def _studies(names: list[str]) -> None:
         for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
             path = root / name / "tables" / f"{key}.csv"
             if path.is_file():
-                place.html(drawn(sheet_of(path), shown, set(rows), name))
+                widgets.table(*chosen_rows(sheet_of(path), shown, set(rows)), name, place=place)
     figures = list(dict.fromkeys(key for name in chosen for key in _keys(root / name / "figures", ".svg")))
     for key in st.multiselect("Figures", figures, figures[:1], key="figures"):
         for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
             path = root / name / "figures" / f"{key}.svg"
             if path.is_file():
-                place.html(drawings.picture(path.read_bytes(), f"{key} of {name}"))
+                widgets.parts(svg_image(path.read_bytes(), f"{key} of {name}"), place=place)
                 words = path.with_suffix(".md")
                 place.caption(words.read_text(encoding="utf-8") if words.is_file() else name)
-    _page_of(chosen)
+    _one_page(chosen)
 
 
 def _keys(folder: Path, ending: str) -> list[str]:
@@ -98,14 +99,15 @@ def sheet_of(path: Path) -> Sheet:
     """A table that a page was written with; every number has its interval in the column behind it."""
     lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     return Sheet(
-        lines[0][1::2], [(line[0], [_joined(*line[i : i + 2]) for i in range(1, len(line), 2)]) for line in lines[1:]]
+        lines[0][1::2],
+        [(line[0], [_with_interval(*line[i : i + 2]) for i in range(1, len(line), 2)]) for line in lines[1:]],
     )
 
 
-def _joined(value: str, interval: str = "") -> str:
+def _with_interval(value: str, interval: str = "") -> str:
     """A number with its interval.
 
-    >>> _joined("0.123456", "0.1 to 0.2"), _joined("adapcla", "")
+    >>> _with_interval("0.123456", "0.1 to 0.2"), _with_interval("adapcla", "")
     ('0.1235 (0.1 to 0.2)', 'adapcla')
     """
     with suppress(ValueError):
@@ -113,19 +115,18 @@ def _joined(value: str, interval: str = "") -> str:
     return f"{value} ({interval})" if interval else value
 
 
-def drawn(sheet: Sheet, shown: list[str], rows: set[str], caption: str) -> str:
-    """The table without the rows that were not chosen; what stands beside the rows stays."""
-    kept = [cells for _, cells in sheet.lines if cells and (cells[0] in shown or cells[0] not in rows)]
-    return drawings.table(sheet.columns, kept, caption)
+def chosen_rows(sheet: Sheet, shown: list[str], rows: set[str]) -> tuple[list[str], list[list[str]]]:
+    """The columns, and the lines without rows that were not chosen; what stands beside the rows stays."""
+    return sheet.columns, [cells for _, cells in sheet.lines if cells and (cells[0] in shown or cells[0] not in rows)]
 
 
-def _page_of(chosen: list[str]) -> None:
+def _one_page(chosen: list[str]) -> None:
     """The whole page of the chosen experiments, as `adapcla report` writes it."""
     if st.button("Make one page of these", key="make-page"):
         out = widgets.fresh("comparisons", "-".join(Path(name).name for name in chosen))
-        widgets.begin(words_of("report", *chosen, out=out), "One page", kind=_REPORT, out=out)
+        widgets.begin(command_words("report", *chosen, out=out), "One page", kind=_REPORT, out=out)
         st.rerun()
-    job = widgets.newest(kind=_REPORT)
+    job = widgets.newest_job(kind=_REPORT)
     if job is None:
         return
     widgets.show(job)
@@ -135,7 +136,7 @@ def _page_of(chosen: list[str]) -> None:
             "report.html", path.read_bytes, f"{path.parent.name}.html", key="comparison", on_click="ignore"
         )
         if st.toggle("Show the page", key="show-comparison"):
-            widgets.page_of(path)
+            widgets.show_page(path)
 
 
 def _run(sources: list[str]) -> None:
@@ -156,9 +157,9 @@ def _run(sources: list[str]) -> None:
                 "quick": quick,
                 **assignments(lines),
             }
-            words = words_of("run", options=options_of(RunOptions), given=given, out="runs")
+            words = command_words("run", options=options_of(RunOptions), given=given, out="runs")
             widgets.begin(words, f"Experiment on {cohort}", kind=_RUN)
             st.rerun()
-    job = widgets.newest(kind=_RUN)
+    job = widgets.newest_job(kind=_RUN)
     if job is not None:
         widgets.show(job)

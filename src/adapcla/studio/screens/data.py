@@ -12,13 +12,14 @@ from adapcla.disclosure import format_count
 from adapcla.io import READERS
 from adapcla.pipeline.options import arguments_of, options_of, reading_options
 from adapcla.pipeline.settings import SimulateOptions
-from adapcla.studio import drawings, widgets
-from adapcla.studio.jobs import Job, words_of
+from adapcla.report.charts import svg_image
+from adapcla.studio import widgets
+from adapcla.studio.jobs import Job, command_words
 from adapcla.studio.workspace import TABLES, plain_name
 
 WAYS = ("The example cohort", "Drop a table", "A file or folder on this computer")
 _GUESS, _NONE = "(guess)", "(none)"
-#: Options that are columns of a table, and are asked for beside what was found in it.
+#: Options that are columns of a table, and are chosen beside what was found in it.
 _COLUMNS = ("patient", "visit", "date", "day", "codes", "attributes")
 #: Further options that are columns: of numbers, and of what is said of a visit.
 _MORE_COLUMNS = ("value", "unit", "time", "kind", "length", "ending")
@@ -26,31 +27,31 @@ _MORE_COLUMNS = ("value", "unit", "time", "kind", "length", "ending")
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
 
 
-def page() -> None:
+def data_page() -> None:
     """Choose patients, look at what they would come to, read them, and see what they are."""
-    sources = widgets.space().found().sources
+    sources = widgets.space().contents().sources
     if not sources:
         st.write("Begin with the example cohort: simulated patients, ready in seconds. Or bring your own.")
     way = st.radio("Where are the patients?", WAYS, horizontal=True, key="way")
     if way == WAYS[0]:
         _example()
     elif way == WAYS[1]:
-        _dropped()
+        _drop()
     else:
-        _named()
+        _by_path()
     if way != WAYS[0]:
-        _looked()
-    reading = widgets.newest(kind=_READ)
+        _show_look()
+    reading = widgets.newest_job(kind=_READ)
     if reading is not None:
         widgets.show(reading, quiet=reading.state == "done")
     if sources:
         st.header("What is there")
-        _described(sources, reading)
+        _describe_cohort(sources, reading)
 
 
 # ---- three ways in ------------------------------------------------------------------------------------------
 def _example() -> None:
-    """The planted world, one click away."""
+    """Simulated patients, one click away."""
     st.write(
         "A simulated hospital with known probabilities and a long tail of rare codes. Nobody in it is real, "
         "and everything that the studio does can be tried on it."
@@ -61,12 +62,12 @@ def _example() -> None:
     if st.button("Make the example cohort", type="primary", key="example"):
         out = widgets.fresh("cohorts", "example cohort")
         given = {"patients": int(patients), "codes": int(codes)}
-        words = words_of("simulate", options=options_of(SimulateOptions), given=given, out=out)
+        words = command_words("simulate", options=options_of(SimulateOptions), given=given, out=out)
         widgets.begin(words, "The example cohort", kind=_READ, cohort=out)
         st.rerun()
 
 
-def _dropped() -> None:
+def _drop() -> None:
     """A file that is dropped on the page; it is kept in the folder, for its owner only."""
     dropped = st.file_uploader(
         "One row for each code (patient, visit or date, code), or one for each visit", type=list(TABLES), key="upload"
@@ -77,17 +78,17 @@ def _dropped() -> None:
         _look("table", path, {})
 
 
-def _named() -> None:
+def _by_path() -> None:
     """A path on this computer, and what it is."""
     with st.form("named"):
         source = st.selectbox("What is it?", list(READERS), format_func=lambda name: READERS[name][1], key="source")
         text = st.text_input("Its path on this computer", key="path", placeholder="/data/mimic-iv")
         if st.form_submit_button("Look at it", type="primary"):
-            path = widgets.space().checked(text)
+            path = widgets.space().named_path(text)
             _look(str(source), str(path), {})
 
 
-def _changed(options: dict[str, Any]) -> dict[str, Any]:
+def _changes(options: dict[str, Any]) -> dict[str, Any]:
     """The options of reading that are not as usual."""
     usual = {name: option.default for name, option in reading_options().items()}
     return {name: value for name, value in options.items() if value not in (None, "", (), usual[name])}
@@ -95,7 +96,7 @@ def _changed(options: dict[str, Any]) -> dict[str, Any]:
 
 def _import(source: str, path: str, out: str, options: dict[str, Any], dry_run: bool = False) -> list[str]:
     """The words that read a source."""
-    words = words_of("import", source, path, out=out, dry_run=dry_run)
+    words = command_words("import", source, path, out=out, dry_run=dry_run)
     return [*words[:-1], *arguments_of(reading_options(), options, "--read"), words[-1]]
 
 
@@ -107,9 +108,9 @@ def _look(source: str, path: str, options: dict[str, Any]) -> None:
 
 
 # ---- what would be read -------------------------------------------------------------------------------------
-def _looked() -> None:
+def _show_look() -> None:
     """The newest first look: columns, what would be left out, and the choices of reading."""
-    job = widgets.newest(kind=_LOOK)
+    job = widgets.newest_job(kind=_LOOK)
     if job is None:
         return
     widgets.show(job, quiet=True)
@@ -120,9 +121,9 @@ def _looked() -> None:
     st.subheader(f"{name}: {found['bytes']:,} bytes")
     _parts_of(found)
     if found["problem"]:
-        st.html(drawings.error(found["problem"]))
+        widgets.error(found["problem"])
         if found["dropped"]:
-            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items()), "What would be left out"))
+            widgets.table(["reason", "how many"], list(found["dropped"].items()), "What would be left out")
     elif found["tried"] is None:
         st.write("It is too large to be tried in a moment. What is left out, and why, is counted while it is read.")
     else:
@@ -132,7 +133,7 @@ def _looked() -> None:
             + ("Nothing would be left out." if not found["dropped"] else "This would be left out:")
         )
         if found["dropped"]:
-            st.html(drawings.table(["reason", "how many"], list(found["dropped"].items())))
+            widgets.table(["reason", "how many"], list(found["dropped"].items()))
     _choices(job, found)
 
 
@@ -143,11 +144,11 @@ def _parts_of(found: dict[str, Any]) -> None:
             (column["name"] or f"column {number}", column["kind"], column["part"] or "–")
             for number, column in enumerate(found["columns"], 1)
         ]
-        st.html(drawings.table(["column", "looks like", "taken for"], rows))
+        widgets.table(["column", "looks like", "taken for"], rows)
         if not found["header"]:
             st.write("The first line does not look like a header, and is not shown: it may be a patient's.")
     else:
-        st.html(drawings.table(["table", "bytes"], [(each["name"], each["bytes"]) for each in found["tables"]]))
+        widgets.table(["table", "bytes"], [(each["name"], each["bytes"]) for each in found["tables"]])
 
 
 def _choices(job: Job, found: dict[str, Any]) -> None:
@@ -166,7 +167,7 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
         read = right.form_submit_button("Read all of it", type="primary", disabled=bool(found["problem"]))
     source, path = job.about["source"], job.about["path"]
     if again:
-        _look(source, path, _changed(options))
+        _look(source, path, _changes(options))
     if read:
         out = widgets.fresh("cohorts", name)
         widgets.begin(_import(source, path, out, options), f"Reading {name}", kind=_READ, cohort=out)
@@ -175,7 +176,7 @@ def _choices(job: Job, found: dict[str, Any]) -> None:
 
 def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
     """Which column plays which part; names are chosen where they are known, and typed where they are not."""
-    asked = {
+    titles = {
         "patient": "Patient",
         "visit": "Visit",
         "date": "Date of the visit",
@@ -183,7 +184,7 @@ def _columns(names: list[str], before: dict[str, Any]) -> dict[str, Any]:
         "codes": "Codes",
     }
     out: dict[str, Any] = {}
-    for place, (part, title) in zip(st.columns(len(asked)), asked.items(), strict=True):
+    for place, (part, title) in zip(st.columns(len(titles)), titles.items(), strict=True):
         given = before.get(part) or ""
         if names and part != "codes":
             listed = [_GUESS, *names]
@@ -221,14 +222,14 @@ def _reading(before: dict[str, Any], names: list[str], of_table: bool) -> dict[s
 
 
 # ---- what it is ---------------------------------------------------------------------------------------------
-def _described(sources: list[str], reading: Job | None) -> None:
+def _describe_cohort(sources: list[str], reading: Job | None) -> None:
     """The description of a cohort with its pictures: numbers of many patients, never a row of one."""
     first = reading.about["cohort"] if reading is not None else ""
     cohort = widgets.choose("Cohort", sources, "cohort", first)
-    job = widgets.newest(kind=_DESCRIBE, cohort=cohort)
+    job = widgets.newest_job(kind=_DESCRIBE, cohort=cohort)
     if job is None:
         job = widgets.begin(
-            words_of("describe", cohort, figure=f".studio/{plain_name(cohort)}.svg"),
+            command_words("describe", cohort, figure=f".studio/{plain_name(cohort)}.svg"),
             "Describing it",
             kind=_DESCRIBE,
             cohort=cohort,
@@ -238,18 +239,18 @@ def _described(sources: list[str], reading: Job | None) -> None:
     if job.running or not description:
         return
     shown = {**description, "attributes": {}}
-    st.html(drawings.table(["", ""], list(words.summary_lines(shown))))
+    widgets.table(["", ""], list(words.summary_lines(shown)))
     picture = widgets.space().root / ".studio" / f"{plain_name(cohort)}.svg"
     if picture.is_file():
-        st.html(drawings.picture(picture.read_bytes(), "The long tail: how many visits hold each code"))
+        widgets.parts(svg_image(picture.read_bytes(), "The long tail: how many visits hold each code"))
     rows = [
         (name, part["codes"], words.percent(part["share_of_codes"]), words.percent(part["share_of_entries"]))
         for name, part in words.stratum_rows(description)
     ]
-    st.html(drawings.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used"))
+    widgets.table(["stratum", "codes", "of all codes", "of all entries"], rows, "How the codes are used")
     for name, categories in description["attributes"].items():
         counts = [(category, "withheld" if n is None else format_count(n)) for category, n in categories.items()]
-        st.html(drawings.table([name, "patients"], counts))
+        widgets.table([name, "patients"], counts)
     if description["dropped"]:
-        st.html(drawings.table(["reason", "how many"], list(description["dropped"].items()), "Left out while reading"))
+        widgets.table(["reason", "how many"], list(description["dropped"].items()), "Left out while reading")
     st.caption("Next: the page Train and release.")

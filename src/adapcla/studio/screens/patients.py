@@ -13,30 +13,32 @@ from adapcla.data.criteria import Criteria
 from adapcla.errors import UsageError
 from adapcla.pipeline.options import options_of
 from adapcla.pipeline.settings import SampleOptions
+from adapcla.report.charts import bar_table
+from adapcla.report.html import Timelines
 from adapcla.report.timelines import Album, matching
-from adapcla.studio import drawings, widgets
-from adapcla.studio.jobs import words_of
-from adapcla.studio.workspace import Found, Known, album_of, known_by
+from adapcla.studio import widgets
+from adapcla.studio.jobs import command_words
+from adapcla.studio.workspace import Contents, Known, album_of, known_by
 
 SAMPLE, CONTINUE = "sample", "continue"
-#: Patients on a page, matching codes that are listed, likeliest codes that are told, continuations that are drawn.
+#: Patients on a page, matching codes that are listed, likeliest codes that are listed, continuations that are drawn.
 _A_PAGE, _LISTED, _LIKELIEST, _DRAWS = 8, 20, 20, 200
 _MOST_VISITS = 6
 
 
-def page() -> None:
+def patients_page() -> None:
     """Look, search, ask for patients, and continue one."""
-    found = widgets.space().found()
+    found = widgets.space().contents()
     if not found.synthetic and not found.models:
         st.write("There are no synthetic patients yet. Make some on the page Train and release.")
         return
     look, ask, build = st.tabs(["Look at patients", "Show me patients with …", "Continue a patient built by hand"])
     with look:
-        _looked(found)
+        _look(found)
     with ask:
-        _asked(found)
+        _on_demand(found)
     with build:
-        _built(found)
+        _by_hand(found)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -46,7 +48,7 @@ def _album(root: str, name: str, model: str, stamp: float) -> tuple[Album, str]:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _known(root: str, model: str, stamp: float) -> Known:
+def _codes_of(root: str, model: str, stamp: float) -> Known:
     """What a model knows about codes, kept as long as its folder does not change."""
     return known_by(widgets.space().inside(model))
 
@@ -57,22 +59,22 @@ def album(name: str, model: str = "") -> tuple[Album, str]:
     return _album(str(folder), name, model, folder.stat().st_mtime)
 
 
-def known(model: str) -> Known:
+def known_codes(model: str) -> Known:
     """What a model in the folder knows about codes."""
     folder = widgets.space().inside(model)
-    return _known(str(folder), model, folder.stat().st_mtime)
+    return _codes_of(str(folder), model, folder.stat().st_mtime)
 
 
 # ---- look ---------------------------------------------------------------------------------------------------
-def _looked(found: Found) -> None:
+def _look(found: Contents) -> None:
     """Patients of a cohort, all or those who have a code."""
     if not found.synthetic:
         st.write("There is a model, but no sample of it. Ask for patients on the next tab.")
         return
-    newest = widgets.newest(kind=SAMPLE)
+    newest = widgets.newest_job(kind=SAMPLE)
     first = "" if newest is None else newest.about["out"]
     name = widgets.choose("Cohort", found.synthetic, "look-cohort", first)
-    made_by = widgets.newest(kind=SAMPLE, out=name)
+    made_by = widgets.newest_job(kind=SAMPLE, out=name)
     shown, who = album(name, "" if made_by is None else made_by.about.get("model", ""))
     cohort = shown.cohort
     text = st.text_input("Search by code or words of its description", key="search", placeholder="E84, cystic fibrosis")
@@ -82,7 +84,7 @@ def _looked(found: Found) -> None:
         tokens = tuple(cohort.vocabulary.tokens[code] for code in codes)
         chosen = np.flatnonzero(Criteria((tokens,)).matches(cohort)) if codes else np.zeros(0, dtype=np.int64)
         marked = [shown.cohort.vocabulary.codes[code].bare for code in codes]
-    _timelines(shown, chosen, marked, f"Marked ◆ is the rarest third of all codes, by {who}.")
+    _timelines(shown, chosen, marked, f"Marked ● is the rarest third of all codes, by {who}.")
 
 
 def _matches(shown: Album, text: str) -> list[int]:
@@ -95,7 +97,7 @@ def _matches(shown: Album, text: str) -> list[int]:
     held = cohort.patient_counts
     rows = [(cohort.vocabulary.tokens[c], shown.names[c], int(held[c])) for c in codes[:_LISTED]]
     more = f" The first {_LISTED} are listed." if len(codes) > _LISTED else ""
-    st.html(drawings.table(["code", "name", "synthetic patients"], rows, f"{len(codes)} codes hold “{text}”.{more}"))
+    widgets.table(["code", "name", "synthetic patients"], rows, f"{len(codes)} codes hold “{text}”.{more}")
     return codes
 
 
@@ -111,22 +113,17 @@ def _timelines(
     st.caption(f"{len(chosen):,} of {shown.cohort.n_patients:,} synthetic patients. {words} Nobody here is real.")
     some = [int(patient) for patient in chosen[(number - 1) * _A_PAGE : number * _A_PAGE]]
     lines = [shown.timeline(patient) for patient in some]
-    chapters = sorted({code["chapter"] for line in lines for visit in line.visits for code in visit.codes})
-    people = [
-        drawings.person(line, f"{who} {patient + 1:,}", shown.chapters, marked)
-        for patient, line in zip(some, lines, strict=True)
-    ]
-    st.html(drawings.legend(chapters, shown.chapters) + "".join(people))
+    widgets.parts(Timelines(lines, [f"{who} {patient + 1:,}" for patient in some], marked, codes=True))
 
 
 # ---- ask ----------------------------------------------------------------------------------------------------
-def _asked(found: Found) -> None:
-    """Patients who fulfil a condition, by the model's own law given it."""
+def _on_demand(found: Contents) -> None:
+    """Patients who fulfil a condition, by the model's own distribution given it."""
     if not found.models:
         st.write("There is no model to ask. Train one on the page Train and release.")
         return
     model = widgets.choose("Model", found.models, "ask-model")
-    about = known(model)
+    about = known_codes(model)
     with st.form("ask-form"):
         hint = "Several: all of them. E84* is a family, A|B any of them."
         having = widgets.codes("Patients with", about, "having", hint, typed=True)
@@ -144,7 +141,7 @@ def _asked(found: Found) -> None:
                 str(at),
                 int(patients),
             )
-    job = widgets.newest(kind=SAMPLE, way="asked")
+    job = widgets.newest_job(kind=SAMPLE, way="on demand")
     if job is not None:
         widgets.show(job)
         if job.result.get("effort"):
@@ -152,7 +149,7 @@ def _asked(found: Found) -> None:
 
 
 def _where(about: Known, places: Any) -> list[str]:
-    """Attributes that are asked for."""
+    """Attributes that patients must have."""
     out = []
     for place, (name, categories) in zip(places, about.attributes.items(), strict=False):
         chosen = place.selectbox(name.replace("_", " "), ["", *categories], key=f"where-{name}")
@@ -164,20 +161,20 @@ def _order(model: str, having: list[str], more: dict[str, Any], at: str, patient
     """Start a sample of patients who fulfil the condition."""
     out = widgets.fresh("samples", "-".join(code.rsplit("/", 1)[-1] for code in having) or "patients")
     given = {"patients": patients, "having": tuple(having), **more, "at": at if having else "any"}
-    words = words_of("sample", model, options=options_of(SampleOptions), given=given, out=out)
+    words = command_words("sample", model, options=options_of(SampleOptions), given=given, out=out)
     title = f"Patients with {', '.join(having)}" if having else "Patients"
-    widgets.begin(words, title, kind=SAMPLE, way="asked", out=out, model=model)
+    widgets.begin(words, title, kind=SAMPLE, way="on demand", out=out, model=model)
     st.rerun()
 
 
 # ---- build --------------------------------------------------------------------------------------------------
-def _built(found: Found) -> None:
+def _by_hand(found: Contents) -> None:
     """A patient who is put together by hand, and what the model expects next."""
     if not found.models:
         st.write("There is no model to ask. Train one on the page Train and release.")
         return
     model = widgets.choose("Model", found.models, "build-model")
-    about = known(model)
+    about = known_codes(model)
     n_visits = int(st.number_input("Visits so far", 1, _MOST_VISITS, 1, key="build-visits"))
     with st.form("build-form"):
         visits, days = [], []
@@ -188,7 +185,7 @@ def _built(found: Found) -> None:
             days.append(int(right.number_input("Day", 0, 100_000, 90 * (number - 1), key=f"d{number}")))
         if st.form_submit_button("What comes next?", type="primary"):
             _go_on(model, visits, days)
-    job = widgets.newest(kind=CONTINUE)
+    job = widgets.newest_job(kind=CONTINUE)
     if job is not None:
         widgets.show(job, quiet=True)
         if job.result.get("likeliest"):
@@ -208,15 +205,16 @@ def _go_on(model: str, visits: list[list[str]], days: list[int]) -> None:
     Cohort.of([visits], days=since, card={"source": "built by hand"}).save(space.root / history)
     out = widgets.fresh("samples", f"after {Path(history).name}")
     given = {"histories": history, "draws": _DRAWS, "likeliest": _LIKELIEST}
-    words = words_of("sample", model, options=options_of(SampleOptions), given=given, out=out)
+    words = command_words("sample", model, options=options_of(SampleOptions), given=given, out=out)
     widgets.begin(words, "What comes next", kind=CONTINUE, out=out, model=model)
     st.rerun()
 
 
 def _futures(codes: list[dict[str, Any]], out: str, model: str) -> None:
     """The likeliest next codes, and some continuations."""
-    st.html(drawings.chances(codes))
+    rows = [((code["code"], code["name"]), [code["probability"]]) for code in codes]
+    widgets.parts(bar_table("Likeliest codes of the next visit", ("code", "name"), {"probability": ""}, rows))
     st.caption(f"Exact where the network gives all codes at once; elsewhere shares of {_DRAWS} draws.")
     shown, who = album(out, model)
-    words = f"Each is one possible continuation, drawn by the model. ◆ is the rarest third of all codes, by {who}."
+    words = f"Each is one possible continuation, drawn by the model. ● is the rarest third of all codes, by {who}."
     _timelines(shown, np.arange(shown.cohort.n_patients), [], words, "futures", "Continuation")

@@ -10,22 +10,28 @@ import streamlit as st
 from adapcla.errors import UsageError
 from adapcla.pipeline.options import options_of
 from adapcla.pipeline.settings import SampleOptions
-from adapcla.studio import drawings, widgets
-from adapcla.studio.jobs import Job, words_of
-from adapcla.studio.screens.patients import SAMPLE, known
-from adapcla.studio.workspace import TABLES, Found, Known
+from adapcla.report.charts import bar_table, format_share
+from adapcla.studio import widgets
+from adapcla.studio.jobs import Job, command_words
+from adapcla.studio.screens.patients import SAMPLE, known_codes
+from adapcla.studio.workspace import TABLES, Contents, Known
 
 _STEER = "steer"
 #: Both ways, as the jobs name them, and what is added to the command.
 WAYS: dict[str, dict[str, Any]] = {"paper": {}, "loop": {"calibrate": True}}
 TITLES = {"paper": "The paper's rule", "loop": "Closed loop"}
+#: Prevalences of a code → the title and the style of their bars.
+_BARS = {
+    "before": ("as trained", "soft"), "requested": ("requested", ""), "paper": ("the paper's rule", "tail"),
+    "loop": ("closed loop", "mid"),
+}  # fmt: skip
 _FROM = ("Choose codes", "Another site's prevalences (a table)", "A cohort in the folder")
 _MOST_LINES = 60
 
 
-def page() -> None:
+def steer_page() -> None:
     """Say what is wanted, see what both ways come to, and draw."""
-    found = widgets.space().found()
+    found = widgets.space().contents()
     if not found.models:
         st.write("There is no model to steer. Train one on the page Train and release.")
         return
@@ -34,7 +40,7 @@ def page() -> None:
         "closed loop that samples, measures and corrects until the whole population has them."
     )
     model = widgets.choose("Model", found.models, "steer-model")
-    target = _target(found, known(model))
+    target = _target(found, known_codes(model))
     with st.form("steer-form"):
         left, middle, right = st.columns(3)
         patients = int(left.number_input("Patients of each trial", 100, 1_000_000, 2000, key="steer-patients"))
@@ -48,8 +54,8 @@ def page() -> None:
         )
         if st.form_submit_button("See both ways", type="primary", disabled=target is None and not _pending()):
             options = {"patients": patients, "pilot": pilot, "strength": strength, "missing": missing}
-            _try_both(model, _settled(target, known(model)), options)
-    _tried()
+            _try_both(model, _target_path(target, known_codes(model)), options)
+    _show_both()
 
 
 def _pending() -> bool:
@@ -58,7 +64,7 @@ def _pending() -> bool:
 
 
 # ---- what is wanted -----------------------------------------------------------------------------------------
-def _target(found: Found, about: Known) -> str | None:
+def _target(found: Contents, about: Known) -> str | None:
     """The file or cohort to steer towards; None while nothing is chosen, or where codes are chosen on the page."""
     way = st.radio("What is requested?", _FROM, horizontal=True, key="steer-from")
     if way == _FROM[0]:
@@ -83,12 +89,12 @@ def _wishes(about: Known) -> None:
         share = about.share[about.vocabulary.index[token]]
         now = 0.0 if np.isnan(share) else 100 * float(share)
         st.number_input(
-            f"{about.label(token)}: % of visits (now {drawings.share(now / 100)})",
+            f"{about.label(token)}: % of visits (now {format_share(now / 100)})",
             0.0, 99.9, min(round(2 * now, 4), 99.0), format="%.4f", key=f"wish-{token}",
         )  # fmt: skip
 
 
-def _settled(target: str | None, about: Known) -> str:
+def _target_path(target: str | None, about: Known) -> str:
     """The path of what is requested; chosen codes become a table in the folder."""
     if target is not None:
         return target
@@ -113,13 +119,13 @@ def _try_both(model: str, target: str, options: dict[str, Any]) -> None:
 
 def _words(model: str, out: str, given: dict[str, Any]) -> list[str]:
     """The words that sample; a sample is resumed where it was stopped."""
-    return words_of("sample", model, options=options_of(SampleOptions), given=given, out=out, resume=True)
+    return command_words("sample", model, options=options_of(SampleOptions), given=given, out=out, resume=True)
 
 
 # ---- what both ways come to ---------------------------------------------------------------------------------
-def _tried() -> None:
+def _show_both() -> None:
     """Both newest trials side by side, and the button to draw."""
-    jobs = {way: widgets.newest(kind=_STEER, way=way) for way in WAYS}
+    jobs = {way: widgets.newest_job(kind=_STEER, way=way) for way in WAYS}
     tried = {way: job for way, job in jobs.items() if job is not None}
     if not tried:
         return
@@ -130,7 +136,7 @@ def _tried() -> None:
             _came(job)
     results = {way: job.result for way, job in tried.items()}
     if any("codes_by_prevalence" in result for result in results.values()):
-        _side_by_side(results, known(next(iter(tried.values())).about["model"]))
+        _side_by_side(results, known_codes(next(iter(tried.values())).about["model"]))
     loop = tried.get("loop")
     if loop is not None and loop.state == "done":
         _draw(loop)
@@ -142,8 +148,8 @@ def _came(job: Job) -> None:
     if came:
         st.write(
             f"**{came['inside_sampling_error']:.0%}** of {came['n_judged']} assessed codes are inside sampling error; "
-            f"mean gap {drawings.share(came['mae'])} of visits, of which sampling alone leaves "
-            f"{drawings.share(came['floor'])}."
+            f"mean gap {format_share(came['mae'])} of visits, of which sampling alone leaves "
+            f"{format_share(came['floor'])}."
         )
     elif job.result:
         st.write("No requested code is frequent enough among so many patients to be assessed.")
@@ -164,7 +170,9 @@ def _side_by_side(results: dict[str, dict[str, Any]], about: Known) -> None:
         for line in next(each for each in came.values() if each).values()
     ]
     lines.sort(key=lambda line: -line["requested"])
-    st.html(drawings.steered(lines[:_MOST_LINES]))
+    rows = [((one["code"], one["name"]), [one[way] for way in _BARS]) for one in lines[:_MOST_LINES]]
+    ways = dict(_BARS.values())
+    widgets.parts(bar_table("Share of visits that hold the code", ("code", "name"), ways, rows))
     if len(lines) > _MOST_LINES:
         st.caption(f"The {_MOST_LINES} most frequent of {len(lines):,} requested codes.")
 
@@ -185,7 +193,7 @@ def _draw(loop: Job) -> None:
             words += [word for word in kept if way == "loop" or not word.startswith(pilot)]
             widgets.begin(words, "Steered patients", kind=SAMPLE, way="steered", out=out, model=loop.about["model"])
             st.rerun()
-    job = widgets.newest(kind=SAMPLE, way="steered")
+    job = widgets.newest_job(kind=SAMPLE, way="steered")
     if job is not None:
         widgets.show(job)
         if job.state == "done" and job.code == 0:

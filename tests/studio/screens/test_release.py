@@ -10,22 +10,16 @@ from typing import Any
 
 from tests.studio.conftest import press, put, text_of
 
-from adapcla.studio.screens.train import packed
+from adapcla.report.html import Status
+from adapcla.studio.screens.release import pack
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
-STATUS = {
-    "key": "a",
-    "title": "Safe",
-    "tone": "green",
-    "value": "8 of 8",
-    "unit": "limits kept",
-    "sentence": "No leak.",
-}
+STATUS = {**Status("a", "Safe", "met", "8 of 8", "limits kept", "No leak.")._asdict(), "tone": "green"}
 
 
 def test_defaults_need_few_words_and_choices_become_options(shown: Shown, started: list[list[str]]) -> None:
-    page = shown("train")
+    page = shown("release")
     press(page, "Train and release")
     usual = {"--out=releases/world", "--json"}
     assert started[-1][:3] == ["synthesize", "cohort", "cohorts/world"] and set(started[-1][3:]) == usual
@@ -45,7 +39,7 @@ def test_defaults_need_few_words_and_choices_become_options(shown: Shown, starte
 def test_a_release_shows_its_statuses_its_curve_and_its_files(shown: Shown, folder: Path) -> None:
     about = {"kind": "release", "out": "releases/hospital"}
     put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, result={"status": {"safe": STATUS}})
-    page = shown("train")
+    page = shown("release")
     said = text_of(page)
     assert "8 of 8" in said and "Loss of training" in said and "hospital-work holds real patients" in said
     page.toggle[0].set_value(True).run()
@@ -57,22 +51,22 @@ def test_a_release_shows_its_statuses_its_curve_and_its_files(shown: Shown, fold
 def test_a_gate_that_is_not_met_shows_its_reasons(shown: Shown, folder: Path) -> None:
     about = {"kind": "release", "out": "releases/refused"}
     said = "adapcla: the privacy gate is not met: nothing was released\n- attack\nto do: --repair\n"
-    result = {"status": {"safe": {**STATUS, "tone": "red"}}, "reasons": ["an attack succeeds"]}
+    result = {"status": {"safe": {**STATUS, "outcome": "exceeded"}}, "reasons": ["an attack succeeds"]}
     put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, code=5, said=said, result=result)
-    told = text_of(shown("train"))
+    told = text_of(shown("release"))
     assert "gate is not met" in told and "to do: --repair" in told and "an attack succeeds" in told
 
 
 def test_a_plan_shows_its_steps(shown: Shown, folder: Path) -> None:
     steps = [{"stage": "train", "what": "x", "done": False, "seconds": 90}]
     put(Workspace(folder).jobs, ["synthesize"], "Plan", {"kind": "plan"}, folder, result={"steps": steps})
-    assert "1 min 30 s" in text_of(shown("train"))
+    assert "2 min" in text_of(shown("release"))
 
 
-def test_a_folder_is_packed_to_the_same_bytes(tmp_path: Path) -> None:
+def test_a_folder_is_pack_to_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "csv" / "deep").mkdir(parents=True)
     (tmp_path / "csv" / "a.csv").write_text("x")
     (tmp_path / "csv" / "deep" / "b.csv").write_text("y")
-    content = packed(tmp_path / "csv")
-    assert packed(tmp_path / "csv") == content and packed(tmp_path / "csv" / "a.csv") == b"x"
+    content = pack(tmp_path / "csv")
+    assert pack(tmp_path / "csv") == content and pack(tmp_path / "csv" / "a.csv") == b"x"
     assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["csv/a.csv", "csv/deep/b.csv"]

@@ -10,11 +10,14 @@ from typing import Any
 
 import streamlit as st
 
+from adapcla.pipeline.estimate import clock
 from adapcla.pipeline.options import assignments, options_of
 from adapcla.release.settings import ReleaseSettings
-from adapcla.studio import drawings, widgets
-from adapcla.studio.jobs import Job, jobs_in, words_of
-from adapcla.studio.workspace import Found, plain_name
+from adapcla.report.charts import loss_curve
+from adapcla.report.html import Indicators, Status
+from adapcla.studio import widgets
+from adapcla.studio.jobs import Job, command_words, jobs_in
+from adapcla.studio.workspace import Contents, plain_name
 
 _RELEASE, _PLAN = "release", "plan"
 FORMATS = ("csv", "parquet", "xlsx", "meds", "omop", "fhir")
@@ -23,27 +26,27 @@ OPTIONS = options_of(ReleaseSettings)
 _FIRST = ("minutes", "patients", "formats", "name")
 
 
-def page() -> None:
+def release_page() -> None:
     """Ask, start, watch, and look at what came of it."""
-    found = widgets.space().found()
+    found = widgets.space().contents()
     if not found.sources:
         st.write(
             "There are no patients to learn from yet. Begin on the page Data; the example cohort is one click away."
         )
         return
-    _asked(found)
+    _choices(found)
     releases = _releases(found)
     if releases:
         st.header("Releases")
-        newest = widgets.newest(kind=_RELEASE)
+        newest = widgets.newest_job(kind=_RELEASE)
         first = "" if newest is None else newest.about["out"]
-        _shown(widgets.choose("Release", releases, "release", first))
+        _show_release(widgets.choose("Release", releases, "release", first))
 
 
-# ---- what is asked ------------------------------------------------------------------------------------------
-def _asked(found: Found) -> None:
+# ---- the choices -- ------------------------------------------------------------------------------------------
+def _choices(found: Contents) -> None:
     """The choices of `synthesize`, each with its default and a sentence."""
-    newest = widgets.newest(kind="read")
+    newest = widgets.newest_job(kind="read")
     with st.form("release-form"):
         first = "" if newest is None else newest.about["cohort"]
         cohort = widgets.choose("Learn from", found.sources, "train-cohort", first)
@@ -63,7 +66,7 @@ def _asked(found: Found) -> None:
     given |= {"minutes": float(minutes), "patients": int(patients), "formats": tuple(formats)}
     if start or plan:
         out = widgets.fresh("releases", name)
-        words = words_of("synthesize", "cohort", cohort, options=OPTIONS, given=given, out=out, dry_run=plan)
+        words = command_words("synthesize", "cohort", cohort, options=OPTIONS, given=given, out=out, dry_run=plan)
         widgets.begin(
             words, f"Plan of {name}" if plan else f"Release {name}", kind=_PLAN if plan else _RELEASE, out=out
         )
@@ -84,32 +87,32 @@ def _more() -> dict[str, Any]:
 
 def _plan() -> None:
     """The newest plan: its steps with rough times."""
-    job = widgets.newest(kind=_PLAN)
-    release = widgets.newest(kind=_RELEASE)
+    job = widgets.newest_job(kind=_PLAN)
+    release = widgets.newest_job(kind=_RELEASE)
     if job is None or (release is not None and release.started > job.started):
         return
     widgets.show(job, quiet=True)
     if job.result:
-        rows = [(step["stage"], step["what"], widgets.clock(step["seconds"])) for step in job.result["steps"]]
-        st.html(drawings.table(["step", "", "roughly"], rows))
+        rows = [(step["stage"], step["what"], clock(step["seconds"])) for step in job.result["steps"]]
+        widgets.table(["step", "", "roughly"], rows)
 
 
 # ---- what came of it ----------------------------------------------------------------------------------------
-def _releases(found: Found) -> list[str]:
+def _releases(found: Contents) -> list[str]:
     """Releases that were begun, here or on the command line: the newest of the studio first."""
     begun = [job.about["out"] for job in jobs_in(widgets.space().jobs, kind=_RELEASE)]
     return list(dict.fromkeys([*begun, *(work.removesuffix("-work") for work in found.works)]))
 
 
-def _shown(out: str) -> None:
+def _show_release(out: str) -> None:
     """A release: its job, its curve, its statuses, its page and its files."""
-    job = widgets.newest(kind=_RELEASE, out=out)
+    job = widgets.newest_job(kind=_RELEASE, out=out)
     if job is not None:
         widgets.show(job, beside=partial(_curve, out))
         if job.running:
             return
         if job.result.get("status"):
-            st.html(drawings.statuses(list(job.result["status"].values())))
+            widgets.parts(Indicators([_status(one) for one in job.result["status"].values()]))
         for reason in job.result.get("reasons", ()):
             st.write(f"- {reason}")
     _curve(out)
@@ -119,9 +122,14 @@ def _shown(out: str) -> None:
     pages = (root / out / "report.html", root / f"{out}-work" / "report.html")
     written = [path for path in pages if path.is_file()]
     if written and st.toggle("Show the page of the release", key=f"page-{out}"):
-        widgets.page_of(written[0])
+        widgets.show_page(written[0])
     if written:
         st.caption(f"{out}-work holds real patients; delete it when you no longer need to resume.")
+
+
+def _status(content: dict[str, Any]) -> Status:
+    """A status as the command printed it."""
+    return Status(**{name: content[name] for name in Status._fields})
 
 
 def _curve(out: str, job: Job | None = None) -> None:
@@ -130,9 +138,9 @@ def _curve(out: str, job: Job | None = None) -> None:
 
     tries = sorted((widgets.space().root / f"{out}-work" / "tries").glob("*/fit/journal.jsonl"))
     if tries:
-        drawn = drawings.curve(*loss_curves(tries[-1]))
-        if drawn:
-            st.html(drawn)
+        drawn = loss_curve(*loss_curves(tries[-1]))
+        if drawn is not None:
+            widgets.parts(drawn)
 
 
 def _downloads(folder: Path) -> None:
@@ -144,14 +152,14 @@ def _downloads(folder: Path) -> None:
         name = f"{folder.name}-{path.name}" + (".zip" if path.is_dir() else "")
         places[number % 4].download_button(
             f"{path.name}{' (zip)' if path.is_dir() else ''}",
-            data=partial(packed, path),
+            data=partial(pack, path),
             file_name=name,
             key=f"download-{folder.name}-{path.name}",
             on_click="ignore",
         )
 
 
-def packed(path: Path) -> bytes:
+def pack(path: Path) -> bytes:
     """A file as it is, or a folder as a zip file whose bytes depend on its files alone."""
     if path.is_file():
         return path.read_bytes()
