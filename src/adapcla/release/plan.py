@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -203,7 +203,7 @@ class ReleasePlan:
         inputs |= {} if allowed == MOST_DROPPED else {"allow dropped": allowed}
         read = Step(
             "read",
-            asked.data.source,
+            "simulated" if asked.data.source == "planted" else asked.data.source,
             self.data,
             self._read,
             inputs,
@@ -236,96 +236,88 @@ class ReleasePlan:
         """From the vocabulary of an attempt to the decision of the gate; `before`: scores and gates of earlier ones."""
         asked, patients = self.settings, self.settings.patients
         what = "" if attempt.number == 1 else f"again: {attempt.what}"
-        wanted = partial(self._still_wanted, attempt)
-        vocabulary = Step(
+
+        def step(stage: str, folder: str, run: Callable[..., Mapping[str, Any]], **more: Any) -> Step:
+            more.setdefault("wanted", partial(self._still_wanted, attempt))
+            return Step(stage, what, self.place(attempt, folder), partial(run, attempt), **more)
+
+        vocabulary = step(
             "vocabulary",
-            what,
-            self.place(attempt, "patients"),
-            partial(self._roll_up, attempt),
-            {"min_patients": attempt.min_patients, "rollup": ladder_fingerprint(asked.rollup)},
-            (read,),
+            "patients",
+            self._roll_up,
+            inputs={"min_patients": attempt.min_patients, "rollup": ladder_fingerprint(asked.rollup)},
+            after=(read,),
             revision=VOCABULARY,
             seconds=lambda: self._around().rolling_up,
-            wanted=wanted,
             waits=before[-1:],
         )
-        choose = Step(
+        fit = tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed)
+        planned = self._planned(attempt)
+        choose = step(
             "choose",
-            what,
-            self.place(attempt, "choice"),
-            partial(self._choose, attempt),
-            {
-                # Evaluation and attacks take from the time for training, so that they change the sizes.
-                **tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed),
+            "choice",
+            self._choose,
+            inputs={
+                # Evaluation and attacks take from the time for training, so that they change the epochs.
+                **fit,
                 "given": attempt.settings,
                 "passes": attempt.passes,
                 "minutes": asked.minutes,
                 "patients": patients,
                 "evaluate": asked.evaluate.model_dump(mode="json", exclude={"seed", "population"}),
                 "attack models": self._attack_models,
-                **({"plan": self._planned(attempt)} if self._planned(attempt) else {}),
+                **({"plan": planned} if planned else {}),
             },
-            (vocabulary,),
+            after=(vocabulary,),
             revision=CHOICE,
             seconds=5.0,
-            wanted=wanted,
             by_result=True,
         )
-        train = Step(
+        train = step(
             "train",
-            what,
-            self.place(attempt, "fit"),
-            partial(self._train, attempt),
-            tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed),
-            (vocabulary, choose),
+            "fit",
+            self._train,
+            inputs=fit,
+            after=(vocabulary, choose),
             revision=tasks.TRAIN,
             seconds=lambda: self.effort(attempt).training,
-            wanted=wanted,
         )
-        sample = Step(
+        sample = step(
             "sample",
-            what,
-            self.place(attempt, "sample"),
-            partial(self._sample, attempt),
-            {"patients": patients, "seed": asked.seed, "visits reached by": attempt.min_patients},
-            (vocabulary, train),
+            "sample",
+            self._sample,
+            inputs={"patients": patients, "seed": asked.seed, "visits reached by": attempt.min_patients},
+            after=(vocabulary, train),
             revision=tasks.SAMPLE,
             seconds=lambda: self.effort(attempt).sampling,
-            wanted=wanted,
         )
         utility = asked.evaluate.model_copy(update={"suites": ("utility",)})
-        real = Step(
+        real = step(
             "evaluate real",
-            what,
-            self.place(attempt, REFERENCE),
-            partial(self._evaluate_real, attempt),
-            tasks.evaluate_inputs(utility, patients=patients, most=MOST_JUDGED),
-            (vocabulary, choose),
+            REFERENCE,
+            self._evaluate_real,
+            inputs=tasks.evaluate_inputs(utility, patients=patients, most=MOST_JUDGED),
+            after=(vocabulary, choose),
             revision=tasks.EVALUATE,
             seconds=lambda: self._evaluating(attempt) * REAL_SHARE,
             wanted=partial(self._real_wanted, attempt),
         )
-        evaluate = Step(
+        of_scores = tasks.evaluate_inputs(asked.evaluate, most=MOST_JUDGED, attack_models=self._attack_models)
+        evaluate = step(
             "evaluate",
-            what,
-            self.place(attempt, "scores"),
-            partial(self._evaluate, attempt),
-            {
-                **tasks.evaluate_inputs(asked.evaluate, most=MOST_JUDGED, attack_models=self._attack_models),
-                "method": self.method,
-            },
-            (vocabulary, choose, train, sample),
+            "scores",
+            self._evaluate,
+            inputs={**of_scores, "method": self.method},
+            after=(vocabulary, choose, train, sample),
             revision=tasks.EVALUATE,
             seconds=lambda: self._evaluating(attempt),
-            wanted=wanted,
         )
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if asked.model else ()))]
-        decide = Step(
+        decide = step(
             "gate",
-            what,
-            self.place(attempt, "gate"),
-            partial(self._decide, attempt),
-            {
+            "gate",
+            self._decide,
+            inputs={
                 "limits": limits,
                 "chances": [CHANCE, len(self.attempts)],
                 "accept": asked.accept,
@@ -333,10 +325,9 @@ class ReleasePlan:
                 # A decision that was written with other fields cannot be read.
                 "fields": list(GateLine.__dataclass_fields__),
             },
-            (vocabulary, *before, evaluate),
+            after=(vocabulary, *before, evaluate),
             revision=DECISION + COMPARED,
             seconds=0.5,
-            wanted=wanted,
         )
         return vocabulary, choose, train, sample, real, evaluate, decide
 

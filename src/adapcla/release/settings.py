@@ -79,15 +79,16 @@ def release_settings(
     """The settings of a release from a source and its path.
 
     Args:
-        source: planted, cohort, or a name from `adapcla import`.
+        source: simulated, cohort, or a name from `adapcla import`.
         path: File or folder of the source.
         options: Options for reading it.
         changes: Changed settings by their dotted names, as `--set` has them.
         more: Changed settings by their names.
 
-    >>> release_settings("planted", minutes=5, changes={"fit.settings.width": 64}).fit.settings
+    >>> release_settings("simulated", minutes=5, changes={"fit.settings.width": 64}).fit.settings
     {'width': 64}
     """
+    source = "planted" if source == "simulated" else source
     given = {name: value for name, value in (options or {}).items() if value not in (None, "", ())}
     refuse_unknown(given, source)
     stem = Path(path).resolve().name
