@@ -14,7 +14,7 @@ from adapcla.evaluation import Scores, evaluate
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import Row
 from adapcla.io.simulator import simulate
-from adapcla.release.card import card
+from adapcla.release.card import as_json, card
 from adapcla.release.page import release_page
 from adapcla.release.summary import (
     COMPARISONS,
@@ -26,7 +26,6 @@ from adapcla.release.summary import (
     ReleaseSummary,
     WhatWasRead,
     advice,
-    as_json,
     badge,
     compare,
     indicators,

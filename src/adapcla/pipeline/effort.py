@@ -191,7 +191,7 @@ def effort_for(
 
     left, is_quick = left_for_training(minutes)
     passes = wanted
-    if "passes" not in given:
+    if "passes" not in given and settings.family.objective is not None:
         passes = epochs_within(max(left, _LEAST_SECONDS), training / max(wanted, 1e-9), wanted)
         if passes < wanted:
             # Two digits, so that machines that differ little choose alike.

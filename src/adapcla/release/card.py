@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,18 @@ from adapcla.data import Cohort, Kind, Origin
 from adapcla.data.code_systems import add_descriptions
 from adapcla.data.vocabulary import DEATH
 from adapcla.disclosure import MIN_COUNT, format_count
-from adapcla.files import fresh_folder, full_disk_explained, json_bytes, sha256_of, write_bytes
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.privacy import GateLine
+from adapcla.evaluation.scores import HALVES, MATCHED, Row
+from adapcla.files import FORMAT_VERSION, fresh_folder, full_disk_explained, json_bytes, sha256_of, write_bytes
 from adapcla.generation import bundle
 from adapcla.generation.model import Model
 from adapcla.io.writers import WriteOptions, not_held, write
 from adapcla.release.page import codes_table, read_table, release_page
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import ReleaseSummary, advice, as_json, converged, indicators
-from adapcla.report.gate_words import beside_gate, gate_table
+from adapcla.release.summary import ReleaseSummary, advice, converged, indicators, usefulness
+from adapcla.report.gate_words import beside_gate, gain, gate_table, words_of
+from adapcla.report.html import Status
 from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
@@ -235,6 +239,65 @@ def _whole_record(release: ReleaseSummary) -> list[str]:
         "rest of the visit.",
         "",
     ]
+
+
+# ---- for programs -------------------------------------------------------------------------------------------
+def as_json(release: ReleaseSummary) -> dict[str, Any]:
+    """The statuses, comparisons, privacy checks and headline scores of a release; no count of patients."""
+    attempt = release.chosen
+    return {
+        "format": FORMAT_VERSION,
+        "made by": f"adapcla {__version__}",
+        "title": release.title,
+        "released": release.passed,
+        "advice": _status_json(advice(release)),
+        "status": {one.key: _status_json(one) for one in indicators(release)},
+        "read": _read_json(release),
+        "comparisons": [
+            {
+                "key": one.key,
+                "title": one.title,
+                "quality": one.quality,
+                "applies": one.applies,
+                "sentence": one.sentence,
+                "permits": one.permits,
+                "measures": [
+                    {"metric": each.metric, "what": each.what, **each.found._asdict()} for each in one.measures
+                ],
+            }
+            for one in attempt.comparisons.each
+        ],
+        "useful": [line._asdict() | {"share": line.share} for line in usefulness(attempt)],
+        "gate": [_line_json(line) for line in attempt.lines],
+        "model gate": [_line_json(line) for line in attempt.model_lines],
+        "scores": _scores_json(attempt.scores.rows),
+    }
+
+
+def _read_json(release: ReleaseSummary) -> dict[str, Any]:
+    """What the source held and what was left out, by reason, as the page says it."""
+    k = release.min_patients
+    names = ("what", "in source", "left out", "share", "why")
+    by_rule = {reason: format_count(n, k) for reason, n in release.read.by_rule.items()}
+    return {"lost": [dict(zip(names, row, strict=True)) for row in release.read.rows(k)], "by rule": by_rule}
+
+
+def _status_json(status: Status) -> dict[str, str]:
+    return {**status._asdict(), "tone": status.tone, "permits": status.permits}
+
+
+def _line_json(line: GateLine) -> dict[str, Any]:
+    return {**asdict(line), "title": words_of(line).title, "passed": line.passed, "gain": gain(line)}
+
+
+def _scores_json(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """The headline scores by metric and stratum, with their intervals and references."""
+    names = ("value", "low", "high", "real_test", "real_train", "train_copy", "marginal", "normalised")
+    out: dict[str, dict[str, dict[str, float | None]]] = {}
+    for row in rows:
+        if row.stratum in (ALL, MATCHED, HALVES):
+            out.setdefault(row.metric, {})[row.stratum] = {name: getattr(row, name) for name in names}
+    return out
 
 
 def croissant(release: ReleaseSummary, folder: Path, formats: Sequence[str]) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -21,12 +21,10 @@ from adapcla.evaluation.comparison import ALL
 from adapcla.evaluation.metric import METRICS, has_numbers, has_stays
 from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
-from adapcla.files import FORMAT_VERSION
 from adapcla.io.losses import MOST_DROPPED, Loss
-from adapcla.report.gate_words import TO_DO, TO_SHOW, gain, in_words, words_of
+from adapcla.report.gate_words import TO_DO, TO_SHOW, in_words, words_of
 from adapcla.report.html import PERMITS, Outcome, Status, tone_of
 from adapcla.tables import format_number
-from adapcla.version import __version__
 
 Quality = Literal["good", "fair", "poor", "unknown"]
 #: From best to worst, for what stands together: what is unknown is no better than fair, and no worse.
@@ -763,62 +761,3 @@ def what_helps(attempt: Attempt) -> list[str]:
     if not attempt.comparisons.releasable:
         helps.append("more real patients or another method" if attempt.converged else "more --minutes")
     return helps
-
-
-# ---- for machines -------------------------------------------------------------------------------------------
-def as_json(release: ReleaseSummary) -> dict[str, Any]:
-    """The statuses, comparisons, privacy checks and headline scores of a release; no count of patients."""
-    attempt = release.chosen
-    return {
-        "format": FORMAT_VERSION,
-        "made by": f"adapcla {__version__}",
-        "title": release.title,
-        "released": release.passed,
-        "advice": _status_json(advice(release)),
-        "status": {one.key: _status_json(one) for one in indicators(release)},
-        "read": _read_json(release),
-        "comparisons": [
-            {
-                "key": one.key,
-                "title": one.title,
-                "quality": one.quality,
-                "applies": one.applies,
-                "sentence": one.sentence,
-                "permits": one.permits,
-                "measures": [
-                    {"metric": each.metric, "what": each.what, **each.found._asdict()} for each in one.measures
-                ],
-            }
-            for one in attempt.comparisons.each
-        ],
-        "useful": [line._asdict() | {"share": line.share} for line in usefulness(attempt)],
-        "gate": [_line_json(line) for line in attempt.lines],
-        "model gate": [_line_json(line) for line in attempt.model_lines],
-        "scores": _scores_json(attempt.scores.rows),
-    }
-
-
-def _read_json(release: ReleaseSummary) -> dict[str, Any]:
-    """What the source held and what was left out, by reason, as the page says it."""
-    k = release.min_patients
-    names = ("what", "in source", "left out", "share", "why")
-    by_rule = {reason: format_count(n, k) for reason, n in release.read.by_rule.items()}
-    return {"lost": [dict(zip(names, row, strict=True)) for row in release.read.rows(k)], "by rule": by_rule}
-
-
-def _status_json(status: Status) -> dict[str, str]:
-    return {**status._asdict(), "tone": status.tone, "permits": status.permits}
-
-
-def _line_json(line: GateLine) -> dict[str, Any]:
-    return {**asdict(line), "title": words_of(line).title, "passed": line.passed, "gain": gain(line)}
-
-
-def _scores_json(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float | None]]]:
-    """The headline scores by metric and stratum, with their intervals and references."""
-    names = ("value", "low", "high", "real_test", "real_train", "train_copy", "marginal", "normalised")
-    out: dict[str, dict[str, dict[str, float | None]]] = {}
-    for row in rows:
-        if row.stratum in (ALL, MATCHED, HALVES):
-            out.setdefault(row.metric, {})[row.stratum] = {name: getattr(row, name) for name in names}
-    return out
