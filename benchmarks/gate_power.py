@@ -1,24 +1,27 @@
 """What the privacy gate lets pass: fresh draws of the distribution that must be released, and leaks that must not be.
 
     python benchmarks/gate_power.py                                   # two small worlds, some seconds
-    python benchmarks/gate_power.py --worlds 50 --members 3000 --controls 750 --table results/gate_power.md
-    python benchmarks/gate_power.py --worlds 50 --only fresh --members 1000 --controls 250
+    python benchmarks/gate_power.py --worlds 50 --sizes 3000:750:1000 --out power.jsonl --table power.md
+    python benchmarks/gate_power.py --worlds 50 --sizes 3000:250:1000,3000:2000:1000 --only fresh --out power.jsonl
 
-Every world is new simulated patients, divided into members, controls and fresh patients, and rolled up to codes of at
-least eleven members, as a release is. Of each case it counts how many worlds are released (every line met), and which
-lines were not. Ends with 1 where, of twenty worlds or more, less than 95 % of the fresh cohorts are released or more
-than 5 % of a leak are.
+A size is members, controls and codes. Every world is new simulated patients, divided into members, controls and fresh
+patients, and rolled up to codes of at least eleven members, as a release is. Of each case it counts how many worlds are
+released (every line met), and which lines were not. Of a leak the lines are looked at until one is not met, those first
+that see it; so the lines of a leak that are named are the first ones. What is in `--out` is not measured again, so that
+a run can be stopped and taken up. Ends with 1 where, of twenty worlds or more, less than 95 % of the fresh cohorts of a
+size are released or more than 5 % of a leak are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +32,19 @@ from adapcla.data.ragged import expand_ranges, starts_from_sizes
 from adapcla.data.rollup import roll_up
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation import METRICS, Comparison
-from adapcla.evaluation.privacy import GateLine, gate
+from adapcla.evaluation.bootstrap import wilson
+from adapcla.evaluation.comparison import Score
+from adapcla.evaluation.privacy import LIMITS, GateLine, gate
 from adapcla.evaluation.privacy.gate import error_of, gate_keys
 from adapcla.io.simulator import simulate
 from adapcla.seeds import random_stream
 from adapcla.tables import Table
 
 World = tuple[Cohort, Cohort, Cohort]
+Size = tuple[int, int, int]
+Row = dict[str, Any]
+#: Patients that the memorising generator is shown: 1,000 members sixty times.
+MEMBERS_SEEN = 60_000
 
 
 def world(seed: int, members: int, controls: int, codes: int) -> World:
@@ -49,41 +58,32 @@ def world(seed: int, members: int, controls: int, codes: int) -> World:
 
 
 # ---- leaks --------------------------------------------------------------------------------------------------
-def joined(one: Cohort, other: Cohort) -> Cohort:
-    """The patients of two cohorts on one vocabulary."""
-    return Cohort(
-        one.vocabulary,
-        np.concatenate([one.codes, other.codes]),
-        starts_from_sizes(np.concatenate([one.codes_per_visit, other.codes_per_visit])),
-        starts_from_sizes(np.concatenate([one.visits_per_patient, other.visits_per_patient])),
-    )
-
-
-def copied(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
+def with_copies(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
     """Fresh patients, a share of whom are members word for word."""
     n = round(share * fresh.n_patients)
     chosen = random_stream(seed, "copied").choice(members.n_patients, n, replace=False)
-    return joined(fresh.subset(np.arange(fresh.n_patients - n)), members.subset(chosen))
+    return fresh.subset(np.arange(fresh.n_patients - n)).followed_by(members.subset(chosen))
 
 
-def copied_rare(members: Cohort, fresh: Cohort, share: float) -> Cohort:
+def with_rare_copies(members: Cohort, fresh: Cohort, share: float) -> Cohort:
     """Fresh patients, a share of whom are the members with the rarest codes."""
     n = round(share * fresh.n_patients)
     rarest = np.minimum.reduceat(members.patient_counts[np.asarray(members.codes)], members.entry_starts[:-1])
-    return joined(fresh.subset(np.arange(fresh.n_patients - n)), members.subset(np.argsort(rarest, kind="stable")[:n]))
+    chosen = np.argsort(rarest, kind="stable")[:n]
+    return fresh.subset(np.arange(fresh.n_patients - n)).followed_by(members.subset(chosen))
 
 
 def with_visits(cohort: Cohort, place: NDArray[np.int64], source: Cohort, visit: NDArray[np.int64]) -> Cohort:
     """The cohort with some of its visits replaced by visits of another one."""
     rows = np.arange(cohort.n_visits)
     rows[place] = cohort.n_visits + visit
-    both = joined(cohort, source)
+    both = cohort.followed_by(source)
     starts = np.asarray(both.visit_starts)
     codes = both.codes[expand_ranges(starts[rows], starts[rows + 1])]
     return Cohort(cohort.vocabulary, codes, starts_from_sizes(both.codes_per_visit[rows]), cohort.patient_starts)
 
 
-def copied_visits(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
+def with_copied_visits(members: Cohort, fresh: Cohort, share: float, seed: int) -> Cohort:
     """Fresh patients, a share of whose visits are visits of members."""
     random = random_stream(seed, "copied visits")
     n = round(share * fresh.n_visits)
@@ -100,7 +100,7 @@ def of_few_codes(cohort: Cohort, seed: int, most: int = 5) -> Cohort:
     return cohort.keep_entries(rank < most)
 
 
-def copied_triples(members: Cohort, fresh: Cohort, seed: int) -> Cohort:
+def with_copied_triples(members: Cohort, fresh: Cohort, seed: int) -> Cohort:
     """Fresh patients, in each of whose visits of three codes or more stand three codes of a visit of a member."""
     random = random_stream(seed, "copied triples")
     sources = np.flatnonzero(members.codes_per_visit >= 3)
@@ -115,9 +115,7 @@ def without_one_code(cohort: Cohort) -> Cohort:
     first = large[np.unique(cohort.patient_of_visit[large], return_index=True)[1]]
     stay = np.ones(cohort.n_entries, dtype=bool)
     stay[np.asarray(cohort.visit_starts)[first]] = False
-    sizes = cohort.codes_per_visit.copy()
-    sizes[first] -= 1
-    return Cohort(cohort.vocabulary, cohort.codes[stay], starts_from_sizes(sizes), cohort.patient_starts)
+    return cohort.keep_entries(stay)
 
 
 def on_other_codes(cohort: Cohort) -> Cohort:
@@ -126,101 +124,204 @@ def on_other_codes(cohort: Cohort) -> Cohort:
     return Cohort(Vocabulary(codes), cohort.codes, cohort.visit_starts, cohort.patient_starts)
 
 
-Case = Callable[[World, int], World]
-#: What stands in the place of the synthetic patients, and whether it must be released.
-CASES: dict[str, tuple[bool, Case]] = {
-    "fresh": (True, lambda w, seed: w),
-    "other codes": (True, lambda w, seed: (w[0], w[1], on_other_codes(w[2]))),
-    "1 % copied patients": (False, lambda w, seed: (w[0], w[1], copied(w[0], w[2], 0.01, seed))),
-    "5 % copied rare patients": (False, lambda w, seed: (w[0], w[1], copied_rare(w[0], w[2], 0.05))),
-    "5 % copied visits": (False, lambda w, seed: (w[0], w[1], copied_visits(w[0], w[2], 0.05, seed))),
-    "copied triples": (False, lambda w, seed: _with_copied_triples(w, seed)),
-    "members": (False, lambda w, seed: (w[0], w[1], w[0])),
-    "members without one code": (False, lambda w, seed: (w[0], w[1], without_one_code(w[0]))),
+class Case(NamedTuple):
+    """What stands in the place of the synthetic patients, and the lines that are there to see it."""
+
+    make: Callable[[World, int], World]
+    #: The lines to look at first; none where it must be released, so that all lines are of interest.
+    seen_by: tuple[str, ...] = ()
+
+    @property
+    def must_be_released(self) -> bool:
+        """Whether nothing leaks."""
+        return not self.seen_by
+
+
+_COPIES = ("copy_excess", "rare_copy_excess")
+CASES: dict[str, Case] = {
+    "fresh": Case(lambda w, seed: w),
+    "other codes": Case(lambda w, seed: (w[0], w[1], on_other_codes(w[2]))),
+    "1 % copied patients": Case(lambda w, seed: (w[0], w[1], with_copies(w[0], w[2], 0.01, seed)), _COPIES),
+    "5 % copied rare patients": Case(lambda w, seed: (w[0], w[1], with_rare_copies(w[0], w[2], 0.05)), _COPIES),
+    "5 % copied visits": Case(
+        lambda w, seed: (w[0], w[1], with_copied_visits(w[0], w[2], 0.05, seed)), ("singleton_visit_gap",)
+    ),
+    "copied triples": Case(lambda w, seed: _with_few_codes(w, seed), ("pair_holder_gap",)),
+    "members": Case(lambda w, seed: (w[0], w[1], w[0]), ("copy_excess",)),
+    "members without one code": Case(lambda w, seed: (w[0], w[1], without_one_code(w[0])), ("near_copy_excess",)),
+    "memorising gpt": Case(
+        lambda w, seed: (w[0], w[1], sample_memoriser(w[0], w[2].n_patients, seed)),
+        ("copy_excess", "singleton_visit_gap", "pair_holder_gap"),
+    ),
 }
+#: Cases that are not tried unless named: training takes a minute.
+SLOW = ("memorising gpt",)
 
 
-def _with_copied_triples(given: World, seed: int) -> World:
+def sample_memoriser(members: Cohort, n_patients: int, seed: int) -> Cohort:
+    """Patients of a small transformer that was trained until it writes members again."""
+    from adapcla.generation import generator_for
+
+    generator = generator_for(
+        "gpt",
+        seed=seed,
+        architecture={"width": 64, "layers": 1, "heads": 4, "dropout": 0.0},
+        budget={
+            "passes": MEMBERS_SEEN / members.n_patients,
+            "batch_size": 64,
+            "learning_rate": 0.008,
+            "weight_decay": 0.0,
+            "table_decay": 0.0,
+            "validations": 1,
+            "threads": 1,
+        },
+        last_weights=True,
+    )
+    # The weights of the last epoch are kept, so that whom it is validated on decides nothing.
+    return generator.fit(members, members.subset(np.arange(50))).sample(n_patients, seed=seed)
+
+
+def _with_few_codes(given: World, seed: int) -> World:
     """Visits of at most five codes, of which three are a member's."""
     members, controls, fresh = (of_few_codes(cohort, seed) for cohort in given)
-    return members, controls, copied_triples(members, fresh, seed)
+    return members, controls, with_copied_triples(members, fresh, seed)
 
 
 # ---- what the gate says -------------------------------------------------------------------------------------
-def lines_of(members: Cohort, controls: Cohort, synthetic: Cohort, tries: int = 1) -> tuple[list[GateLine], Any]:
-    """The lines of the gate, and the scores behind them."""
+def lines_of(members: Cohort, controls: Cohort, synthetic: Cohort) -> tuple[list[GateLine], Any]:
+    """All lines of the gate, and the scores behind them."""
     comparison = Comparison.of(members, controls, synthetic, controls)
     scores = {key: METRICS[key].compute(comparison) for key in gate_keys()}
-    return gate(scores, tries=tries), scores
+    return gate(scores), scores
 
 
-def measure(worlds: int, members: int, controls: int, codes: int, only: Sequence[str] = ()) -> dict[str, Any]:
-    """How many worlds of each case are released, which lines stand in the way, and the errors of honest data."""
-    cases = {name: case for name, case in CASES.items() if not only or name in only}
-    released: Counter[str] = Counter()
-    failed: dict[str, Counter[str]] = {name: Counter() for name in cases}
-    errors: dict[str, list[float]] = {}
-    with meter("worlds", worlds) as bar:
-        for seed in range(1001, 1001 + worlds):
-            given = world(seed, members, controls, codes)
-            for name, (_, case) in cases.items():
-                lines, scores = lines_of(*case(given, seed))
-                released[name] += all(line.passed for line in lines)
-                failed[name].update(f"{line.name}: {line.outcome}" for line in lines if not line.passed)
-                if name == "fresh":
-                    for key, strata in scores.items():
-                        if strata["all"].value is not None:
-                            errors.setdefault(key, []).append(error_of(strata["all"]))
+def refusal(members: Cohort, controls: Cohort, synthetic: Cohort, seen_by: Sequence[str]) -> dict[str, str]:
+    """The first lines that are not met, with their outcomes; empty where every line is met.
+
+    Args:
+        members: Whom a leak would be about.
+        controls: Patients of the same distribution.
+        synthetic: What would be released.
+        seen_by: Metrics whose lines are decided together and first.
+    """
+    comparison = Comparison.of(members, controls, synthetic, controls)
+    scores: dict[str, dict[str, Score]] = {}
+    for keys in (seen_by, [key for key in gate_keys() if key not in seen_by]):
+        scores |= {key: METRICS[key].compute(comparison) for key in (*keys, "value_attack")}
+        named = [line for limit, line in zip(LIMITS, gate(scores), strict=True) if limit.key in keys]
+        if failed := {line.name: line.outcome for line in named if not line.passed}:
+            return failed
+    return {}
+
+
+def try_case(given: World, name: str, seed: int) -> dict[str, Any]:
+    """Whether a case is released in a world, what was not met, and of honest data the standard errors."""
+    case, started = CASES[name], time.monotonic()
+    if not case.must_be_released:
+        failed = refusal(*case.make(given, seed), case.seen_by)
+        return {"released": not failed, "not met": failed, "seconds": round(time.monotonic() - started, 1)}
+    lines, scores = lines_of(*case.make(given, seed))
+    failed = {line.name: line.outcome for line in lines if not line.passed}
+    found = {limit.name: scores[limit.key][limit.stratum] for limit in LIMITS}
+    known = {name: [score.value, error_of(score)] for name, score in found.items() if score.value is not None}
+    seconds = round(time.monotonic() - started, 1)
+    return {"released": not failed, "not met": failed, "found": known, "seconds": seconds}
+
+
+def measure(sizes: Sequence[Size], worlds: int, only: Sequence[str] = (), out: Path | None = None) -> list[Row]:
+    """Try every case in so many worlds of each size, world by world; rows that `out` holds are not tried again."""
+    names = [name for name in CASES if (name in only if only else name not in SLOW)]
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out and out.exists() else []
+    done = {(tuple(row["size"]), row["seed"], row["case"]) for row in rows}
+    with meter("worlds", worlds * len(sizes)) as bar:
+        for seed, size in product(range(1001, 1001 + worlds), sizes):
+            left = [name for name in names if (size, seed, name) not in done]
+            given = world(seed, *size) if left else None
+            for name in left:
+                assert given is not None
+                row = {"size": size, "seed": seed, "case": name, **try_case(given, name, seed)}
+                rows.append(row)
+                if out is not None:
+                    with out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
             bar.advance(1)
-    rows = [
-        {"case": name, "must be released": wanted, "released": released[name], "not met": dict(failed[name])}
-        for name, (wanted, _) in cases.items()
-    ]
-    mean = {key: float(np.mean(each)) for key, each in errors.items()}
-    sizes = {"worlds": worlds, "members": members, "controls": controls, "codes": codes}
-    return {**sizes, "cases": rows, "standard errors of fresh": mean}
+    return rows
 
 
-def table(found: dict[str, Any]) -> str:
-    """The result in Markdown."""
-    rows = []
-    for row in found["cases"]:
-        most = Counter(row["not met"]).most_common(4)
-        why = ", ".join(f"{name} ({times})" for name, times in most) or "–"
-        rows.append((row["case"], f"{row['released']} of {found['worlds']}", why))
-    title = f"{found['members']:,} members, {found['controls']:,} controls, {found['codes']:,} codes\n\n"
-    return title + Table(("in the place of synthetic patients", "released", "lines not met (worlds)"), rows).markdown()
+# ---- the tables ---------------------------------------------------------------------------------------------
+def by_case(rows: Sequence[Row]) -> dict[tuple[Size, str], list[Row]]:
+    """The rows of each size and case, in the order of sizes and cases."""
+    found: dict[tuple[Size, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row["size"][2], row["size"], list(CASES).index(row["case"]))):
+        found.setdefault((tuple(row["size"]), row["case"]), []).append(row)
+    return found
+
+
+def table(rows: Sequence[Row]) -> str:
+    """How many worlds of each size and case are released, with 95 % intervals, and of honest data the mean standard
+    errors and how far values truly lie from no leak, in standard errors: 1 where the errors are right.
+    """
+    released, errors = [], []
+    for (size, name), each in by_case(rows).items():
+        n, k = len(each), sum(row["released"] for row in each)
+        low, high = wilson(k, n)
+        why = Counter(f"`{line}` {outcome}" for row in each for line, outcome in row["not met"].items())
+        words = ", ".join(f"{line} in {times}" for line, times in why.most_common(3)) or "–"
+        count = [f"{number:,}" for number in size]
+        released.append((*count, name, f"{k} of {n}", f"{100 * low:.0f} to {100 * high:.0f} %", words))
+        if name == "fresh":
+            names = list(each[0]["found"])
+            found = np.array([[row["found"][line] for line in names] for row in each])
+            away = (found[:, :, 0] - no_leak(names)) / found[:, :, 1]
+            errors.append((*count, "mean", *(f"{error:.4f}" for error in found[:, :, 1].mean(axis=0))))
+            errors.append((*count, "true", *(f"{ratio:.2f}" for ratio in np.sqrt((away**2).mean(axis=0)))))
+    head = ("members", "controls", "codes")
+    columns = (*head, "in the place of synthetic patients", "released", "95 % interval", "first lines not met")
+    text = Table(columns, released).markdown()
+    return text + ("\n\n" + Table((*head, "error", *names), errors).markdown() if errors else "")
+
+
+def no_leak(names: Sequence[str]) -> NDArray[np.float64]:
+    """The values of lines where nothing leaks."""
+    return np.array([limit.no_leak for name in names for limit in LIMITS if limit.name == name])
+
+
+def sizes_of(text: str) -> list[Size]:
+    """Sizes from words.
+
+    >>> sizes_of("3000:750:1000, 5500:1200:400")
+    [(3000, 750, 1000), (5500, 1200, 400)]
+    """
+    out = []
+    for each in text.split(","):
+        members, controls, codes = (int(number) for number in each.split(":"))
+        out.append((members, controls, codes))
+    return out
 
 
 def main() -> int:
     """Measure, print, and say whether honest cohorts pass and leaks do not."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--worlds", type=int, default=2)
-    parser.add_argument("--members", type=int, default=1000)
-    parser.add_argument("--controls", type=int, default=400)
-    parser.add_argument("--codes", type=int, default=600)
-    parser.add_argument("--only", default="", help="cases with commas")
+    parser.add_argument("--sizes", type=sizes_of, default=sizes_of("1000:400:600"), help="members:controls:codes, …")
+    parser.add_argument("--only", default="", help="cases with commas; all but the slow ones if left out")
+    parser.add_argument("--out", type=Path, help="a file of rows, which is taken up where it ends")
     parser.add_argument("--table", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     only = [name.strip() for name in options.only.split(",") if name.strip()]
-    found = measure(options.worlds, options.members, options.controls, options.codes, only)
+    rows = measure(options.sizes, options.worlds, only, options.out)
     if options.table is not None:
-        options.table.write_text(table(found), encoding="utf-8")
+        options.table.write_text(table(rows), encoding="utf-8")
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(rows))
     else:
-        say(table(found))
-        print(json.dumps(found["standard errors of fresh"]))
-    if options.worlds < 20:
-        return 0
-    bad = [
-        row["case"]
-        for row in found["cases"]
-        if (row["released"] < 0.95 * options.worlds) == row["must be released"]
-        and (row["must be released"] or row["released"] > 0.05 * options.worlds)
-    ]
-    return int(bool(bad))
+        say(table(rows))
+    shares = {
+        (CASES[name].must_be_released, len(each), np.mean([row["released"] for row in each]))
+        for (_, name), each in by_case(rows).items()
+    }
+    return int(any(n >= 20 and (share < 0.95 if honest else share > 0.05) for honest, n, share in shares))
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def draw_growth(rows: list[dict[str, Any]], folder: Path) -> None:
         axes[0, 1].set_ylim(bottom=0)
         axes[0, 1].set_title("Memory")
         axes[0, 1].legend()
-        style.save(figure, folder / "scale.svg")
+        style.save_figure(figure, folder / "scale.svg")
 
 
 def passed_limits(found: dict[str, Any]) -> list[str]:

@@ -242,7 +242,7 @@ class Gpt2:
         #: Added to the logit of END when sampling: an untrained network then ends records at the cohort's mean length.
         self.ends = float(np.log((n + 3) / sizes.mean()))
         torch.manual_seed(0)
-        self.model = GPT2LMHeadModel(
+        self.model: Any = GPT2LMHeadModel(
             GPT2Config(
                 vocab_size=n + 3,
                 n_positions=self.longest,

@@ -144,13 +144,15 @@ def test_releases_makes_one_and_reads_it_back(script: Callable[[str], ModuleType
     assert "planted" in releases.table([row], "command")
 
 
-def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType]) -> None:
-    """So few patients cannot show that nothing leaks; a leak is never released."""
-    power = script("gate_power")
-    found = power.measure(1, 400, 150, 100, ["fresh", "members", "5 % copied visits"])
-    released = {row["case"]: row["released"] for row in found["cases"]}
-    assert released["members"] == released["5 % copied visits"] == 0
-    assert "150 controls" in power.table(found) and found["standard errors of fresh"]["membership_auc"] > 0
+def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    """So few patients cannot show that nothing leaks; a leak is never released; what is known is not tried again."""
+    power, out = script("gate_power"), tmp_path / "power.jsonl"
+    rows = power.measure([(400, 150, 100)], 1, ["fresh", "members", "5 % copied visits"], out)
+    assert [row["released"] for row in rows if row["case"] != "fresh"] == [False, False]
+    assert rows[0]["found"]["membership_auc"][1] > 0
+    again = power.measure([(400, 150, 100)], 1, ["fresh"], out)
+    assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]
+    assert "0 of 1" in power.table(rows) and "`copy_excess` exceeded" in power.table(rows)
 
 
 def test_dp_audit_bounds_epsilon_and_sees_less_noise(script: Callable[[str], ModuleType]) -> None:

@@ -17,6 +17,7 @@ from adapcla.evaluation import evaluate
 from adapcla.generation import bundle, sample_folder
 from adapcla.generation.generator import train
 from adapcla.generation.sampler import BLOCK
+from adapcla.io import writers
 from adapcla.io.simulator import simulate
 from adapcla.pipeline.steps import Step, run_steps
 from adapcla.release.plan import ReleasePlan
@@ -273,3 +274,13 @@ def test_no_patients_travel_with_a_step() -> None:
     plan = ReleasePlan(release_settings("cohort", "cohort"), "out", cohort=cohort)
     assert len(dumps(plan.steps[1])) < cohort.codes.nbytes / 4
     assert plan.steps[0].in_memory and not any(step.in_memory for step in plan.steps[1:])
+
+
+def test_an_export_on_a_cluster_has_the_files_of_one_process(two_workers, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(writers, "PATIENTS_AT_ONCE", 100)
+    cohort = simulate(patients=300, codes=60, seed=1)
+    writers.write(cohort, tmp_path / "one", "csv")
+    with cluster(two_workers.address):
+        writers.write(cohort, tmp_path / "two", "csv")
+    assert len(list((tmp_path / "one" / "long").iterdir())) == 3
+    assert folder_bytes(tmp_path / "one") == folder_bytes(tmp_path / "two")

@@ -69,13 +69,14 @@ def test_logits_and_loss_are_those_of_the_package(pair, example: ModuleType) -> 
     batch = model.records(cohort).batch(np.arange(60))
     visits, real = example.multi_hot(patients, 60)
     last = real.sum(1).long()
-    theirs = model.network.next_logits(batch)
+    order = model.network.order
+    theirs = model.network.next_logits(batch)[:, order.position_of]
     mine = ours(visits)[0][torch.arange(60), last]
     torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
     bias = torch.as_tensor(Scaffold(cohort.prevalence()).bias).float()
     torch.testing.assert_close(example.scaffold(example.prevalence(patients, 60)), bias, atol=1e-5, rtol=1e-4)
     for added in (None, bias):
-        loss = model.network.loss(batch, added)
+        loss = model.network.loss(batch, None if added is None else order.arrange(added))
         torch.testing.assert_close(ours.loss(patients, 0.0 if added is None else added), loss, atol=1e-2, rtol=1e-5)
     alone = model.network.likelihood(batch).record
     each = torch.stack([ours.loss([patient]) for patient in patients]).double()

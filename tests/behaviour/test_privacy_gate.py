@@ -63,13 +63,13 @@ def test_fresh_draws_are_released_and_no_line_is_left_open(seed: int) -> None:
 def test_one_copied_patient_in_a_hundred_is_refused(seed: int) -> None:
     """3,000 members and 750 controls: counted as synthetic records that are copies, this once passed."""
     members, controls, fresh = world(seed)
-    lines = lines_of(members, controls, power().copied(members, fresh, 0.01, seed))
+    lines = lines_of(members, controls, power().with_copies(members, fresh, 0.01, seed))
     assert not lines["copy_excess"].passed and lines["copy_excess"].value == pytest.approx(0.01, abs=0.006)
 
 
 @pytest.mark.parametrize("case", ["5 % copied visits", "copied triples"])
 def test_sets_between_pairs_and_records_are_looked_at(case: str) -> None:
-    lines = lines_of(*power().CASES[case][1](world(1), 1))
+    lines = lines_of(*power().CASES[case].make(world(1), 1))
     assert not all(line.passed for line in lines.values())
     named = {"5 % copied visits": "singleton_visit_gap", "copied triples": "triple_holder_gap"}[case]
     assert not lines[named].passed and lines[named].value > 0.02
@@ -78,7 +78,7 @@ def test_sets_between_pairs_and_records_are_looked_at(case: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_copied_rare_patients_are_refused_where_the_distance_test_is_at_chance(seed: int) -> None:
     members, controls, fresh = world(seed)
-    leaky = power().copied_rare(members, fresh, 0.05)
+    leaky = power().with_rare_copies(members, fresh, 0.05)
     assert outcomes(lines_of(members, controls, leaky), "exceeded") & {"copy_excess", "rare_copy_excess"}
     found = METRICS["halo_membership_accuracy"].compute(Comparison.of(members, controls, leaky, controls))[ALL]
     assert found.value is not None and found.value < 0.56
@@ -147,7 +147,7 @@ def test_prevalences_alone_are_no_memory_and_copies_beside_them_are() -> None:
     sets = {name for name in lines if "gap" in name or "excess" in name}
     assert sets <= outcomes(lines, "met") and not outcomes(lines, "exceeded")
     assert abs(lines["pair_holder_gap"].value) < 0.01
-    leaky = lines_of(members, controls, power().joined(written, members.subset(np.arange(300))))
+    leaky = lines_of(members, controls, written.followed_by(members.subset(np.arange(300))))
     assert "copy_excess" in outcomes(leaky, "exceeded") and not leaky["pair_holder_gap"].passed
     # 75 of 1,000 members are copied; what is written anyway cannot be written once more.
     assert 0.02 < leaky["pair_holder_gap"].value < 0.075

@@ -351,7 +351,7 @@ def test_a_full_disk_says_how_many_bytes_are_needed(tiny, tmp_path, monkeypatch,
     def full(*_: object, **__: object) -> None:
         raise OSError(code, "no space")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(storage, "write_array", full)
     with pytest.raises(ExistsError, match="112 bytes"):
         tiny.save(folder, overwrite=True)
     monkeypatch.undo()

@@ -144,12 +144,13 @@ def test_a_branch_holds_its_code_where_it_left_and_none_before(world: tuple[Mode
     rolled = proposer.drawn(begun, branches)
     starts, entries = np.r_[0, np.cumsum(rolled.lengths)], np.r_[0, np.cumsum(rolled.visit_sizes)]
     assert proposer.clause is not None
+    clause = model.network.order.decode(proposer.clause)
     for i, (visit, target) in enumerate(zip(branches.visit, branches.target, strict=True)):
         at = starts[i] + visit
         before = rolled.codes[entries[starts[i]] : entries[at]]
         here = rolled.codes[entries[at] : entries[at + 1]]
-        assert not np.isin(before, proposer.clause).any()
-        assert proposer.clause[target] in here and not np.isin(here, proposer.clause[:target]).any()
+        assert not np.isin(before, clause).any()
+        assert clause[target] in here and not np.isin(here, clause[:target]).any()
 
 
 def test_the_distribution_of_a_steered_model_is_kept_too(never_plain: None, small_model: Callable[..., Model]) -> None:

@@ -152,11 +152,11 @@ def test_prefilling_is_stepping_through_the_same_visits(method: str, parts: Spli
     state, visits = network.begin(torch.from_numpy(categories.astype(np.int64)), noise[0]), []
     for number in range(2):
         step = network.step(state, rule, noise[number], min_codes=1, certain=True)
-        visits.append(Visits(step.rows, number, step.who, step.codes, step.gap))
+        visits.append(Visits(step.rows, number, step.who, network.order.decode(step.codes), step.gap))
         state = step.state
     drawn = flat(visits, categories.astype(np.int64))
     assert drawn.gaps.max() > 0
-    batch = packed(drawn.codes, drawn.visit_sizes, drawn.lengths, drawn.attributes, drawn.gaps)
+    batch = packed(network.order.encode(drawn.codes), drawn.visit_sizes, drawn.lengths, drawn.attributes, drawn.gaps)
     given = network.prefill(batch, noise[0])
     one, two = (network.step(x, rule, noise[2], min_codes=1, certain=True) for x in (state, given))
     assert one.gap.tolist() == two.gap.tolist() and one.codes.tolist() == two.codes.tolist()

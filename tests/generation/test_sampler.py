@@ -28,6 +28,7 @@ from adapcla.generation.sampler import (
 )
 from adapcla.io import simulator as planted
 from adapcla.models.base import Drawn, DrawRule, Entered, Network, Visit
+from adapcla.models.batch import CodeOrder
 from adapcla.models.draws import Noise
 
 _NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.array([1]))
@@ -36,7 +37,8 @@ _NOBODY = AttributeDistribution((), (), np.zeros((1, 0), dtype=np.int64), np.arr
 class _Counting:
     """Patient number p has p + 1 visits; its visit t holds code t, and its third visit is empty."""
 
-    last_code: int | None = None
+    order = CodeOrder(np.arange(9))
+    last_position: int | None = None
 
     def begin(self, attributes: torch.Tensor, noise: Noise) -> tuple[NDArray[np.int64], int]:
         return noise.patients, 0
@@ -74,7 +76,7 @@ def test_records_end_when_the_network_says_so_or_at_an_empty_visit() -> None:
 class _Dying(_Counting):
     """Nobody lives on after code 0."""
 
-    last_code = 0
+    last_position = 0
 
 
 def test_death_ends_a_record_whatever_the_network_would_say() -> None:

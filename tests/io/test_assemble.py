@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.io.whole import WHOLES
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.io import ReadOptions, assemble, visits
+from adapcla.io import ReadOptions, assemble, read, visits
 from adapcla.io.assemble import SourceTables
 from adapcla.io.database import Database
 
@@ -254,3 +259,29 @@ def test_codes_go_to_their_visit_or_their_day() -> None:
         "codes without a patient or visit id": 1,
     }
     assert cohort.card["codes without a visit, by day"] == 1
+
+
+def test_patients_that_are_read_one_by_one_are_those_that_are_read_together(tmp_path: Path, monkeypatch) -> None:
+    """Numbers, stays, deaths and attributes of MIMIC-IV, and what is dropped."""
+    data = WHOLES["mimic4"](tmp_path / "data")
+    asked = {"domains": ("dx", "px", "rx", "lab", "stay"), "max_visits": 2}
+    together = read("mimic4", data.root, **asked).save(tmp_path / "together")
+    monkeypatch.setattr(assemble, "_ENTRIES_AT_ONCE", 1)
+    apart = read("mimic4", data.root, **asked).save(tmp_path / "apart")
+    for path in together.iterdir():
+        assert path.read_bytes() == (apart / path.name).read_bytes(), path.name
+    assert Cohort.open(apart).n_patients == 2 and Cohort.open(apart).card["dropped"]["visits after a death"] == 1
+
+
+def test_a_folder_of_parts_is_read_as_one_table(tmp_path: Path) -> None:
+    """The parts of a CSV, and the same as Parquet; a patient may be in several."""
+    rows = [("1", "2020-01-01", "A"), ("2", "2020-01-01", "B"), ("1", "2020-02-01", "C"), ("2", "2020-01-01", "A")]
+    names = ("patient", "date", "code")
+    for number in range(2):
+        part = pa.table(dict(zip(names, zip(*rows[2 * number : 2 * number + 2], strict=True), strict=True)))
+        (tmp_path / "csv").mkdir(exist_ok=True)
+        (tmp_path / "parquet").mkdir(exist_ok=True)
+        pyarrow.csv.write_csv(part, tmp_path / "csv" / f"part{number}.csv")
+        pyarrow.parquet.write_table(part, tmp_path / "parquet" / f"part{number}.parquet")
+    for kind in ("csv", "parquet"):
+        assert list(read("table", tmp_path / kind).patients()) == [[["A"], ["C"]], [["A", "B"]]]

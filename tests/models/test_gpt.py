@@ -146,7 +146,7 @@ def test_gradients_do_not_depend_on_the_pieces(world, shape, records, monkeypatc
     network.dropout.p = 0.0
     for layer in network.trunk.layers:
         layer.dropout.p = 0.0  # type: ignore[union-attr]
-    batch = records.batch(np.arange(30))
+    batch = replace(records, order=network.order).batch(np.arange(30))
 
     def gradients() -> list[torch.Tensor]:
         network.zero_grad()
@@ -165,7 +165,7 @@ def test_training_leaves_each_patient_out(world, shape) -> None:
     patients = [[["A", "B"], ["A", "C"]], [["A", "B", "C"]], [["B", "C"]], [["A"], ["B", "C"]]] * 6
     cohort = Cohort.of(patients)
     network = made(cohort, Shape(3, 12), dropout=0.0, prior=True, prior_strength=20.0)
-    one = Records(cohort, 12).batch(np.array([0]))
+    one = Records(cohort, 12, network.order).batch(np.array([0]))
     with_own = float(network.loss(one, None).detach())
     without_own = float(network.train().loss(one, None).detach())
     fewer = made(cohort, Shape(3, 12), dropout=0.0, prior=True, prior_strength=20.0)
@@ -212,7 +212,7 @@ def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None
     visit = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise)
     codes, repeats = visit.codes, network.probability_sum[0, n_tokens:-1]
     assert float(repeats.sum()) == 0
-    expected = network.probability_sum[0, network.rank_of_code].numpy()
+    expected = network.probability_sum[0, : network.n_codes].numpy()
     drawn = np.bincount(codes, minlength=world.n_codes)
     assert abs(drawn.sum() - expected.sum()) < 4 * np.sqrt(expected.sum())
     assert float(network.probability_sum[0, network.n_codes : n_tokens].sum()) == pytest.approx(150, abs=40)
@@ -221,7 +221,7 @@ def test_sums_of_probabilities_are_expected_counts(world, shape, starts) -> None
     state, later = network.after_days(visit.after, np.zeros(150, dtype=np.int64)), replace(noise, place=1)
     again = network.draw_visit(state, DrawRule(), later)
     held = set(zip(visit.who.tolist(), codes.tolist(), strict=True))
-    band = network.band[network.rank_of_code].numpy()
+    band = network.band.numpy()
     drawn = np.bincount(
         [band[code] for who, code in zip(again.who, again.codes, strict=True) if (who, code) in held],
         minlength=n_repeats // 2,

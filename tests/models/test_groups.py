@@ -78,7 +78,7 @@ def network_of(name: str) -> Network:
     torch.manual_seed(3)
     network = family.network(family.architecture(**known), Shape(len(WORLD), 8), cohort.prevalence())
     if family.count is not None:
-        family.count(network, Records(cohort, 8))
+        family.count(network, Records(cohort, 8, network.order))
     n_pairs = network.observe(Records(cohort, 8), Shape(cohort.n_codes, 8)).n_pairs
     assert bool(n_pairs) == ("prior" in NETWORKS[name])
     with torch.no_grad():
@@ -87,14 +87,14 @@ def network_of(name: str) -> Network:
     return network.eval()
 
 
-def after(history: list[list[int]], visits: list[list[int]]) -> Batch:
+def after(network: Network, history: list[list[int]], visits: list[list[int]]) -> Batch:
     """Patients who all have this history and then one of the visits each."""
     records = [[*history, visit] for visit in visits]
     flat = [visit for record in records for visit in record]
     sizes, lengths = (np.array([len(part) for part in parts]) for parts in (flat, records))
     codes = np.array([code for visit in flat for code in visit], dtype=np.int32)
     none = np.zeros((len(records), 0), dtype=np.int64)
-    return packed(codes, sizes, lengths, none, np.zeros(len(flat), dtype=np.int64))
+    return packed(network.order.encode(codes), sizes, lengths, none, np.zeros(len(flat), dtype=np.int64))
 
 
 HISTORY = [[0, 4, 6], [1, 2, 5, 8]]
@@ -106,14 +106,15 @@ def test_the_chances_of_all_visits_sum_to_one(name: str) -> None:
     network = network_of(name)
     for history in ([], HISTORY):
         for bias in (None, torch.linspace(-1, 1, len(WORLD))):
-            nll = network.likelihood(after(history, possible), bias).codes[len(history) :: len(history) + 1]
+            nll = network.likelihood(after(network, history, possible), bias).codes[len(history) :: len(history) + 1]
             assert float(torch.exp(-nll.double()).sum()) == pytest.approx(1.0, abs=2e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "marginal"])
 def test_the_loss_is_the_likelihood(name: str) -> None:
     network = network_of(name)
-    batch, bias = Records(some_cohort(20, seed=5), 8).batch(np.arange(20)), torch.linspace(-1, 1, len(WORLD))
+    batch = Records(some_cohort(20, seed=5), 8, network.order).batch(np.arange(20))
+    bias = torch.linspace(-1, 1, len(WORLD))
     loss = float(network.loss(batch, bias).detach())
     assert loss == pytest.approx(float(network.likelihood(batch, bias).record.sum()), rel=1e-5)
 
@@ -121,7 +122,7 @@ def test_the_loss_is_the_likelihood(name: str) -> None:
 def by_visit(network: Network, name: str, bias: torch.Tensor | None) -> NDArray[np.float64]:
     """The chance of each possible visit after the history."""
     possible = EVERY[1:] if name in OF_TOKENS else EVERY
-    nll = network.likelihood(after(HISTORY, possible), bias).codes[len(HISTORY) :: len(HISTORY) + 1]
+    nll = network.likelihood(after(network, HISTORY, possible), bias).codes[len(HISTORY) :: len(HISTORY) + 1]
     chance = torch.exp(-nll.double()).numpy()
     return np.r_[0.0, chance] if name in OF_TOKENS else chance
 
@@ -142,12 +143,12 @@ def test_visits_come_at_their_likelihood(name: str, shifted: bool) -> None:
     bias = torch.linspace(-1, 1, len(WORLD)) if shifted else None
     state = network.begin(torch.zeros(n, 0, dtype=torch.int64), Noise(5, np.arange(n), 0))
     for visit in HISTORY:
-        who, codes = np.repeat(np.arange(n), len(visit)), np.tile(visit, n)
+        who, codes = np.repeat(np.arange(n), len(visit)), np.tile(network.order.encode(np.array(visit)), n)
         state = network.absorb(state, (who, codes), np.zeros(n, dtype=np.int64))
         state = network.after_days(state, np.zeros(n, dtype=np.int64))
     who, codes = network.draw_visit(state, DrawRule(bias), Noise(5, np.arange(n), 128)).drawn
     mask = np.zeros(n, dtype=np.int64)
-    np.add.at(mask, who, 1 << codes)
+    np.add.at(mask, who, 1 << network.order.decode(codes))
     keys = [sum(1 << code for code in visit) for visit in EVERY]
     assert np.isin(mask, keys).all()
     found = np.array([(mask == key).sum() for key in keys])
@@ -162,7 +163,7 @@ def test_nothing_is_asked_after_death(name: str) -> None:
     network = network_of(name)
     died, home = WORLD.index["END/died"], WORLD.index["END/home"]
     for visit, certain in (([0, died], True), ([0, home], False)):
-        likelihood = network.likelihood(after([], [visit]))
+        likelihood = network.likelihood(after(network, [], [visit]))
         rest = float(likelihood.record - likelihood.codes)
         assert (rest == pytest.approx(0.0, abs=1e-12)) is certain
         assert certain or rest > 0.001
@@ -171,13 +172,13 @@ def test_nothing_is_asked_after_death(name: str) -> None:
 @pytest.mark.parametrize("name", ["independent", "lstm"])
 def test_chances_of_the_next_visit_are_those_of_its_likelihood(name: str) -> None:
     network = network_of(name)
-    chances = network.next_chances(after(HISTORY[:1], HISTORY[1:]))
+    chances = network.next_chances(after(network, HISTORY[:1], HISTORY[1:]))
     assert chances is not None
-    nll = network.likelihood(after(HISTORY, EVERY)).codes[len(HISTORY) :: len(HISTORY) + 1].double()
+    nll = network.likelihood(after(network, HISTORY, EVERY)).codes[len(HISTORY) :: len(HISTORY) + 1].double()
     by_code = np.zeros(len(WORLD))
     for visit, chance in zip(EVERY, torch.exp(-nll).tolist(), strict=True):
         by_code[visit] += chance
-    assert np.allclose(chances[0].numpy(), by_code, atol=2e-5)
+    assert np.allclose(chances[0].numpy()[network.order.position_of], by_code, atol=2e-5)
 
 
 def test_the_order_of_drawing() -> None:

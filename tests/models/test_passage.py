@@ -18,7 +18,7 @@ from adapcla.models.registry import FAMILIES
 
 LETTERS = "ABCDE"
 VISITS = [some for size in range(1, 6) for some in combinations(LETTERS, size)]
-#: More of A than of B, and so on, so that ranks are in order; most orders of drawing are then that of the letters.
+#: More of A than of B, and so on, so that positions are those of the letters.
 COHORT = Cohort.of([[list(visit)] for visit in VISITS] + [[[letter]] for letter in LETTERS for _ in range(30)])
 N = 8000
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -75,7 +75,7 @@ def test_visits_that_lack_codes_say_how_probable_it_was_to_hold_them(
     clause: str, shifted: bool, network: Network
 ) -> None:
     bias = torch.linspace(-1, 1, 5) if shifted else None
-    codes = network.in_drawing_order(np.array([LETTERS.index(letter) for letter in clause]))
+    codes = np.array([LETTERS.index(letter) for letter in clause])
     number, hazard = drawn(network, codes, NONE, bias)
     some = np.zeros(len(VISITS), dtype=bool)
     for place, code in enumerate(codes):
@@ -90,7 +90,7 @@ def test_visits_that_lack_codes_say_how_probable_it_was_to_hold_them(
 
 def test_visits_with_a_target_are_those_that_hold_it_weighed_by_its_hazard(network: Network) -> None:
     """χ² of draws that are taken in proportion to the hazard that was passed, against the conditional probabilities."""
-    codes = network.in_drawing_order(np.array([1, 3]))
+    codes = np.array([1, 3])
     _, hazard = drawn(network, codes, NONE, None)
     number, _ = drawn(network, codes, 1, None)
     weight = (1 - hazard[:, 0]) * hazard[:, 1]
@@ -105,7 +105,7 @@ def test_visits_with_a_target_are_those_that_hold_it_weighed_by_its_hazard(netwo
 def test_a_free_visit_is_the_one_that_is_drawn_without_a_passage(network: Network) -> None:
     noise = Noise(7, np.arange(N), 0)
     plain = network.draw_visit(network.begin(torch.zeros(N, 0, dtype=torch.int64), noise), DrawRule(), noise)
-    number, _ = drawn(network, network.in_drawing_order(np.array([0, 2])), FREE, None)
+    number, _ = drawn(network, np.array([0, 2]), FREE, None)
     keys = np.bincount(plain.who, weights=2.0**plain.codes, minlength=N).astype(int)
     mine = [0 if i < 0 else sum(2 ** LETTERS.index(letter) for letter in VISITS[i]) for i in number]
     assert (keys == mine).mean() > 0.999

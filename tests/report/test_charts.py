@@ -13,7 +13,7 @@ from adapcla.io.simulator import simulate
 from adapcla.report import aggregates, charts
 from adapcla.report.charts import bar_table, loss_curve, svg_image
 from adapcla.report.html import Indicators, Status, Text, Timelines, fragment
-from adapcla.report.timelines import Album, Timeline, Visit
+from adapcla.report.timelines import Album, ShownVisit, Timeline
 from adapcla.tables import Table
 
 EVIL = "<script>alert(1)</script>"
@@ -48,7 +48,7 @@ def test_records_without_pairs_are_drawn():
 def test_names_cannot_become_markup_in_any_part_or_chart():
     status = Status(EVIL, EVIL, "met", EVIL, EVIL, EVIL)
     code = {"code": EVIL, "name": EVIL, "rare": True, "stay": False, "chapter": EVIL, "hue": 1}
-    person = Timeline(EVIL, EVIL, [Visit(0, 0.0, [code], 0)], 0)
+    person = Timeline(EVIL, EVIL, [ShownVisit(0, 0.0, [code], 0)], 0)
     charts = [bar_table(EVIL, [EVIL], {EVIL: ""}, [((EVIL,), (0.5,))]), svg_image(b"<svg/>", EVIL)]
     some = [Indicators([status]), Text(EVIL, "refused"), Table((EVIL,), [(EVIL,)], title=EVIL), *charts]
     for part in (*some, Timelines([person], [EVIL], [EVIL], codes=True)):

@@ -31,7 +31,7 @@ def test_equal_figures_are_equal_files(suffix):
 @pytest.mark.parametrize("name", ["figure.jpeg", "figure", "figure.exe"])
 def test_other_formats_are_refused_and_nothing_is_written(tmp_path, name):
     with pytest.raises(UsageError, match="expected"):
-        style.save(drawn(), tmp_path / name)
+        style.save_figure(drawn(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

@@ -87,7 +87,7 @@ def study_of(rows: dict[str, dict[str, list[float | None]]], stratum: str = "rar
         high=pl.col("value"),
     )
     parts = {"parts": {"train": [720, 0], "test": [180, 0]}}
-    vars(study).update(scores=scores, steered=pl.DataFrame(), prepared=parts)
+    vars(study).update(scores=scores, steered_scores=pl.DataFrame(), data_record=parts)
     return study
 
 
@@ -152,8 +152,8 @@ def test_a_method_that_generated_no_tail_pair_has_lost_the_tail():
 def test_where_real_patients_are_to_be_matched_the_closer_method_gains(finished_run, monkeypatch):
     study = Study.open(finished_run)
     assert study.goal("next_visit_jaccard") == "match"
-    real = study.measured(Reference.REAL_TEST, "next_visit_jaccard").value
-    one, two = (study.measured(row, "next_visit_jaccard").value for row in study.rows)
+    real = study.estimate(Reference.REAL_TEST, "next_visit_jaccard").value
+    one, two = (study.estimate(row, "next_visit_jaccard").value for row in study.rows)
     claim = Claim("closer", *study.rows, "next_visit_jaccard")
     monkeypatch.setattr("adapcla.study.comparison.CLAIMS", (claim,))
     found = next(found for found in evaluate_claims(study) if found.claim == claim)

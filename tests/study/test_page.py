@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from adapcla.data import Cohort
-from adapcla.report.html import Page, Section, Text
+from adapcla.report.figures.scores import schedule_curves
+from adapcla.report.html import Figure, Page, Section, Text
 from adapcla.study import page as pages
 from adapcla.study.page import write_study_page
 from adapcla.study.results import Study
@@ -48,13 +49,15 @@ def test_no_patient_is_on_the_page(finished_run):
     assert long and not any(", ".join(visit) in page or " ".join(visit) in page for visit in long)
 
 
-def test_several_experiments_become_one_page(finished_run, tmp_path):
+def test_several_experiments_become_one_page(finished_run, tmp_path, monkeypatch):
+    drawing = schedule_curves(["base"])[0]
+    monkeypatch.setattr(pages, "figures", lambda study: iter([("analysis", Figure("one", "One", "", drawing))]))
     study = Study.open(finished_run)
     other = Study(study.folder, {**study.about, "spec": {**study.spec, "name": "second", "title": "The second"}})
     page = write_study_page([study, other], tmp_path / "both").read_text(encoding="utf-8")
     assert 'id="tiny-claims"' in page and 'id="second-claims"' in page and "2 experiments" in page
     assert (tmp_path / "both" / "second" / "tables" / "claims.csv").is_file()
-    assert (tmp_path / "both" / "tiny" / "figures" / "roc.svg").is_file()
+    assert (tmp_path / "both" / "tiny" / "figures" / "one.svg").is_file()
 
 
 WANTED = {
@@ -76,10 +79,10 @@ def test_heat_maps_look_at_the_first_patients_only(monkeypatch):
     assert pages.some(Cohort.of([[["A"]], [["B"]], [["C"]]])).n_visits == 2
 
 
-def test_memory_is_drawn_against_the_tail_where_both_were_judged(finished_run, monkeypatch):
+def test_memory_is_drawn_against_the_tail_where_both_were_scored(finished_run, monkeypatch):
     """The tiny run has too few patients for the gap of pairs: none is drawn until it is there."""
     study = Study.open(finished_run)
     assert list(pages._memory_figures(study)) == []
-    monkeypatch.setattr(Study, "measured", lambda self, row, metric, stratum="all": Estimate(0.1, 0.0, 0.2, 1))
+    monkeypatch.setattr(Study, "estimate", lambda self, row, metric, stratum="all": Estimate(0.1, 0.0, 0.2, 1))
     ((_, drawn),) = pages._memory_figures(study)
     assert len(drawn.drawing.axes[0].get_legend().get_texts()) == 2

@@ -60,6 +60,6 @@ def test_tables_of_a_finished_run_show_the_law_with_its_numbers(finished_run):
         lines = {line.cells[0].text: line for line in table.lines if line.kind == "reference"}
         assert {"law itself", "family only"} <= set(lines)
         assert any(cell.value is not None for cell in lines["law itself"].cells)
-    found = study.measured(LawReference.LAW_ITSELF, "pair_seen")
+    found = study.estimate(LawReference.LAW_ITSELF, "pair_seen")
     assert found is not None and found.low <= found.value <= found.high
-    assert study.measured(LawReference.LAW_ITSELF, "pair_seen", target="shifted", mode="paper") is None
+    assert study.estimate(LawReference.LAW_ITSELF, "pair_seen", target="shifted", mode="paper") is None

@@ -21,20 +21,20 @@ def test_experiments_are_found_in_the_folder_that_holds_them(finished_run):
 def test_numbers_of_rows_references_and_steered_samples(finished_run):
     study = Study.open(finished_run)
     assert study.rows == ["adapcla", "adapcla-no-scaffold"] and study.quick
-    mine = study.measured("adapcla", "pair_seen")
+    mine = study.estimate("adapcla", "pair_seen")
     assert mine is not None and mine.low <= mine.value <= mine.high and mine.n == 1
-    copy = study.measured(Reference.TRAIN_COPY, "pair_seen")
+    copy = study.estimate(Reference.TRAIN_COPY, "pair_seen")
     assert copy is not None and copy.value == 1.0
-    chance = study.measured(Reference.MARGINAL, "pair_seen")
+    chance = study.estimate(Reference.MARGINAL, "pair_seen")
     assert chance is not None and chance.low <= chance.value <= chance.high and chance.low < chance.high
-    gap = study.measured("adapcla", "control_mae", target="shifted", mode="paper")
+    gap = study.estimate("adapcla", "control_mae", target="shifted", mode="paper")
     assert gap is not None and 0 < gap.value < 1
-    assert study.measured("nobody", "pair_seen") is None
+    assert study.estimate("nobody", "pair_seen") is None
     assert study.goal("tail_ctx_jsd") == "down" and study.goal("no such metric") == "none"
 
 
 def test_a_slow_reference_that_a_quick_look_leaves_out_was_judged_by_itself(finished_run):
-    real = Study.open(finished_run).measured(Reference.REAL_TRAIN, "tstr_auprc")
+    real = Study.open(finished_run).estimate(Reference.REAL_TRAIN, "tstr_auprc")
     assert real is not None and 0 < real.value <= 1
 
 
@@ -56,7 +56,7 @@ def test_draws_of_one_fit_are_one_case():
 
 def test_the_share_of_test_patients_is_that_of_the_prepared_parts(finished_run):
     study = Study.open(finished_run)
-    parts = study.prepared["parts"]
+    parts = study.data_record["parts"]
     assert study.test_share == parts["test"][0] / (parts["test"][0] + parts["train"][0])
 
 
@@ -65,4 +65,4 @@ def test_a_study_of_an_earlier_version_opens(finished_run):
     about = Study.open(finished_run).about
     spec = {**about["spec"], "decide": {"claims": []}, "split": {**about["spec"]["split"], "vary": True}}
     old = Study(finished_run, {**about, "spec": spec, "looks": [{"fits": 4, "error": 0.05, "decided": {}}]})
-    assert old.measured("adapcla", "pair_seen") is not None
+    assert old.estimate("adapcla", "pair_seen") is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,30 +14,28 @@ from adapcla.files import write_json
 from adapcla.study import tables
 from adapcla.study.results import Study
 from adapcla.study.tables import (
-    ABLATION,
     FOLDER,
     RESULTS,
     SCORE_TABLES,
-    ablation_table,
     discriminator_table,
     evaluator_table,
     evaluator_tables,
     grid_table,
     score_table,
 )
-from adapcla.tables import LONG, Cell, Estimate, Line, Table, estimate_cell, format_number
+from adapcla.tables import Cell, Line
 
 
 def test_every_column_names_a_metric_and_every_table_is_there_once():
-    assert {column.metric for table in (*SCORE_TABLES, ABLATION) for column in table.columns} <= set(METRICS)
+    assert {column.metric for table in SCORE_TABLES for column in table.columns} <= set(METRICS)
     keys = [table.key for table in SCORE_TABLES]
     assert len(set(keys)) == len(keys)
-    assert keys[:2] == ["tail-glance", "tail-knowledge"]
+    assert keys[0] == "tail-glance"
 
 
 def test_the_headline_has_knowledge_and_memory_side_by_side():
-    asked = {column.metric for table in SCORE_TABLES[:2] for column in table.columns}
-    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= asked
+    shown = {column.metric for column in SCORE_TABLES[0].columns}
+    assert {"tail_information_share", "tail_pair_seen_heldout", "copy_excess"} <= shown
 
 
 def test_shares_of_heldout_pairs_are_those_of_all_synthetic_patients_against_halves():
@@ -62,40 +58,6 @@ def test_scores_that_depend_on_the_number_of_patients_are_shown_at_equal_numbers
 
 #: Tables of records with values, stays or several domains; the finished run has codes alone.
 WHOLE_RECORD = {"numbers", "stays", "by-domain"}
-TABLE = Table(
-    ("method", "x ↑"),
-    (Line((Cell("a_b"), Cell("0.500", 0.5, "[0.4, 0.6]", True))), Line((Cell("real test"), Cell("–")), "reference")),
-    "t",
-    "A title",
-    "A caption",
-)
-
-
-def test_the_three_forms_hold_the_same_numbers(tmp_path):
-    TABLE.save(tmp_path)
-    rows = list(csv.reader(io.StringIO((tmp_path / "t.csv").read_text())))
-    assert rows == [
-        ["kind", "method", "method interval", "x ↑", "x ↑ interval"],
-        ["method", "a_b", "", "0.5", "[0.4, 0.6]"],
-        ["reference", "real test", "", "–", ""],
-    ]
-    assert "| a_b | **0.500** [0.4, 0.6] |" in (tmp_path / "t.md").read_text()
-    latex = (tmp_path / "t.tex").read_text()
-    assert r"a\_b & \textbf{0.500} \\" in latex and r"x $\uparrow$" in latex
-
-
-def test_columns_of_numbers_and_long_tables_are_known():
-    assert TABLE.numeric == (False, True)
-    assert not TABLE.long
-    many = (Line((Cell("x"),)),) * (LONG + 1)
-    assert Table(("a",), many).long
-    assert not Table(("a",), many, always_open=True).long
-
-
-def test_cells():
-    assert estimate_cell(None, "insufficient data: 3 of 50") == Cell("–", None, "insufficient data")
-    assert estimate_cell(Estimate(0.5, None, None, 3)).note == ""
-    assert [format_number(x) for x in (0.0123, 0.00123, 12345.0, -0.5)] == ["0.012", "0.0012", "12,345", "-0.500"]
 
 
 def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_run):
@@ -113,14 +75,14 @@ def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_
 
 
 def test_a_column_without_a_number_for_anybody_is_a_sentence_and_no_column(finished_run, monkeypatch):
-    study, measured = Study.open(finished_run), Study.measured
+    study, measured = Study.open(finished_run), Study.estimate
     layout = next(asked for asked in SCORE_TABLES if asked.key == "fidelity")
     before = score_table(study, layout)
 
     def silent(self, row, metric, stratum="all", **where):
         return None if metric == "bigram_r2" else measured(self, row, metric, stratum, **where)
 
-    monkeypatch.setattr(Study, "measured", silent)
+    monkeypatch.setattr(Study, "estimate", silent)
     table = score_table(study, layout)
     assert [name for name in before.columns if name not in table.columns] == ["bigram R² ↑"]
     assert table.caption.endswith("No value for any method: bigram R².") and "No value" not in before.caption
@@ -136,17 +98,10 @@ def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can
     assert list(lines) == ["real", "train copy", "marginal", "law itself", "family only"]
     information = table.columns.index("tail information ↑")
     assert lines["real"].cells[information].value == 1
-    assert study.measured(Reference.REAL_TEST, "tail_information_share") is None
+    assert study.estimate(Reference.REAL_TEST, "tail_information_share") is None
     pairs = table.columns.index("held-out pairs ↑")
-    assert lines["real"].cells[pairs].value == study.measured(Reference.REAL_TEST, *layout.columns[2][:2]).value
-
-
-def test_every_column_of_every_table_names_a_metric_that_exists(finished_run):
-    known = set(Study.open(finished_run).scores["metric"].unique())
-    asked_of_codes = {column.metric for t in SCORE_TABLES if t.key not in WHOLE_RECORD for column in t.columns}
-    assert asked_of_codes <= known
-    every = set(METRICS)
-    assert {column.metric for t in SCORE_TABLES if t.key in WHOLE_RECORD for column in t.columns} <= every
+    real = study.estimate(Reference.REAL_TEST, "tail_pair_seen_heldout", "halves")
+    assert real is not None and lines["real"].cells[pairs].value == real.value
 
 
 def test_the_mark_goes_to_what_is_nearest_to_real_patients_and_never_to_the_largest(finished_run):
@@ -178,14 +133,6 @@ def test_the_papers_rows_stand_beside_ours_on_its_own_cohort_only(finished_run):
     paper = [line for line in score_table(study, asked).lines if line.kind == "paper"]
     assert [line.cells[0].text for line in paper] == ["adapcla (paper)"]
     assert paper[0].cells[2].text == "0.111"
-
-
-def test_the_ablation_table_needs_a_static_row(finished_run):
-    study = Study.open(finished_run)
-    assert ablation_table(study) is None
-    study.about["fits"].append({**study.about["fits"][0], "row": "static-pcla"})
-    names = [line.cells[0].text for line in ablation_table(study).lines]
-    assert names[:3] == ["static-pcla", "adapcla-no-scaffold", "adapcla"]
 
 
 def texts(table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[An
         for parameter in objective.modules.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=stream) * 0.1)
     objective.modules.train()
-    return objective, Records(seen_records(generator.settings, world).cohort, 7), list(objective.modules.parameters())
+    records = replace(seen_records(generator.settings, world, objective.modules.order), context=7)
+    return objective, records, list(objective.modules.parameters())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def prepared(world: Cohort, name: str) -> tuple[Objective, Records]:
         for parameter in objective.modules.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=stream) * 0.1)
     objective.modules.train()
-    return objective, Records(seen_records(settings, world).cohort, 7)
+    return objective, replace(seen_records(settings, world, objective.modules.order), context=7)  # type: ignore[arg-type]
 
 
 def watched_by_opacus(network: nn.Module) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adapcla.cli.options import AsJson, CohortFolder, DryRun, Given, Out, Overwrite, Verb, emit
+from adapcla import engine
+from adapcla.cli.options import AsJson, Cluster, CohortFolder, DryRun, Given, Out, Overwrite, Verb, emit
 from adapcla.console import meter, say
 from adapcla.errors import ExistsError, InputError, UsageError
 
@@ -101,6 +102,7 @@ def export(
     to: Annotated[str, typer.Option("--to", help="csv, parquet, xlsx, meds, omop, fhir or prevalence.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write; of prevalence, a CSV file.")],
     given: Given,
+    cluster: Cluster = "local",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -119,7 +121,8 @@ def export(
     options = WriteOptions(asked.split, asked.visit_type, asked.birth_year, folder, asked.for_excel)
     refuse_populated(out, overwrite)
     patients = Cohort.open(cohort)
-    write(patients, out, to, overwrite, options)
+    with engine.cluster(cluster):
+        write(patients, out, to, overwrite, options)
     held = writable(patients, to, options)
     files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     result = {
@@ -165,7 +168,7 @@ def prior(
     """Write prevalences: the former name of `export --to prevalence`."""
     if action != "export":
         raise UsageError(f"prior {action}\nto do: adapcla export COHORT --to prevalence --out FILE")
-    export(cohort, PREVALENCE, out, given, overwrite, as_json)
+    export(cohort, PREVALENCE, out, given, overwrite=overwrite, as_json=as_json)
 
 
 def describe(
@@ -188,7 +191,7 @@ def describe(
         from adapcla.report import style
         from adapcla.report.figures.cohorts import longtail
 
-        style.save(longtail(patients), figure)
+        style.save_figure(longtail(patients), figure)
         say(f"figure: {figure}")
     if as_json:
         emit(description)

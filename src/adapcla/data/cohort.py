@@ -430,6 +430,25 @@ class Cohort:
             attributes={name: a.of_patients(chosen) for name, a in self.attributes.items()},
         )
 
+    def between(self, first: int, stop: int) -> Cohort:
+        """The patients from `first` up to `stop`, of whom alone the arrays are read.
+
+        >>> list(Cohort.of([[["A"]], [["B"], ["A"]], [["C"]]]).between(1, 3).patients())
+        [[['B'], ['A']], [['C']]]
+        """
+        visits = slice(int(self.patient_starts[first]), int(self.patient_starts[stop]))
+        entries = slice(int(self.visit_starts[visits.start]), int(self.visit_starts[visits.stop]))
+        return replace(
+            self,
+            codes=np.array(self.codes[entries]),
+            visit_starts=np.asarray(self.visit_starts[visits.start : visits.stop + 1]) - entries.start,
+            patient_starts=np.asarray(self.patient_starts[first : stop + 1]) - visits.start,
+            days=None if self.days is None else np.array(self.days[visits]),
+            values=None if self.values is None else np.array(self.values[entries]),
+            labels=None if self.labels is None else np.array(self.labels[first:stop]),
+            attributes={name: a.of_patients(np.arange(first, stop)) for name, a in self.attributes.items()},
+        )
+
     def with_visits(self, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Cohort:
         """Each patient with the visits from `first` up to `stop` alone; labels, which speak of all visits, go.
 
@@ -629,9 +648,9 @@ def check_runs(name: str, starts: NDArray[np.int64], end: int) -> None:
     require_form(name, starts, np.int64)
     spans = len(starts) >= 1 and starts[0] == 0 and starts[-1] == end
     require(bool(spans), f"{name} does not span its array", f"0 … {end}")
-    require(
-        bool((np.diff(starts) > 0).all()), f"{name} holds an empty run", "no empty visit, no patient without visits"
-    )
+    for part in chunks(len(starts) - 1, starts):
+        rising = np.diff(starts[part.start : part.stop + 1]) > 0
+        require(bool(rising.all()), f"{name} holds an empty run", "no empty visit, no patient without visits")
 
 
 def check_visits(
@@ -648,9 +667,10 @@ def check_codes(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], n_cod
     """Raise unless every visit holds known codes, each once, ascending."""
     if len(codes) == 0:
         return
-    inside = int(codes.min()) >= 0 and int(codes.max()) < n_codes
-    require(inside, "a code index out of range", "0 ≤ index < size of the vocabulary")
-    for part in chunks(len(codes) - 1):
+    for part in chunks(len(codes), codes):
+        inside = int(codes[part].min()) >= 0 and int(codes[part].max()) < n_codes
+        require(inside, "a code index out of range", "0 ≤ index < size of the vocabulary")
+    for part in chunks(len(codes) - 1, codes, visit_starts):
         rising = np.diff(codes[part.start : part.stop + 1]) > 0
         # The last code of a visit says nothing about the first of the next.
         low, high = np.searchsorted(visit_starts, (part.start + 1, part.stop + 1))
@@ -666,10 +686,15 @@ def check_days(days: NDArray[np.int32] | None, patient_starts: NDArray[np.int64]
     require(len(days) == patient_starts[-1], "days do not match the visits", "one day per visit")
     if len(days) == 0:
         return
-    require(bool((days[patient_starts[:-1]] == 0).all()), "days that do not begin at 0", "days since the first visit")
-    going_on = np.diff(days) >= 0
-    going_on[patient_starts[1:-1] - 1] = True
-    require(bool(going_on.all()), "days that go back in time", "visits in time order")
+    for part in chunks(len(patient_starts) - 1, patient_starts, days):
+        zero = bool((days[patient_starts[part]] == 0).all())
+        require(zero, "days that do not begin at 0", "days since the first visit")
+    for part in chunks(len(days) - 1, patient_starts, days):
+        going_on = np.diff(days[part.start : part.stop + 1]) >= 0
+        # The last visit of a patient says nothing about the first of the next.
+        low, high = np.searchsorted(patient_starts, (part.start + 1, part.stop + 1))
+        going_on[patient_starts[low:high] - 1 - part.start] = True
+        require(bool(going_on.all()), "days that go back in time", "visits in time order")
 
 
 def check_labels(labels: NDArray[np.uint8] | None, n_patients: int, n_labels: int) -> None:
@@ -698,10 +723,14 @@ def check_groups(codes: NDArray[np.int32], visit_starts: NDArray[np.int64], grou
     if not len(group_of_code) or int(group_of_code.max()) < 0:
         return
     n_groups = int(group_of_code.max()) + 1
-    grouped = np.flatnonzero(group_of_code[codes] >= 0)
-    visit = np.searchsorted(visit_starts, grouped, side="right") - 1
-    choices = visit * n_groups + group_of_code[codes[grouped]]
-    require(len(np.unique(choices)) == len(choices), "two codes of one choice group in a visit", "at most one of them")
+    for part in chunks(len(visit_starts) - 1, visit_starts, codes):
+        first = int(visit_starts[part.start])
+        some = codes[first : int(visit_starts[part.stop])]
+        grouped = np.flatnonzero(group_of_code[some] >= 0)
+        visit = np.searchsorted(visit_starts[part], grouped + first, side="right")
+        choices = visit * n_groups + group_of_code[some[grouped]]
+        once = len(np.unique(choices)) == len(choices)
+        require(once, "two codes of one choice group in a visit", "at most one of them")
 
 
 def check_values(values: NDArray[np.float32] | None, codes: NDArray[np.int32], is_number: NDArray[np.bool_]) -> None:
@@ -712,7 +741,7 @@ def check_values(values: NDArray[np.float32] | None, codes: NDArray[np.int32], i
     require(bool(is_number.any()), "values, and a vocabulary without numbers", "no values")
     require_form("values", values, np.float32)
     require(len(values) == len(codes), "values do not match the codes", "one value for each entry, NaN for no number")
-    for part in chunks(len(codes)):
+    for part in chunks(len(codes), codes, values):
         fits = np.isfinite(values[part]) == is_number[codes[part]]
         require(bool(fits.all()), "a value at a code that is no number, or a number without one", "values for numbers")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.attributes import Attribute
+from adapcla.data.ragged import chunks
 from adapcla.data.split import PARTS, split_positions
 from adapcla.errors import InputError
 
@@ -259,7 +260,8 @@ def cohort_fingerprint(
         # The length keeps a number from moving over the border between two arrays unseen.
         out.update(b"-" if array is None else str(array.shape).encode())
         if array is not None:
-            out.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+            for part in chunks(len(array), array):
+                out.update(np.ascontiguousarray(array[part]).reshape(-1).view(np.uint8).data)
     out.update("\n".join(label_names).encode())
     for name, attribute in sorted(attributes.items()):
         out.update("\n".join((name, *attribute.categories)).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Elements of a long array that are looked at together.
-PIECE = 1 << 23
+PIECE = 1 << 21
 
 
 def starts_from_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -23,13 +24,27 @@ def starts_from_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
-def chunks(n: int) -> Iterator[slice]:
+def chunks(n: int, *arrays: NDArray[Any]) -> Iterator[slice]:
     """Slices that make the whole of n elements: what is computed from one of them is forgotten before the next.
+
+    Pages of `arrays` that are memory-mapped are given back after each slice, so that memory follows the slice.
 
     >>> [(part.start, part.stop) for part in chunks(3)]
     [(0, 3)]
     """
-    return (slice(low, min(low + PIECE, n)) for low in range(0, n, PIECE))
+    for low in range(0, n, PIECE):
+        yield slice(low, min(low + PIECE, n))
+        for array in arrays:
+            release_pages(array)
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Give back the memory that a memory-mapped array holds; it is read again when it is needed."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and not array.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def count_values(values: NDArray[Any], n: int) -> NDArray[np.int64]:
@@ -39,7 +54,7 @@ def count_values(values: NDArray[Any], n: int) -> NDArray[np.int64]:
     [1, 0, 2, 0]
     """
     out = np.zeros(n, dtype=np.int64)
-    for part in chunks(len(values)):
+    for part in chunks(len(values), values):
         out += np.bincount(values[part], minlength=n)
     return out
 

@@ -6,6 +6,7 @@ import csv
 import difflib
 import gzip
 import io
+import tempfile
 import tokenize
 import warnings
 import zlib
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapcla.data.attributes import Attribute
+from adapcla.data.ragged import chunks
 from adapcla.data.vocabulary import N_PLAIN, Code
 from adapcla.errors import InputError
 from adapcla.files import (
@@ -71,9 +73,45 @@ def save_folder(folder: Path, content: FolderContent, overwrite: bool = False) -
     needed = sum(array.nbytes for array in arrays.values())
     with full_disk_explained(folder, needed), fresh_folder(folder, overwrite) as temporary:
         for name, array in arrays.items():
-            np.save(temporary / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            write_array(temporary / f"{name}.npy", array)
         finish_folder(temporary, content.codes, card)
     return folder
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """What `np.save` writes, a piece at a time, so that an array that is memory-mapped takes no memory."""
+    with path.open("wb") as file:
+        form = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(file, form)
+        for part in chunks(len(array), array):
+            file.write(np.ascontiguousarray(array[part]).data)
+
+
+class GrowingArray:
+    """An array that is written to a temporary file part by part; once whole, it is memory-mapped.
+
+    >>> growing = GrowingArray(np.int32)
+    >>> growing.append(np.array([1, 2], dtype=np.int32))
+    >>> growing.append(np.array([3], dtype=np.int32))
+    >>> growing.whole().tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._dtype = np.dtype(dtype)
+        # Without a name, so that it is gone with the last map of it.
+        self._file = tempfile.TemporaryFile(prefix="adapcla-")  # noqa: SIM115
+
+    def append(self, part: NDArray[Any]) -> None:
+        """Add the elements of an array."""
+        with full_disk_explained(Path(tempfile.gettempdir()), part.nbytes):
+            self._file.write(np.ascontiguousarray(part, dtype=self._dtype).data)
+
+    def whole(self) -> NDArray[Any]:
+        """All elements; nothing can be added after that."""
+        with self._file as file, full_disk_explained(Path(tempfile.gettempdir()), file.tell()):
+            file.flush()
+            return np.memmap(file, self._dtype, mode="r") if file.tell() else np.zeros(0, self._dtype)
 
 
 def finish_folder(folder: Path, codes: Sequence[Code], card: dict[str, Any]) -> None:

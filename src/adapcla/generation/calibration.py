@@ -47,7 +47,7 @@ def calibrate_record_length(model: Model, train: Cohort) -> float:
     logits, happened = [], []
     for low in range(0, min(train.n_patients, _LENGTH_PATIENTS), 512):
         batch = records.batch(np.arange(low, min(low + 512, train.n_patients)))
-        may_go_on = slice(None) if network.last_code is None else batch.lacks(network.last_code) > 0
+        may_go_on = slice(None) if network.last_position is None else batch.lacks(network.last_position) > 0
         logits.append(network.going_on_logits(batch)[may_go_on].double())
         happened.append(batch.continues[may_go_on].double())
     every, mean = torch.cat(logits), float(torch.cat(happened).mean())

@@ -105,7 +105,7 @@ class Proposer:
     rule: DrawRule
     n_visits: int
     min_codes: int = 0
-    #: The codes of the clause in the order in which the network draws them; None for plain patients.
+    #: The positions of the codes of the clause, ascending; None for plain patients.
     clause: NDArray[np.int64] | None = None
 
     @property
@@ -297,10 +297,10 @@ def share_beyond(n: int) -> float:
 
 
 def rarest_clause(model: Model, condition: Criteria) -> NDArray[np.int64]:
-    """The codes of the clause that is rarest in training, in the order in which the network draws them."""
+    """The positions of the codes of the clause that is rarest in training, in the order in which they are drawn."""
     share = np.nan_to_num(model.prevalence.share)
     clauses = condition.clauses(model.vocabulary)
-    return model.network.in_drawing_order(min(clauses, key=lambda codes: float(share[codes].sum())))
+    return np.sort(model.network.order.encode(min(clauses, key=lambda codes: float(share[codes].sum()))))
 
 
 def has_first_passage(rule: SampleRule) -> bool:

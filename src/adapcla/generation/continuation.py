@@ -79,7 +79,7 @@ def continue_records(
     refuse_dead_histories(history)
     network = model.network.eval()
     rule = draw_rule(model, steering)
-    records = Records(model.records(history).cohort, model.shape.context - visits)
+    records = replace(model.records(history), context=model.shape.context - visits)
     key = stream_key(seed, "continued")
     lengths = np.minimum(records.cohort.visits_per_patient, records.context)
     parts: list[Rolled] = []
@@ -125,7 +125,7 @@ def _probabilities(
         chances = model.network.next_chances(records.batch(np.arange(low, min(low + 256, n))), bias)
         if chances is None:
             break
-        exact.append(chances.numpy())
+        exact.append(chances.numpy()[:, model.network.order.position_of])
     else:
         return np.concatenate(exact)
     return drawn_shares(drawn, history_of, draws)
@@ -180,7 +180,7 @@ def continue_given(
     model.network.eval()
     plain = Proposer(model, inside, draw_rule(model, steering), horizon)
     steered = replace(plain, clause=rarest_clause(model, inside)) if inside.having else plain
-    records = Records(model.records(history).cohort, model.shape.context - horizon)
+    records = replace(model.records(history), context=model.shape.context - horizon)
     lengths = np.minimum(records.cohort.visits_per_patient, records.context)
     key, n_proposals = stream_key(seed, "futures"), 0
     pools: dict[int, Pool] = {}

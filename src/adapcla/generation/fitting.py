@@ -164,8 +164,8 @@ def _trained(
         model.network.load_state_dict(weights)
     loop = Loop(
         objective_for(model),
-        seen_records(settings, train),
-        seen_records(settings, valid),
+        seen_records(settings, train, model.network.order),
+        seen_records(settings, valid, model.network.order),
         settings.budget,
         settings.seed,
         folder,
@@ -214,7 +214,7 @@ def _counted(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, O
     began = time.monotonic()
     assert settings.family.count is not None
     model = untrained(settings, train)
-    settings.family.count(model.network, seen_records(settings, train))
+    settings.family.count(model.network, seen_records(settings, train, model.network.order))
     loss = -float(model.log_likelihood(valid).sum()) / valid.n_visits
     outcome = Outcome(loss, 0, 0, 0, time.monotonic() - began, False, Journal())
     model.facts |= _facts(model, outcome, train, valid)
@@ -269,7 +269,7 @@ def objective_for(model: Model) -> Objective:
         raise UsageError(f"calibration_rounds: the {name} family has no output bias for it; leave it at 0")
     assert settings.family.objective is not None
     rule = ScaffoldRule(
-        scaffold_bias(settings, model.prevalence),
+        model.network.order.arrange(scaffold_bias(settings, model.prevalence)),
         schedule(settings.schedule),
         settings.positive_weight,
         settings.bias_at_inference or settings.bias_at_validation,

@@ -20,7 +20,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.data.quantization import Quantizer
 from adapcla.errors import InputError, UsageError
 from adapcla.models.base import Network, Shape, Traits
-from adapcla.models.batch import Records
+from adapcla.models.batch import CodeOrder, Records
 from adapcla.scaffold import Scaffold
 from adapcla.seeds import random_stream
 from adapcla.training.settings import Settings
@@ -75,8 +75,10 @@ class Model:
 
     @property
     def inference_bias(self) -> Tensor | None:
-        """The scaffold (codes,) where sampling keeps it: Static-PCLA."""
-        return scaffold_bias(self.settings, self.prevalence) if self.settings.bias_at_inference else None
+        """The scaffold (codes,), by position, where sampling keeps it: Static-PCLA."""
+        if not self.settings.bias_at_inference:
+            return None
+        return self.network.order.arrange(scaffold_bias(self.settings, self.prevalence))
 
     def quantize(self, cohort: Cohort) -> Cohort:
         """The cohort as the network sees it: on its vocabulary, with bins in the place of numbers."""
@@ -93,7 +95,7 @@ class Model:
 
     def records(self, cohort: Cohort) -> Records:
         """The cohort ready for batches, as this model sees it."""
-        return seen_records(self.settings, self.quantize(cohort))
+        return seen_records(self.settings, self.quantize(cohort), self.network.order)
 
     @torch.no_grad()
     def log_likelihood(self, cohort: Cohort) -> NDArray[np.float64]:
@@ -106,7 +108,7 @@ class Model:
         return np.concatenate(parts)
 
 
-def seen_records(settings: Settings, cohort: Cohort) -> Records:
+def seen_records(settings: Settings, cohort: Cohort, order: CodeOrder | None = None) -> Records:
     """The cohort ready for batches, with only what the settings let the network see."""
     architecture = settings.architecture
     seen = replace(
@@ -114,7 +116,7 @@ def seen_records(settings: Settings, cohort: Cohort) -> Records:
         attributes=cohort.attributes if architecture.use_attributes else {},
         days=cohort.days if architecture.use_days else None,
     )
-    return Records(seen, architecture.context)
+    return Records(seen, architecture.context, order)
 
 
 def scaffold_bias(settings: Settings, prevalence: Prevalence) -> Tensor:

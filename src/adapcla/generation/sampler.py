@@ -111,11 +111,12 @@ def roll(
     """Records of these patients from `state` on, of at most so many visits, the first of which is certain."""
     alive = np.arange(len(patients))
     kept: list[Visits] = []
+    order = network.order
     for number in range(n_visits):
         now = rule if isinstance(rule, DrawRule) else rule(alive, number)
         noise = Noise(key, patients[alive], number * 64)
         step = network.step(state, now, noise, max(min_codes, number == 0), certain=number == 0)
-        kept.append(Visits(alive[step.rows], number, alive[step.who], step.codes, step.gap))
+        kept.append(Visits(alive[step.rows], number, alive[step.who], order.decode(step.codes), step.gap))
         alive, state = alive[step.on], step.state
         if not len(alive):
             break
@@ -305,7 +306,7 @@ def draw_rule(model: Model, steering: Steering | None = None, rule: SampleRule |
     rule = rule or SampleRule()
     bias = model.inference_bias
     if steering is not None and steering.moves:
-        delta = torch.from_numpy(steering.delta).float()
+        delta = model.network.order.arrange(torch.from_numpy(steering.delta).float())
         bias = delta if bias is None else bias + delta
     if rule.codes_per_visit not in ("natural", "match"):
         raise UsageError(f"codes_per_visit={rule.codes_per_visit!r}: expected 'natural' or 'match'")

@@ -12,7 +12,7 @@ the order of their ids, which are then forgotten. So the same rows in another or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Code, Cohort, Kind, Origin, Vocabulary, code_systems
+from adapcla.data import Attribute, Code, Cohort, Kind, Origin, Vocabulary, code_systems
 from adapcla.data.code_systems import ICD9, ICD10
 from adapcla.data.ragged import since_segment_start, starts_from_sizes
+from adapcla.data.storage import GrowingArray
 from adapcla.data.vocabulary import (
     DEATH,
     DISCHARGE,
@@ -38,7 +39,7 @@ from adapcla.errors import InputError
 from adapcla.io import numbers
 from adapcla.io.database import Database
 from adapcla.io.options import ReadOptions
-from adapcla.io.visits import attribute, late_visits, make_people, make_stays, order_visits
+from adapcla.io.visits import late_visits, make_attribute, make_people, make_stays, order_visits
 
 #: More distinct codes than this are a wrong column, not a vocabulary.
 MAX_CODES = 2_000_000
@@ -47,6 +48,8 @@ NOBODY = "SELECT '' AS patient, '' AS visit, '' AS sex, '' AS birth, '' AS age, 
 #: The events of a source that is read for its stays alone.
 NO_EVENTS = """SELECT '' AS patient, '' AS visit, '' AS time, '' AS system, '' AS code, '' AS domain, false AS measured,
     '' AS value, '' AS unit WHERE false"""
+#: Entries that are held in memory at a time, about.
+_ENTRIES_AT_ONCE = 1 << 21
 _IDENTIFIED = "(patient <> '' AND visit <> '')"
 #: The codes that describe a visit as a whole, by system and code.
 _STAY_CODES = {
@@ -104,31 +107,22 @@ def assemble(
     with_numbers = found.numbers or "stay" in options.domains
     read, said = numbers.select_numbers(db, options, known) if with_numbers else ([], {})
     vocabulary, n_usable = _build_vocabulary(db, read, known, path)
-    entries = _collect_entries(db, vocabulary, n_usable, read)
-    rows = db.arrays("SELECT person, moment FROM ordered ORDER BY position")
-    person = rows["person"].astype(np.int64)
-    late = None
-    if "stay" in options.domains:
-        died = np.zeros(len(person), dtype=bool)
-        if DEATH.token in vocabulary.index:
-            died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
-        late = late_visits(db, died, person)
-    kept = _kept_visits(db, person, entries.visit, late, options.max_visits)
-    if not kept.any():
+    _make_entries(db, vocabulary, n_usable, read, "stay" in options.domains)
+    make_people(db, found.known, found.attributes)
+    categories = {name: make_attribute(db, name, path) for name in (*found.known, *found.attributes)}
+    arrays = _collect(db, vocabulary, bool(read), options, list(categories))
+    if len(arrays["patient_starts"]) == 1:
         raise InputError(
             "no patient is left" + _reasons(db.dropped),
             path=path,
             expected="at least one visit with a code",
             remedy="check the column names, --domains and the code column",
         )
-    visits_of = np.bincount(person[kept], minlength=int(person[-1]) + 1)
-    make_people(db, found.known, found.attributes)
+    attributes = {name: Attribute(arrays.pop(f"attribute_{name}"), texts) for name, texts in categories.items()}
     cohort = Cohort(
         vocabulary,
-        **entries.of(kept),
-        patient_starts=starts_from_sizes(visits_of[visits_of > 0].astype(np.int64)),
-        days=_days(rows["moment"], kept, visits_of[visits_of > 0]),
-        attributes={name: attribute(db, name, visits_of > 0, path) for name in (*found.known, *found.attributes)},
+        **arrays,
+        attributes=attributes,
         card={
             "source": source,
             **Origin(found.origin).as_card(),
@@ -206,25 +200,6 @@ def _make_codes(db: Database, stays: bool) -> None:
 
 
 # ---- codes ------------------------------------------------------------------------------------------------
-class _Entries(NamedTuple):
-    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
-
-    visit: NDArray[np.int64]
-    code: NDArray[np.int64]
-    values: NDArray[np.float32] | None
-
-    def where(self, keep: NDArray[np.bool_]) -> _Entries:
-        """These entries alone."""
-        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
-
-    def of(self, kept: NDArray[np.bool_]) -> dict[str, Any]:
-        """The arrays of a cohort that has these visits alone."""
-        there = self.where(kept[self.visit])
-        sizes = np.bincount(there.visit, minlength=len(kept))[kept]
-        arrays = {"codes": there.code.astype(np.int32), "visit_starts": starts_from_sizes(sizes.astype(np.int64))}
-        return arrays | {"values": there.values}
-
-
 def _build_vocabulary(
     db: Database,
     read: Sequence[numbers.Number],
@@ -273,13 +248,134 @@ def _build_vocabulary(
     return vocabulary, n_usable
 
 
-def _collect_entries(db: Database, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number]) -> _Entries:
-    """Every entry once; one code of a choice group in a visit, and numbers with their values."""
-    keys = _code_keys(db, len(vocabulary), n_usable)
-    values = None
+def _make_entries(
+    db: Database, vocabulary: Vocabulary, n_usable: int, read: Sequence[numbers.Number], stays: bool
+) -> None:
+    """Make `coded_entries`, `measured_entries` and `moments`, all in the order of visits.
+
+    They may be longer than memory; what is made of them is made of some patients at a time.
+    """
+    db.run(
+        """CREATE TABLE coded_entries AS SELECT o.position, p.place
+           FROM coded e JOIN positions p ON p.code = e.code AND p.system = e.system
+           JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit ORDER BY o.position"""
+    )
+    db.drop("codes of visits that are not known", n_usable - db.number("SELECT count(*) FROM coded_entries"))
     if read:
-        keys, values = _with_numbers(keys, *numbers.collect_numbers(db, list(read), vocabulary))
-    entries = _Entries(*np.divmod(keys, max(len(vocabulary), 1)), values)
+        numbers.make_measured_entries(db, list(read), vocabulary)
+    late = "LEFT JOIN stays s ON s.patient = o.patient AND s.visit = o.visit" if stays else ""
+    db.run(
+        f"""CREATE TABLE moments AS SELECT o.position, o.person, o.moment,
+            {"coalesce(s.late, false)" if stays else "false"} AS late FROM ordered o {late} ORDER BY o.position"""
+    )
+
+
+# ---- some patients at a time --------------------------------------------------------------------------------
+class _Entries(NamedTuple):
+    """The visit, the code and (where there are numbers) the number of every entry, in the order of visits and codes."""
+
+    visit: NDArray[np.int64]
+    code: NDArray[np.int64]
+    values: NDArray[np.float32] | None
+
+    def where(self, keep: NDArray[np.bool_]) -> _Entries:
+        """These entries alone."""
+        return _Entries(self.visit[keep], self.code[keep], None if self.values is None else self.values[keep])
+
+
+def _collect(
+    db: Database, vocabulary: Vocabulary, numbers: bool, options: ReadOptions, attributes: Sequence[str]
+) -> dict[str, Any]:
+    """The arrays of the cohort by name, and for each attribute `attribute_NAME`, on disk where they are large."""
+    n_people, n_dated, n_visits = db.query("SELECT coalesce(max(person) + 1, 0), count(moment), count(*) FROM moments")[
+        0
+    ]
+    dated = n_dated == n_visits
+    kinds: dict[str, type[np.generic]] = {"codes": np.int32, "visit_starts": np.int64, "patient_starts": np.int64}
+    kinds |= {"days": np.int32} if dated else {}
+    kinds |= {"values": np.float32} if numbers else {}
+    kinds |= {f"attribute_{name}": np.int16 for name in attributes}
+    growing = {name: GrowingArray(kind) for name, kind in kinds.items()}
+    ends = {"visit_starts": 0, "patient_starts": 0}
+    for name in ends:
+        growing[name].append(np.zeros(1, dtype=np.int64))
+    for first, last in _people_at_once(db, n_people):
+        for name, part in _some_patients(db, vocabulary, numbers, options, attributes, first, last).items():
+            if name in ends:
+                # Sizes become starts.
+                part = ends[name] + np.cumsum(part, dtype=np.int64)
+                ends[name] = int(part[-1]) if len(part) else ends[name]
+            if name in growing:
+                growing[name].append(part)
+    return {name: array.whole() for name, array in growing.items()}
+
+
+def _people_at_once(db: Database, n_people: int) -> Iterator[tuple[int, int]]:
+    """First and last number of patients that are looked at together, so that their entries fit into memory."""
+    there = db.number("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'measured_entries'")
+    n_entries = sum(db.number(f"SELECT count(*) FROM {name}_entries") for name in ("coded", "measured")[: 1 + there])
+    step = max(1, n_people * _ENTRIES_AT_ONCE // max(n_entries, 1))
+    return ((low, min(low + step, n_people) - 1) for low in range(0, n_people, step))
+
+
+def _some_patients(
+    db: Database,
+    vocabulary: Vocabulary,
+    numbers: bool,
+    options: ReadOptions,
+    attributes: Sequence[str],
+    first: int,
+    last: int,
+) -> dict[str, NDArray[Any]]:
+    """The arrays of some patients, with the sizes of visits and patients in the place of their starts."""
+    rows = db.arrays(
+        f"SELECT position, person, moment, late FROM moments WHERE person BETWEEN {first} AND {last} ORDER BY position"
+    )
+    person, begin = rows["person"].astype(np.int64) - first, int(rows["position"][0])
+    entries = _entries_of(db, vocabulary, numbers, begin, len(person))
+    late = None
+    if "stay" in options.domains:
+        died = np.zeros(len(person), dtype=bool)
+        if DEATH.token in vocabulary.index:
+            died[entries.visit[entries.code == vocabulary.index[DEATH.token]]] = True
+        late = late_visits(died, person, np.asarray(rows["late"], dtype=bool))
+    kept = _kept_visits(db, person, entries.visit, late, options.max_visits)
+    entries = entries.where(kept[entries.visit])
+    visits_of = np.bincount(person[kept], minlength=last - first + 1)
+    stay = visits_of > 0
+    out: dict[str, NDArray[Any]] = {
+        "codes": entries.code.astype(np.int32),
+        "visit_starts": np.bincount(entries.visit, minlength=len(kept))[kept],
+        "patient_starts": visits_of[stay],
+    }
+    if entries.values is not None:
+        out["values"] = entries.values
+    if not np.ma.getmaskarray(rows["moment"]).any():
+        out["days"] = _days(np.asarray(rows["moment"], dtype=np.float64)[kept], visits_of[stay])
+    for name in attributes:
+        known = db.arrays(f'SELECT person, place FROM "static_{name}" WHERE person BETWEEN {first} AND {last}')
+        places = np.full(len(stay), -1, dtype=np.int16)
+        places[known["person"].astype(np.int64) - first] = known["place"]
+        out[f"attribute_{name}"] = places[stay]
+    return out
+
+
+def _entries_of(db: Database, vocabulary: Vocabulary, numbers: bool, begin: int, n_visits: int) -> _Entries:
+    """Every entry of some visits once; one code of a choice group in a visit, and numbers with their values."""
+    size = max(len(vocabulary), 1)
+    where = f"WHERE position BETWEEN {begin} AND {begin + n_visits - 1}"
+    key = f"(position - {begin}) * {size} + place AS key"
+    keys = np.sort(db.arrays(f"SELECT {key} FROM coded_entries {where}")["key"].astype(np.int64))
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    db.drop("repeated codes in a visit", int(len(keys) - first.sum()))
+    keys, values = keys[first], None
+    if numbers:
+        measured = db.arrays(f"SELECT {key}, value FROM measured_entries {where}")
+        keys, values = _with_numbers(
+            keys, measured["key"].astype(np.int64), np.asarray(measured["value"], dtype=np.float32)
+        )
+    entries = _Entries(*np.divmod(keys, size), values)
     if values is not None:
         empty = np.isnan(values) & vocabulary.numbers[entries.code]
         db.drop("codes of a number without one", int(empty.sum()))
@@ -295,22 +391,6 @@ def _collect_entries(db: Database, vocabulary: Vocabulary, n_usable: int, read: 
         keep[grouped[second]] = False
         entries = entries.where(keep)
     return entries
-
-
-def _code_keys(db: Database, n_codes: int, n_usable: int) -> NDArray[np.int64]:
-    """Visit number × size of the vocabulary + code number of every code, ascending, each once."""
-    found = db.arrays(
-        f"""SELECT o.position * {n_codes} + p.place AS key
-            FROM coded e JOIN positions p ON p.code = e.code AND p.system = e.system
-            JOIN ordered o ON o.patient = e.patient AND o.visit = e.visit"""
-    )
-    keys: NDArray[np.int64] = np.asarray(found["key"], dtype=np.int64)
-    keys.sort()
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    db.drop("codes of visits that are not known", n_usable - len(keys))
-    db.drop("repeated codes in a visit", int(len(keys) - first.sum()))
-    return keys[first]
 
 
 def _with_numbers(
@@ -332,7 +412,6 @@ def _with_numbers(
     return (keys, values) if first.all() else (keys[first], values[first])
 
 
-# ---- visits -----------------------------------------------------------------------------------------------
 def _kept_visits(
     db: Database,
     person: NDArray[np.int64],
@@ -359,12 +438,9 @@ def _kept_visits(
     return kept
 
 
-def _days(moments: Any, kept: NDArray[np.bool_], visits_of: NDArray[np.int64]) -> NDArray[np.int32] | None:
-    """Days since each patient's first visit, or None where the source has no dates."""
-    if np.ma.isMaskedArray(moments) and np.ma.getmaskarray(moments).any():
-        return None
-    days = np.asarray(moments, dtype=np.float64)[kept]
-    since = since_segment_start(days, starts_from_sizes(visits_of.astype(np.int64)))
+def _days(moments: NDArray[np.float64], visits_of: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Days since each patient's first visit."""
+    since = since_segment_start(moments, starts_from_sizes(visits_of.astype(np.int64)))
     return np.clip(since, 0, np.iinfo(np.int32).max).astype(np.int32)
 
 

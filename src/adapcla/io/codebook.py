@@ -174,6 +174,8 @@ def read_export(db: Database, path: Path, options: ReadOptions) -> Cohort | None
 
 def _open_export(path: Path, folder: Path) -> tuple[Table, Table] | None:
     """The table of codes or visits and that of patients, where a path is an export or one of these tables."""
+    if path.is_dir() and (path / LONG).is_dir() and (path / PATIENTS).is_dir():
+        return open_table(path / LONG), open_table(path / PATIENTS)
     for ending in (".csv", ".parquet"):
         file = folder / f"{LONG}{ending}" if path.is_dir() else path
         patients = folder / f"{PATIENTS}{ending}"
@@ -203,7 +205,7 @@ def _tables_of(db: Database, book: Codebook, rows: Table, patients: Table) -> So
     db.load("rows", rows, columns, optional=optional)
     db.load("patient_rows", patients, dict(zip(("patient", *book.columns), patients.columns, strict=True)))
     # In CSV an apostrophe keeps spreadsheets from taking a word for a formula; it is no part of the word.
-    mark = "^''" if rows.path.suffix == ".csv" else "^$"
+    mark = "^''" if rows.files[0].suffix == ".csv" else "^$"
 
     def word(column: str) -> str:
         return f"regexp_replace(\"{column}\", '{mark}', '')"

@@ -1,8 +1,8 @@
 """From rows of measurements to one number for each visit and lab: which labs, which unit, which of several values.
 
 The view `measured` holds patient, visit, code, system, domain, value (a number, or NULL where none could be read),
-unit, and moment (when, as a number; NULL where the source does not say). It may be longer than memory: everything but
-the last answer is computed in the database.
+unit, and moment (when, as a number; NULL where the source does not say). It may be longer than memory: everything is
+computed in the database.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from adapcla.data import Code, Vocabulary
 from adapcla.data.vocabulary import is_code, normalize_code
@@ -157,10 +154,8 @@ def _wanted_items(items: _Items, options: ReadOptions) -> set[tuple[str, str]]:
     return chosen | others
 
 
-def collect_numbers(
-    db: Database, numbers: list[Number], vocabulary: Vocabulary
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Visit number × size of the vocabulary + code number of every number of a visit, and the numbers."""
+def make_measured_entries(db: Database, numbers: list[Number], vocabulary: Vocabulary) -> None:
+    """Make `measured_entries`: position of the visit, place of the code, and the number, in the order of visits."""
     import pyarrow as pa
 
     spelled = [(number, code, place) for place, number in enumerate(numbers) for code in number.spellings]
@@ -173,30 +168,24 @@ def collect_numbers(
     db.add("wanted", pa.table(listed))
     which = sorted({name for number in numbers for name in number.kept})
     columns = "".join(f", {_VALUES[name]} AS {name}" for name in which)
-    n_numbers = max(len(numbers), 1)
     db.run(
-        f"""CREATE TABLE summed AS SELECT o.position * {n_numbers} + w.place AS key,
-            count(*) AS n{columns} FROM measured m
+        f"""CREATE TABLE summed AS SELECT o.position, w.place AS number, count(*) AS n{columns} FROM measured m
             JOIN wanted w ON w.code = m.code AND w.system = m.system AND w.unit = {_UNIT.format("m.unit")}
-            JOIN ordered o ON o.patient = m.patient AND o.visit = m.visit WHERE m.value IS NOT NULL GROUP BY 1"""
+            JOIN ordered o ON o.patient = m.patient AND o.visit = m.visit WHERE m.value IS NOT NULL GROUP BY 1, 2"""
     )
     n_joined = db.number("SELECT sum(n) FROM summed")
     db.drop("values of visits that are not known", sum(number.n_rows for number in numbers) - n_joined)
-    keys, values = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for name in which:
-        place = np.array(
-            [vocabulary.index[n.kept[name].token] if name in n.kept else -1 for n in numbers], dtype=np.int64
-        )
-        rows = db.arrays(f"SELECT key, {name} AS value FROM summed")
-        # In place, because there may be as many as memory can hold.
-        key = np.asarray(rows.pop("key"), dtype=np.int64)
-        of_number = place[key % n_numbers]
-        key //= n_numbers
-        key *= len(vocabulary)
-        key += of_number
-        there = of_number >= 0
-        value = np.asarray(rows.pop("value"), dtype=np.float32)
-        keys.append(key if there.all() else key[there])
-        values.append(value if there.all() else value[there])
+    kept = [(place, name, code) for place, number in enumerate(numbers) for name, code in number.kept.items()]
+    codes = {
+        "number": pa.array([place for place, _, _ in kept], pa.int64()),
+        "name": pa.array([name for _, name, _ in kept], pa.string()),
+        "place": pa.array([vocabulary.index[code.token] for _, _, code in kept], pa.int64()),
+    }
+    db.add("kept_numbers", pa.table(codes))
+    each = " UNION ALL ".join(
+        f"""SELECT s.position, k.place, CAST(s.{name} AS FLOAT) AS value FROM summed s
+            JOIN kept_numbers k ON k.number = s.number AND k.name = '{name}'"""
+        for name in which
+    )
+    db.run(f"CREATE TABLE measured_entries AS SELECT * FROM ({each}) ORDER BY position")
     db.run("DROP TABLE summed")
-    return np.concatenate(keys), np.concatenate(values)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Attribute
 from adapcla.errors import InputError
 from adapcla.io.database import Database
 
@@ -125,15 +124,15 @@ def make_stays(db: Database, kinds: Mapping[str, str], discharges: Mapping[str, 
     return {what: n for what, n in said.items() if n}
 
 
-def late_visits(db: Database, died: NDArray[np.bool_], person: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which visits come after the patient's death, by a visit that ended with it or by its date."""
+def late_visits(died: NDArray[np.bool_], person: NDArray[np.int64], by_date: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which visits come after the patient's death, by a visit that ended with it or by its date.
+
+    >>> late_visits(np.array([False, True, False, False]), np.array([4, 4, 4, 5]), np.zeros(4, dtype=bool)).tolist()
+    [False, False, True, False]
+    """
     before: NDArray[np.int64] = np.cumsum(died) - died
     late: NDArray[np.bool_] = before > before[np.searchsorted(person, person, side="left")]
-    rows = db.arrays(
-        "SELECT o.position FROM stays s JOIN ordered o ON o.patient = s.patient AND o.visit = s.visit WHERE s.late"
-    )
-    late[np.asarray(rows["position"], dtype=np.int64)] = True
-    return late
+    return late | by_date
 
 
 # ---- patients ---------------------------------------------------------------------------------------------
@@ -162,22 +161,35 @@ def make_people(db: Database, known: tuple[str, ...], attributes: tuple[str, ...
     )
 
 
-def attribute(db: Database, name: str, kept: NDArray[np.bool_], path: Path | None) -> Attribute:
-    """A static attribute: its value at the patient's first visit that has one."""
-    rows = db.arrays(
-        f"""SELECT o.person, first(nfc_normalize(p."{name}") ORDER BY o.position, p."{name}") AS value
+def make_attribute(db: Database, name: str, path: Path | None) -> tuple[str, ...]:
+    """Make `static_NAME` (person, place), a static attribute: its value at the patient's first visit that has one.
+
+    What comes back are the categories that the places stand for.
+    """
+    import pyarrow as pa
+
+    db.run(
+        f"""CREATE TABLE first_values AS
+            SELECT o.person, first(nfc_normalize(p."{name}") ORDER BY o.position, p."{name}") AS value
             FROM people p JOIN ordered o ON o.patient = p.patient AND p.visit IN (o.visit, '')
             WHERE p."{name}" <> '' GROUP BY o.person"""
     )
-    values = np.full(len(kept), -1, dtype=np.int16)
-    categories, position = np.unique(np.asarray(rows["value"], dtype=str), return_inverse=True)
-    if len(categories) > MAX_CATEGORIES:
+    n = db.number("SELECT count(DISTINCT value) FROM first_values")
+    if n > MAX_CATEGORIES:
         raise InputError(
-            f"{len(categories):,} different values",
+            f"{n:,} different values",
             path=path,
             column=name,
             expected=f"a property with at most {MAX_CATEGORIES} values",
             remedy="leave it out of --attributes, or band it first",
         )
-    values[np.asarray(rows["person"], dtype=np.int64)] = position
-    return Attribute(values[kept], tuple(categories.tolist()))
+    categories = sorted(value for (value,) in db.query("SELECT DISTINCT value FROM first_values"))
+    places = pa.array(range(len(categories)), pa.int16())
+    db.add("categories", pa.table({"value": pa.array(categories, pa.string()), "place": places}))
+    db.run(
+        f"""CREATE TABLE "static_{name}" AS SELECT person, place FROM first_values JOIN categories USING (value)
+            ORDER BY person"""
+    )
+    db.run("DROP TABLE first_values")
+    db.run("DROP TABLE categories")
+    return tuple(categories)

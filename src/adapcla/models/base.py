@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from adapcla.data import Prevalence
 from adapcla.errors import AdapclaError
-from adapcla.models.batch import Batch, Records
+from adapcla.models.batch import Batch, CodeOrder, Records
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Schedule
 from adapcla.seeds import stream_key
@@ -70,7 +70,7 @@ class Passage:
     there both draw the same, from the same random numbers.
     """
 
-    #: In the order in which the network draws them, see `Network.in_drawing_order`.
+    #: Positions, ascending: in the order in which the network draws them.
     codes: NDArray[np.int64]
     #: (patients,) `FREE`, `NONE`, or the place in `codes` of the code that comes.
     target: NDArray[np.int64]
@@ -104,7 +104,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class DrawRule:
-    """How codes are drawn from logits: z / temperature + bias, in vocabulary order."""
+    """How codes are drawn from logits: z / temperature + bias, by position."""
 
     #: Added to the logits: a steering shift, or the scaffold of Static-PCLA.
     bias: Tensor | None = None
@@ -193,7 +193,7 @@ class Visits(Protocol):
 
 
 class Head(Protocol):
-    """How a history state becomes the codes of the next visit; codes and bias are in the order of the network."""
+    """How a history state becomes the codes of the next visit."""
 
     @property
     def bias(self) -> Tensor:
@@ -210,10 +210,30 @@ class Head(Protocol):
 
 
 class Network(nn.Module, ABC):
-    """A network that can be trained on packed batches and rolled out visit by visit."""
+    """A network that can be trained on packed batches and rolled out visit by visit.
 
-    #: The code, by position in the vocabulary, after which a record never goes on: death.
+    Codes are numbered by `order` in all that goes in and comes out: batches, biases, clauses and draws.
+    """
+
+    #: The code of the vocabulary after which a record never goes on: death.
     last_code: int | None = None
+    code_of_rank: Tensor
+    rank_of_code: Tensor
+
+    def keep_order(self, code_at: Tensor, saved: bool = True) -> None:
+        """Number codes by this order; it is saved with weights where a suppressed prior could not give it back."""
+        self.register_buffer("code_of_rank", code_at, persistent=saved)
+        self.register_buffer("rank_of_code", torch.argsort(code_at), persistent=saved)
+
+    @property
+    def order(self) -> CodeOrder:
+        """The numbering of codes."""
+        return CodeOrder(self.code_of_rank.cpu().numpy())
+
+    @property
+    def last_position(self) -> int | None:
+        """The position of the last code."""
+        return None if self.last_code is None else int(self.rank_of_code[self.last_code])
 
     @abstractmethod
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
@@ -241,7 +261,7 @@ class Network(nn.Module, ABC):
         return ""
 
     def next_logits(self, batch: Batch) -> Tensor | None:
-        """Logits (patients, codes) of the visit after each patient's last one; None where they come one by one."""
+        """Logits (patients, codes) of the visit after each patient's last one; None where codes know of each other."""
         return None
 
     def next_chances(self, batch: Batch, bias: Tensor | None = None) -> Tensor | None:
@@ -249,10 +269,6 @@ class Network(nn.Module, ABC):
         return None
 
     # ---- sampling ---------------------------------------------------------------------------------------
-    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Some codes in the order in which a visit is drawn."""
-        return codes
-
     @abstractmethod
     def begin(self, attributes: Tensor, noise: Noise) -> Any:
         """The state of patients (n, attributes) before their first visit."""
@@ -302,8 +318,9 @@ class Network(nn.Module, ABC):
         if not len(rows):
             return Step(rows, rows, rows, rows, rows, state, passed)
         on = np.ones(len(rows), dtype=bool)
-        if self.last_code is not None:
-            on[who[visit.codes == self.last_code]] = False
+        last = self.last_position
+        if last is not None:
+            on[who[visit.codes == last]] = False
         state = self.absorb(state, (who, visit.codes), gap) if after is None else after
         if not on.all():
             state = self.select(state, np.flatnonzero(on))

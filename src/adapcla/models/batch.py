@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,38 @@ def _mask(owner: NDArray[np.int64]) -> Tensor:
     return torch.as_tensor(np.where(sees, np.float32(0), np.float32(-np.inf))[:, None])
 
 
+@dataclass(frozen=True, eq=False)
+class CodeOrder:
+    """The numbering of codes inside a network: by position, in the order in which a visit is drawn.
+
+    It is applied where patients become batches and biases are added to logits, and taken back where what was drawn
+    becomes a cohort. In between, in models, training and sampling, codes are positions.
+
+    >>> order = CodeOrder(np.array([2, 0, 1]))
+    >>> order.encode(np.array([0, 2])).tolist(), order.decode(np.array([1, 0])).tolist()
+    ([1, 0], [0, 2])
+    """
+
+    code_at: NDArray[np.int64]  # (codes,) the code of the vocabulary at each position
+
+    @cached_property
+    def position_of(self) -> NDArray[np.int64]:
+        """(codes,) the position of each code of the vocabulary."""
+        return np.argsort(self.code_at)
+
+    def encode(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The positions of codes of the vocabulary."""
+        return self.position_of[codes]
+
+    def decode(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The codes at positions."""
+        return self.code_at[positions]
+
+    def arrange(self, values: Tensor) -> Tensor:
+        """Values (codes,) of the vocabulary, by position."""
+        return values[torch.from_numpy(self.code_at)]
+
+
 class LengthGroup(NamedTuple):
     """Patients with the same number of visits, as state rows: the start row first, then the visits in order."""
 
@@ -152,6 +185,8 @@ class Records:
 
     cohort: Cohort
     context: int
+    #: The numbering of codes in batches; None leaves them numbered as in the vocabulary.
+    order: CodeOrder | None = None
 
     @property
     def attribute_names(self) -> tuple[str, ...]:
@@ -179,7 +214,8 @@ class Records:
         visits = expand_ranges(first, first + lengths)
         begins = np.asarray(cohort.visit_starts)[visits]
         sizes = np.asarray(cohort.visit_starts)[visits + 1] - begins
-        codes = np.asarray(cohort.codes)[expand_ranges(begins, begins + sizes)]
+        codes: NDArray[np.integer] = np.asarray(cohort.codes)[expand_ranges(begins, begins + sizes)]
+        codes = codes if self.order is None else self.order.encode(codes)
         gap = np.zeros(len(visits), dtype=np.int64)
         if cohort.days is not None:
             days = np.asarray(cohort.days)[visits].astype(np.int64)
@@ -194,7 +230,7 @@ class Records:
 
 
 def packed(
-    codes: NDArray[np.int32],
+    codes: NDArray[np.integer],
     sizes: NDArray[np.int64],
     lengths: NDArray[np.int64],
     attributes: NDArray[np.int64],

@@ -108,6 +108,7 @@ class EvaNetwork(Network):
             CausalConvolution(width, 1 << layer, architecture.dropout) for layer in range(architecture.layers)
         )
         self.norm = nn.LayerNorm(width)
+        self.keep_order(torch.arange(shape.n_codes), saved=False)
         initial = torch.from_numpy(Scaffold(prevalence).initial_logits).float()
         self.head = IndependentHead(CodeTable(shape.n_codes, width), initial)
         self.going_on = nn.Linear(width, 1)

@@ -19,7 +19,6 @@ The three parts, each a switch:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -349,10 +348,10 @@ class GPT(Network):
         super().__init__()
         width, self.n_codes = architecture.width, shape.n_codes
         self.longest_visit, self.with_days = architecture.longest_visit, shape.with_days
-        code_of_rank, initial = ranked(prevalence)
+        code_at, initial = ranked(prevalence)
         n_visits = float(prevalence.n_visits or 1)
-        visits = torch.from_numpy(visits_of_codes(prevalence))[code_of_rank]
-        family = family_of_code(prevalence)[code_of_rank]
+        visits = torch.from_numpy(visits_of_codes(prevalence))[code_at]
+        family = family_of_code(prevalence)[code_at]
         embed = (width, family, visits, architecture.shrinkage)
         self.input, self.output = ShrunkEmbedding(*embed), ShrunkEmbedding(*embed)
         #: Closing tokens: a bucket of days until the next visit (or one for "next visit"), then END.
@@ -380,18 +379,15 @@ class GPT(Network):
             self.copy_head = nn.Parameter(torch.ones(2, len(_COPY_EDGES) + 1))
             learns(self.copy_head, weight_decay=0.0, rate=_FAST)
         band = torch.from_numpy(np.searchsorted(_COPY_EDGES, visits.numpy()))
-        groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
+        groups = Groups.of(prevalence.vocabulary.group_of_code[code_at.numpy()])
         #: The first code that may follow upon each code; behind the last there is none.
         follows = torch.arange(1, self.n_codes + 1) if groups is None else groups.stops()
         self.last_code = prevalence.vocabulary.index.get(DEATH.token)
         #: Where it is set, every drawn token adds to it what it was drawn from; see `_add_probabilities`.
         self.probability_sum: Tensor | None = None
-        self.code_of_rank: Tensor
-        self.rank_of_code: Tensor
         self.band: Tensor
         self.follows: Tensor
-        self.register_buffer("code_of_rank", code_of_rank)
-        self.register_buffer("rank_of_code", torch.argsort(code_of_rank))
+        self.keep_order(code_at)
         self.register_buffer("band", band, persistent=False)
         self.register_buffer("follows", follows, persistent=False)
 
@@ -401,7 +397,7 @@ class GPT(Network):
         if self.prior is None:
             return shape
         cohort = records.seen
-        codes = self.rank_of_code.cpu().numpy()[np.asarray(cohort.codes)]
+        codes = self.order.encode(np.asarray(cohort.codes))
         sizes = np.asarray(cohort.codes_per_visit)
         codes = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))]
         counts = count_pairs(codes, sizes, np.asarray(cohort.visits_per_patient), self.n_codes)
@@ -456,8 +452,7 @@ class GPT(Network):
     def _tokens(self, batch: Batch) -> Tokens:
         """The batch as tokens and questions."""
         n, n_visits = self.n_codes, batch.n_visits
-        rank = self.rank_of_code[batch.codes]
-        codes = rank[torch.argsort(batch.visit_of_entry * n + rank)]
+        codes = batch.codes[torch.argsort(batch.visit_of_entry * n + batch.codes)]
         visit_of_entry, every = batch.visit_of_entry, torch.arange(len(codes))
         sizes = torch.bincount(visit_of_entry, minlength=n_visits)
         patient = batch.patient_of_visit
@@ -492,8 +487,8 @@ class GPT(Network):
         closes = torch.ones(n_questions, dtype=torch.bool)
         closes[ask[inside == 0]] = False
         ends = torch.zeros(n_questions, dtype=torch.bool)
-        if self.last_code is not None:
-            ends[ask + 1] = codes == self.rank_of_code[self.last_code]
+        if self.last_position is not None:
+            ends[ask + 1] = codes == self.last_position
         question_visit = torch.repeat_interleave(torch.arange(n_visits), sizes + 1)
         return Tokens(
             token, batch.position[visit], place, attention,
@@ -521,10 +516,8 @@ class GPT(Network):
         return states
 
     def _bias(self, extra: Tensor | None) -> Tensor:
-        """The output bias with what is added to the logits of codes, in vocabulary order."""
-        if extra is None:
-            return self.bias
-        return self.bias + F.pad(extra[self.code_of_rank], (0, self.n_gaps + 1))
+        """The output bias with what is added to the logits of codes."""
+        return self.bias if extra is None else self.bias + F.pad(extra, (0, self.n_gaps + 1))
 
     def _possible(self, logits: Tensor, lowest: Tensor, closes: Tensor, ends: Tensor) -> Tensor:
         """The logits (questions, codes + closings) with −∞ where something is impossible."""
@@ -620,10 +613,6 @@ class GPT(Network):
         )
 
     # ---- sampling ---------------------------------------------------------------------------------------
-    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Some codes by rank."""
-        return codes[np.argsort(self.rank_of_code.numpy()[codes])]
-
     @torch.no_grad()
     def begin(self, attributes: Tensor, noise: Noise) -> GptState:
         """The state of patients (n, attributes) after START."""
@@ -668,7 +657,6 @@ class GPT(Network):
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' needs all logits at once; this network draws token by token")
         output, bias = torch.cat([self.output(), self.closing]), self.bias
-        added = None if rule.bias is None else rule.bias[self.code_of_rank]
         n, n_codes = len(noise.patients), self.n_codes
         tables = None if self.prior is None else self.prior.tables()
         so_far = None if tables is None else torch.zeros(n, n_codes)
@@ -677,11 +665,9 @@ class GPT(Network):
         last, reached = state.last.clone(), state.last
         members, is_open, lowest = torch.arange(n), torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int64)
         sizes = torch.zeros(n, dtype=torch.int64)
-        who, ranks = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        passage, hazard = rule.passage, None
-        if passage is not None:
-            passage = replace(passage, codes=self.rank_of_code.numpy()[passage.codes])
-            hazard = np.zeros((n, len(passage.codes)))
+        who, codes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        passage = rule.passage
+        hazard = None if passage is None else np.zeros((n, len(passage.codes)))
         for place in range(min(self.longest_visit, n_codes) + 1):
             logits = torch.addmm(bias, reached, output.t())
             of_codes = logits[:, :n_codes]
@@ -691,8 +677,8 @@ class GPT(Network):
                 of_codes += copied
             if rule.temperature != 1:
                 logits /= rule.temperature
-            if added is not None:
-                of_codes += added
+            if rule.bias is not None:
+                of_codes += rule.bias
             of_codes.masked_fill_(torch.arange(n_codes) < lowest[:, None], -torch.inf)
             if place == 0:
                 logits[:, n_codes:] = -torch.inf
@@ -712,7 +698,7 @@ class GPT(Network):
             if not bool(is_open.any()):
                 break
             who.append(members[is_open].numpy())
-            ranks.append(token[is_open].numpy())
+            codes.append(token[is_open].numpy())
             if 2 * int(is_open.sum()) <= len(members):  # those who are done leave when they are the majority
                 stays = is_open.nonzero()[:, 0]
                 members, token, work = members[stays], token[stays], work.select(stays)
@@ -721,14 +707,15 @@ class GPT(Network):
             token = token.clamp(max=n_codes - 1)
             lowest = self.follows[token]
             if so_far is not None and tables is not None and self.prior is not None:
-                codes, which = torch.unique(token, return_inverse=True)
-                so_far += F.embedding(which, self.prior.rows(tables, codes))
+                distinct, which = torch.unique(token, return_inverse=True)
+                so_far += F.embedding(which, self.prior.rows(tables, distinct))
             reached = self._extended(token, state.n_seen, place + 1, work, full, members)
             sizes[members[is_open]] += 1
             last[members[is_open]] = reached[is_open]
-        drawn = np.concatenate(who), np.concatenate(ranks)
+        drawn = np.concatenate(who), np.concatenate(codes)
+        in_order = np.lexsort((drawn[1], drawn[0]))
         full.lengths = state.cache.lengths + sizes
-        return Visit(*self._in_vocabulary(drawn), hazard, self._after(state, last, full, drawn))
+        return Visit(drawn[0][in_order], drawn[1][in_order], hazard, self._after(state, last, full, drawn))
 
     def _extended(
         self, token: Tensor, n_seen: int, place: int, work: KeyValueCache, full: KeyValueCache, members: Tensor
@@ -774,14 +761,8 @@ class GPT(Network):
         ]
         self.probability_sum += torch.cat(sums, dim=1)
 
-    def _in_vocabulary(self, drawn: Drawn) -> Drawn:
-        """(patient, code) pairs sorted by patient and code, from (patient, rank) pairs."""
-        who, codes = drawn[0], self.code_of_rank.numpy()[drawn[1]]
-        order = np.lexsort((codes, who))
-        return who[order], codes[order]
-
     def _after(self, state: GptState, last: Tensor, cache: KeyValueCache, drawn: Drawn) -> GptState:
-        """The state after a visit of these ranks."""
+        """The state after a visit of these codes."""
         before, earlier = state.before, state.earlier
         if before is not None and earlier is not None:
             earlier = earlier | before
@@ -793,9 +774,9 @@ class GPT(Network):
     def absorb(self, state: GptState, drawn: Drawn, gap: NDArray[np.int64]) -> GptState:
         """The state after a visit of these codes."""
         n = len(gap)
-        who, ranks = torch.from_numpy(drawn[0]), self.rank_of_code[torch.from_numpy(drawn[1])]
-        order = torch.argsort(who * self.n_codes + ranks)
-        who, ranks = who[order], ranks[order]
+        who, codes = torch.from_numpy(drawn[0]), torch.from_numpy(drawn[1])
+        in_order = torch.argsort(who * self.n_codes + codes)
+        who, codes = who[in_order], codes[in_order]
         sizes = torch.bincount(who, minlength=n)
         begins = torch.cumsum(sizes, 0) - sizes
         full = work = state.cache.select(torch.arange(n))
@@ -803,9 +784,9 @@ class GPT(Network):
         for place in range(int(sizes.max())):
             members = (sizes > place).nonzero()[:, 0]
             work = full if len(members) == n else full.select(members)
-            last[members] = self._extended(ranks[begins[members] + place], state.n_seen, place + 1, work, full, members)
+            last[members] = self._extended(codes[begins[members] + place], state.n_seen, place + 1, work, full, members)
             full.lengths = state.cache.lengths + sizes.clamp(max=place + 1)
-        return self._after(state, last, full, (who.numpy(), ranks.numpy()))
+        return self._after(state, last, full, (who.numpy(), codes.numpy()))
 
     def select(self, state: GptState, rows: NDArray[np.int64]) -> GptState:
         """The state of some of the patients."""
@@ -824,9 +805,9 @@ def token_under(
     without the codes, and at the target it is 1, so that the same uniform number gives the same token before it.
 
     Args:
-        passage: Codes by rank, ascending.
+        passage: Codes, ascending.
         logits: (patients, tokens), −∞ where a token is not possible.
-        lowest: (patients,) the first possible rank.
+        lowest: (patients,) the first possible code.
         uniform: (patients, 1).
 
     >>> from adapcla.models.base import NONE

@@ -166,7 +166,9 @@ class HaloHead(nn.Module):
             hidden[:, low:high] = F.relu(sums[:, low:high])
             patients.append(who)
             codes.append(which + low)
-        return Visit(np.concatenate(patients), np.concatenate(codes), hazard)
+        who, which = np.concatenate(patients), np.concatenate(codes)
+        in_order = np.lexsort((which, who))
+        return Visit(who[in_order], which[in_order], hazard)
 
     def _draw_block(
         self,

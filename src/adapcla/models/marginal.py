@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -67,8 +66,9 @@ class MarginalNetwork(Network):
         vocabulary = prevalence.vocabulary
         self.last_code = vocabulary.index.get(DEATH.token)
         # Vocabulary order, but for choice groups, whose codes must stand side by side.
-        self.order = arranged(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
-        self.groups = Groups.of(vocabulary.group_of_code[self.order])
+        order = arranged(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
+        self.keep_order(torch.from_numpy(order), saved=False)
+        self.groups = Groups.of(vocabulary.group_of_code[order])
 
     def count(self, records: Records) -> None:
         """Take prevalences, chances to go on and gaps from these patients, with half a patient added to each side.
@@ -87,7 +87,12 @@ class MarginalNetwork(Network):
 
     def _asked(self, batch: Batch) -> Tensor:
         """(visits,) 1.0 after visits that may have another after them."""
-        return torch.ones(batch.n_visits) if self.last_code is None else batch.lacks(self.last_code)
+        return torch.ones(batch.n_visits) if self.last_position is None else batch.lacks(self.last_position)
+
+    @property
+    def _ordered(self) -> Tensor:
+        """(codes,) log-odds by position; they are saved as the vocabulary numbers them."""
+        return self.logits[self.code_of_rank]
 
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """Refused: there is nothing to train."""
@@ -96,8 +101,8 @@ class MarginalNetwork(Network):
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are."""
-        logits = (self.logits if bias is None else self.logits + bias).double()
-        sums = F.softplus(logits) if self.groups is None else self.groups.normalisers(logits[None, self.order])
+        logits = (self._ordered if bias is None else self._ordered + bias).double()
+        sums = F.softplus(logits) if self.groups is None else self.groups.normalisers(logits[None])
         codes = sums.sum().repeat(batch.n_visits)
         codes = codes.index_add_(0, batch.visit_of_entry, -logits[batch.codes])
         rest = F.binary_cross_entropy_with_logits(self.going_on[batch.position], batch.continues, reduction="none")
@@ -126,15 +131,8 @@ class MarginalNetwork(Network):
         """The codes of the next visit."""
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' is for networks; marginal draws codes as they are")
-        logits = rule.applied(self.logits[None])[:, self.order]
         rows = torch.zeros(state.n, dtype=torch.int64)
-        passage = rule.passage
-        if passage is not None:
-            passage = replace(passage, codes=np.argsort(self.order)[passage.codes])
-        visit = independent_codes(logits, rows, DrawRule(passage=passage), noise, self.groups)
-        codes = self.order[visit.codes]
-        order = np.lexsort((codes, visit.who))
-        return visit._replace(who=visit.who[order], codes=codes[order])
+        return independent_codes(rule.applied(self._ordered[None]), rows, rule, noise, self.groups)
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:
         """The state after one more visit; its codes are forgotten."""

@@ -8,7 +8,6 @@ days, is what stage one learned.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -144,13 +143,13 @@ class SyntegNetwork(VisitNetwork):
 
     def __init__(self, architecture: SyntegArchitecture, shape: Shape, prevalence: Prevalence) -> None:
         width, condition, n_codes = architecture.width, architecture.condition, shape.n_codes
-        code_of_rank, initial = ranked(prevalence)
+        code_at, initial = ranked(prevalence)
         super().__init__(
             CodeTable(n_codes, width),
             AttentiveEmbedding(shape, width, architecture.heads, architecture.dropout),
             StateTrunk(width, architecture.layers, architecture.dropout, condition),
             Predictor(IndependentHead(CodeTable(n_codes, condition), initial)),
-            code_of_rank,
+            code_at,
             condition,
         )
         self.settings = architecture
@@ -178,16 +177,16 @@ class SyntegNetwork(VisitNetwork):
     # ---- learning ---------------------------------------------------------------------------------------
     def conditions(self, batch: Batch) -> Tensor:
         """The state before each visit (visits, condition)."""
-        return self.states(self._ranked(batch))[batch.row_before]
+        return self.states(batch)[batch.row_before]
 
     def real_visits(self, batch: Batch) -> Tensor:
-        """The visits as rows of zeros and ones (visits, codes), in rank order."""
-        rows = torch.zeros(batch.n_visits, len(self.rank_of_code))
-        rows[batch.visit_of_entry, self.rank_of_code[batch.codes]] = 1.0
+        """The visits as rows of zeros and ones (visits, codes)."""
+        rows = torch.zeros(batch.n_visits, len(self.code_of_rank))
+        rows[batch.visit_of_entry, batch.codes] = 1.0
         return rows
 
     def written_logits(self, conditions: Tensor, noise: Tensor) -> Tensor:
-        """Logits (visits, codes) that the generator gives, in rank order."""
+        """Logits (visits, codes) that the generator gives."""
         out: Tensor = self.generator(torch.cat([noise, conditions], dim=1))
         return out
 
@@ -234,9 +233,7 @@ class SyntegNetwork(VisitNetwork):
             raise UsageError("synteg has no log-odds of codes, so that it can be neither steered nor matched")
         conditions = state.states if state.row_of_patient is None else state.states[state.row_of_patient]
         logits = self.written_logits(conditions, normal(noise, self.settings.noise, channel=6))
-        if rule.passage is not None:
-            rule = replace(rule, passage=replace(rule.passage, codes=self.rank_of_code.numpy()[rule.passage.codes]))
-        return self._in_vocabulary(independent_codes(rule.applied(logits), None, rule, noise))
+        return independent_codes(rule.applied(logits), None, rule, noise)
 
 
 def _kernel(one: Tensor, two: Tensor) -> Tensor:

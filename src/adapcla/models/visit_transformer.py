@@ -6,7 +6,6 @@ independent: z = W·H + b, one Bernoulli for each code. HALO's head is in `model
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -119,10 +118,7 @@ class RollState(NamedTuple):
 
 
 class VisitNetwork(Network):
-    """A causal trunk over visits with a head for the next visit's codes.
-
-    Codes are kept in rank order inside (most frequent first), so that a block of the head is a slice of the tables.
-    """
+    """A causal trunk over visits with a head for the next visit's codes."""
 
     def __init__(
         self,
@@ -130,7 +126,7 @@ class VisitNetwork(Network):
         embedding: VisitEmbedding,
         trunk: nn.Module,
         head: Head,
-        code_of_rank: Tensor,
+        code_at: Tensor,
         width: int,
     ) -> None:
         super().__init__()
@@ -138,20 +134,10 @@ class VisitNetwork(Network):
         self.head = head
         self.going_on = nn.Linear(width, 1)
         self.gap_head = nn.Linear(width, N_BUCKETS) if embedding.gap is not None else None
-        # Saved with the weights: a suppressed prior could not give the order back.
-        self.code_of_rank: Tensor
-        self.rank_of_code: Tensor
-        self.register_buffer("code_of_rank", code_of_rank)
-        self.register_buffer("rank_of_code", torch.argsort(code_of_rank))
-
-    def _ranked(self, batch: Batch) -> Batch:
-        return replace(batch, codes=self.rank_of_code[batch.codes])
-
-    def _in_rank_order(self, bias: Tensor | None) -> Tensor | None:
-        return None if bias is None else bias[self.code_of_rank]
+        self.keep_order(code_at)
 
     def states(self, batch: Batch) -> Tensor:
-        """States (starts + visits, width); `batch` in rank order."""
+        """States (starts + visits, width)."""
         visits = self.embedding.visits(self.table(), batch.codes, batch.offsets, batch.position, batch.gap)
         rows = torch.cat([self.embedding.starts(batch.start_attributes), visits])
         out: Tensor = self.trunk(rows, batch)
@@ -159,25 +145,23 @@ class VisitNetwork(Network):
 
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed loss: codes of real visits, continuing, and day gaps where the cohort has them."""
-        ranked = self._ranked(batch)
-        states = self.states(ranked)
-        total = self.head.loss(states, ranked, self._in_rank_order(bias), positive_weight)
-        total = total + self._going_on_nll(states, ranked).sum()
+        states = self.states(batch)
+        total = self.head.loss(states, batch, bias, positive_weight)
+        total = total + self._going_on_nll(states, batch).sum()
         if self.gap_head is not None:
-            total = total + self._gap_nll(states, ranked).sum()
+            total = total + self._gap_nll(states, batch).sum()
         return total
 
     def going_on_logits(self, batch: Batch) -> Tensor:
         """(visits,) log-odds that the record goes on after each visit."""
-        states = self.states(self._ranked(batch))
-        logits: Tensor = self.going_on(states[batch.n_starts :])[:, 0]
+        logits: Tensor = self.going_on(self.states(batch)[batch.n_starts :])[:, 0]
         return logits
 
     def _going_on_nll(self, states: Tensor, batch: Batch) -> Tensor:
         """(visits,) of whether the record goes on after each visit; 0 after death, which leaves no question."""
         logits = self.going_on(states[batch.n_starts :])[:, 0]
         nll = F.binary_cross_entropy_with_logits(logits, batch.continues, reduction="none")
-        return nll if self.last_code is None else nll * batch.lacks(int(self.rank_of_code[self.last_code]))
+        return nll if self.last_position is None else nll * batch.lacks(self.last_position)
 
     def _gap_nll(self, states: Tensor, batch: Batch) -> Tensor:
         """(visits,) of the days before each visit, 0 for first visits."""
@@ -188,47 +172,37 @@ class VisitNetwork(Network):
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are."""
-        ranked = self._ranked(batch)
-        states = self.states(ranked)
-        codes = self.head.nll(states, ranked, self._in_rank_order(bias))
-        rest = self._going_on_nll(states, ranked).double()
+        states = self.states(batch)
+        codes = self.head.nll(states, batch, bias)
+        rest = self._going_on_nll(states, batch).double()
         if self.gap_head is not None:
-            rest = rest + self._gap_nll(states, ranked)
+            rest = rest + self._gap_nll(states, batch)
         record = torch.zeros(batch.n_patients, dtype=torch.float64)
         record.index_add_(0, batch.patient_of_visit, codes + rest)
         return Likelihood(codes, record)
 
     @torch.no_grad()
     def next_chances(self, batch: Batch, bias: Tensor | None = None) -> Tensor | None:
-        """Chances (patients, codes), in vocabulary order, of the visit after each patient's last one, or None."""
-        if not isinstance(self.head, IndependentHead):
+        """Chances (patients, codes) of the visit after each patient's last one, or None."""
+        logits = self.next_logits(batch)
+        if logits is None:
             return None
-        logits = self.logits_after(self._ranked(batch))
-        logits = (logits if bias is None else logits + bias[self.code_of_rank]).double()
-        groups = self.head.groups
-        return (torch.sigmoid(logits) if groups is None else groups.chances(logits))[:, self.rank_of_code]
+        logits = (logits if bias is None else logits + bias).double()
+        groups = self.head.groups  # type: ignore[attr-defined]
+        chances: Tensor = torch.sigmoid(logits) if groups is None else groups.chances(logits)
+        return chances
 
-    @torch.no_grad()
     def next_logits(self, batch: Batch) -> Tensor | None:
-        """Logits (patients, codes), in vocabulary order, of the visit after each patient's last one.
+        """Logits (patients, codes) of the visit after each patient's last one, with gradients.
 
         None where the head draws codes that know of each other, so that it has no single logit for each.
         """
         if not isinstance(self.head, IndependentHead):
             return None
-        return self.logits_after(self._ranked(batch))[:, self.rank_of_code]
-
-    def logits_after(self, ranked: Batch) -> Tensor:
-        """The same with gradients, codes in rank order; the head must be independent."""
-        assert isinstance(self.head, IndependentHead)
-        last = ranked.n_starts + (ranked.continues == 0).nonzero()[:, 0]
-        return self.head.logits(self.states(ranked)[last])
+        last = batch.n_starts + (batch.continues == 0).nonzero()[:, 0]
+        return self.head.logits(self.states(batch)[last])
 
     # ---- sampling ---------------------------------------------------------------------------------------
-    def in_drawing_order(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Some codes by rank."""
-        return codes[np.argsort(self.rank_of_code.numpy()[codes])]
-
     @torch.no_grad()
     def begin(self, attributes: Tensor, noise: Noise) -> RollState:
         """The state of patients (n, attributes) before their first visit; equal patients share a row."""
@@ -252,17 +226,7 @@ class VisitNetwork(Network):
     @torch.no_grad()
     def draw_visit(self, state: RollState, rule: DrawRule, noise: Noise) -> Visit:
         """The codes of the next visit."""
-        passage = rule.passage
-        if passage is not None:
-            passage = replace(passage, codes=self.rank_of_code.numpy()[passage.codes])
-        ranked = replace(rule, bias=self._in_rank_order(rule.bias), passage=passage)
-        return self._in_vocabulary(self.head.draw(state.states, state.row_of_patient, ranked, noise))
-
-    def _in_vocabulary(self, visit: Visit) -> Visit:
-        """A visit that was drawn by rank, with the codes themselves in their order."""
-        codes = self.code_of_rank.numpy()[visit.codes]
-        order = np.lexsort((codes, visit.who))
-        return visit._replace(who=visit.who[order], codes=codes[order])
+        return self.head.draw(state.states, state.row_of_patient, rule, noise)
 
     @torch.no_grad()
     def absorb(self, state: RollState, drawn: Drawn, gap: NDArray[np.int64]) -> RollState:
@@ -273,9 +237,8 @@ class VisitNetwork(Network):
         if state.row_of_patient is not None:
             cache = cache.keep(state.row_of_patient)
         offsets = torch.from_numpy(np.searchsorted(who, np.arange(n)))
-        ranks = self.rank_of_code[torch.from_numpy(codes)]
         place = torch.full((n,), state.n_seen, dtype=torch.int64)
-        rows = self.embedding.visits(self.table(), ranks, offsets, place, torch.from_numpy(gap))
+        rows = self.embedding.visits(self.table(), torch.from_numpy(codes), offsets, place, torch.from_numpy(gap))
         states, cache = self.trunk.step(rows, cache)  # type: ignore[operator]
         return RollState(states, None, cache, state.n_seen + 1)
 
@@ -327,8 +290,8 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
 
     Weights come from torch's global stream: seed it first.
     """
-    code_of_rank, initial = ranked(prevalence)
-    groups = Groups.of(prevalence.vocabulary.group_of_code[code_of_rank.numpy()])
+    code_at, initial = ranked(prevalence)
+    groups = Groups.of(prevalence.vocabulary.group_of_code[code_at.numpy()])
     width = architecture.width
     table = CodeTable(shape.n_codes, width)
     embedding = VisitEmbedding(width, architecture.context, shape.attributes, shape.with_days)
@@ -340,7 +303,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
         head: Head = IndependentHead(CodeTable(shape.n_codes, width), initial, groups)
     else:
         head = HaloHead(shape.n_codes, width, initial)
-    network = VisitNetwork(table, embedding, trunk, head, code_of_rank, width)
+    network = VisitNetwork(table, embedding, trunk, head, code_at, width)
     network.last_code = prevalence.vocabulary.index.get(DEATH.token)
     return network
 

@@ -53,7 +53,7 @@ MOST_REPAIRS, EPSILON = 3, 8.0
 MEASURED = "measured.json"
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 #: Revisions of what the steps of a release write; those of fits, samples and scores are with the tasks.
-VOCABULARY, CHOICE, DECISION = 1, 2, 1
+VOCABULARY, CHOICE, DECISION = 2, 2, 1
 
 
 # ---- attempts -------------------------------------------------------------------------------------------------

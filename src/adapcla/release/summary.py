@@ -23,7 +23,7 @@ from adapcla.evaluation.privacy import GateLine
 from adapcla.evaluation.scores import HALVES, MATCHED, Row
 from adapcla.io.losses import MOST_DROPPED, Loss
 from adapcla.report.gate_words import TO_DO, TO_SHOW, in_words, words_of
-from adapcla.report.html import PERMITS, Outcome, Status, tone_of
+from adapcla.report.html import PERMITS, Status, StatusOutcome, tone_of
 from adapcla.tables import format_number
 
 Quality = Literal["good", "fair", "poor", "unknown"]
@@ -662,7 +662,7 @@ def advice(release: ReleaseSummary) -> Status:
     similar, useful, private = indicators(release)
     statuses = [similar, private, *([useful] if useful.outcome != "unknown" else [])]
     tones = [one.tone for one in statuses]
-    outcome: Outcome = "good"
+    outcome: StatusOutcome = "good"
     if not release.passed or "red" in tones:
         outcome = "poor"
     elif "amber" in tones or "grey" in tones:
@@ -701,7 +701,7 @@ def _useful(attempt: Attempt) -> Status:
         # Where real patients teach no more than chance, nothing can be said of synthetic ones.
         if line.share is None:
             continue
-        outcome: Outcome = "good" if line.share >= GAP_GOOD else "fair" if line.share >= GAP_FAIR else "poor"
+        outcome: StatusOutcome = "good" if line.share >= GAP_GOOD else "fair" if line.share >= GAP_FAIR else "poor"
         sentence = (
             f"AUROC for {line.what}: {line.synthetic:.2f} trained on synthetic patients, {line.real:.2f} trained on "
             f"real patients, {CHANCE:.2f} chance."
@@ -721,7 +721,7 @@ def _private(attempt: Attempt) -> Status:
     unclear = [words_of(line).title for line in lines if line.outcome == "not shown"]
     row = find_row(attempt.scores, "membership_auc", ALL)
     attack = "" if row is None or row.value is None else _attack(row.value)
-    outcome: Outcome = "exceeded" if failed else "not shown" if unclear else "met"
+    outcome: StatusOutcome = "exceeded" if failed else "not shown" if unclear else "met"
     if failed:
         sentence, why = f"Failed: {', '.join(failed)}.{attack}", "a leak was detected"
     elif unclear:
@@ -738,7 +738,7 @@ def _attack(auc: float) -> str:
     return f" Shown a training patient and another one, the strongest attack picks the training patient in {share}."
 
 
-def badge(release: ReleaseSummary) -> tuple[str, Outcome]:
+def badge(release: ReleaseSummary) -> tuple[str, StatusOutcome]:
     """What became of the data, in two words."""
     if release.passed:
         outcome = advice(release).outcome

@@ -1,6 +1,5 @@
-"""Reports: tables, figures and the page.
+"""Parts of pages: tables, charts, figures, timelines, and the builder that makes pages of them.
 
-Lives here: the one plot style, the figures, the tables and the page.
-May not: compute a result; it draws what cohorts, tables and scores say, and raises where one is absent.
-May import: everything below; matplotlib lives in this room only.
+Lives here: what release, study and studio show alike. It draws what cohorts, tables and scores hold, computes no result
+and raises where one is absent. Only this package imports matplotlib.
 """

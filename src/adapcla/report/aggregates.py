@@ -147,7 +147,7 @@ def cooccurrence_maps(train: Cohort, synthetic: Cohort, smallest: int, seed: int
 
 
 def _label(code: Code) -> str:
-    """A code as short as it can be understood; what speaks of a visit as a whole needs its system.
+    """A code as short as it can be understood; what describes a visit as a whole needs its system.
 
     >>> _label(Code.of("25000", "ICD9CM")), _label(Code.of("home", "END", domain=STAY))
     ('250.00', 'END/home')
@@ -218,7 +218,7 @@ class Bars(NamedTuple):
     synthetic: list[float]
     #: Real and synthetic; None where a mean means nothing.
     means: tuple[float, float] | None
-    #: Whether the labels are words, which need room beside the bars.
+    #: Whether the labels are words, which need space beside the bars.
     words: bool = False
 
 

@@ -136,7 +136,7 @@ def _standing_bars(one: Bars) -> str:
 
 
 def _lying_bars(one: Bars) -> str:
-    """Bars for labels that are words, which need room beside the bars."""
+    """Bars for labels that are words, which need space beside the bars."""
     left, top, n, drawn = 12 + _WORD_LETTER * max(map(len, one.labels)), _highest(one), len(one.labels), []
     for i, label in enumerate(one.labels):
         y, length, mark = 26 * i, (392 - left) * one.synthetic[i] / top, left + (392 - left) * one.real[i] / top

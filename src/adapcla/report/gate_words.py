@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from adapcla.disclosure import format_count
@@ -78,6 +79,8 @@ TO_DO = (
 )
 #: What helps where a line cannot be shown.
 TO_SHOW = "more control patients, coarser codes (a larger --min-patients), or training with differential privacy"
+#: Lines of what can be read off a synthetic patient.
+READ_OFF = ("attribute_residual", "value_attack")
 #: Marks of the excess of singling out that boards use.
 SINGLING_OUT_MARKS = (0.05, 0.09)
 
@@ -96,15 +99,21 @@ def words_of(line: GateLine) -> Words:
 def gain(line: GateLine) -> str:
     """How many guesses of somebody who looks for training patients are right, at most; empty where nothing was found.
 
-    A gap g between members and controls lets somebody who sees such a set guess right in 50 + 50 g of 100 cases.
+    A gap g between members and controls lets somebody who sees such a set guess right in 50 + 50 g of 100 cases. What
+    can be read off is compared with what is read off of people who were used for nothing.
 
     >>> gain(GateLine("pair_holder_gap", "met", 0.01, -0.01, 0.04, 0.05))
-    'at most 52 of 100; chance 50'
+    'at most 52 right guesses of 100 (chance 50)'
+    >>> gain(GateLine("attribute_residual", "met", 0.01, -0.01, 0.03, 0.09))
+    'at most 3 of 100 that cannot be read off of others'
     """
     if line.upper is None:
         return ""
-    gap = line.upper if line.no_leak == 0 else 2 * (line.upper - line.no_leak)
-    return f"at most {50 + 50 * min(max(gap, 0.0), 1.0):.0f} of 100; chance 50"
+    gap = min(max(line.upper if line.no_leak == 0 else 2 * (line.upper - line.no_leak), 0.0), 1.0)
+    # Rounded up, since it is said to be the most; the inner rounding takes away what binary fractions add.
+    if line.name in READ_OFF:
+        return f"at most {ceil(round(100 * gap, 6))} of 100 that cannot be read off of others"
+    return f"at most {ceil(round(50 + 50 * gap, 6))} right guesses of 100 (chance 50)"
 
 
 def in_words(line: GateLine) -> str:
@@ -143,7 +152,7 @@ def gate_table(lines: Sequence[GateLine], of_model: bool = False) -> Table:
             Cell(line.verdict, None, note),
         )
         rows.append(Line(cells, line.outcome))
-    columns = ("check", "value", "upper bound", "limit", "an attacker's right guesses", "outcome")
+    columns = ("check", "value", "upper bound", "limit", "what an attacker gains", "outcome")
     caption = (
         "What the records reveal about training patients, compared with control patients (real, never used to make "
         "them). Met: the upper bound keeps the limit; all bounds together hold in 95 of 100 cases. Exceeded: the lower "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 #: What a status can say: of quality, of a privacy check, or that nothing can be said.
-Outcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unknown"]
+StatusOutcome = Literal["good", "fair", "poor", "met", "not shown", "exceeded", "unknown"]
 Tone = Literal["green", "amber", "red", "grey"]
 _TONES: dict[str, Tone] = {
     "good": "green", "met": "green", "fair": "amber", "not shown": "amber", "poor": "red", "exceeded": "red",
@@ -50,7 +50,7 @@ class Status(NamedTuple):
 
     key: str
     title: str
-    outcome: Outcome
+    outcome: StatusOutcome
     value: str = ""
     unit: str = ""
     sentence: str = ""
@@ -191,7 +191,7 @@ class Page(NamedTuple):
     sections: Sequence[Section]
     #: Title of the browser window, and a word with its outcome and a sentence above the title.
     window: str = ""
-    badge: tuple[str, Outcome] | None = None
+    badge: tuple[str, StatusOutcome] | None = None
     over: str = ""
     lead: str = ""
     facts: Sequence[tuple[str, str]] = ()
@@ -263,6 +263,8 @@ _COLOURS = """
   --amber-back: color-mix(in srgb, #c98a00 15%, transparent);
   --red-back: color-mix(in srgb, #d8452e 12%, transparent); --grey-back: color-mix(in srgb, #8a8a8a 15%, transparent);
 """
+#: Parts of another page stand closer, because that page has its own space between them.
+_CLOSER = "figure.table { margin: .3rem 0 1rem; } .indicators { margin: .3rem 0; }"
 
 
 def fragment(*some: Part) -> str:
@@ -277,4 +279,4 @@ def fragment(*some: Part) -> str:
 
 def fragment_style() -> str:
     """The style of fragments, which touches nothing else on the page that holds them."""
-    return f"<style>.adapcla {{{_COLOURS}{_template('parts.css')}}}</style>"
+    return f"<style>.adapcla {{{_COLOURS}{_template('parts.css')}{_CLOSER}}}</style>"

@@ -95,7 +95,7 @@ def image(figure: Figure, suffix: str) -> bytes:
     return buffer.getvalue()
 
 
-def save(figure: Figure, path: str | Path) -> Path:
+def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write the figure as PNG or SVG, by the file's ending, whole or not at all."""
     target = Path(path)
     content = image(figure, target.suffix.lower())
@@ -106,4 +106,4 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 def save_both(figure: Figure, stem: str | Path) -> tuple[Path, Path]:
     """Write the figure as SVG and PNG beside each other; `stem` is the path without ending."""
-    return save(figure, f"{stem}.svg"), save(figure, f"{stem}.png")
+    return save_figure(figure, f"{stem}.svg"), save_figure(figure, f"{stem}.png")

@@ -22,7 +22,7 @@ SHOWN_PATIENTS, SHOWN_VISITS, SHOWN_CODES = 5, 6, 8
 _HUES = (210, 25, 150, 285, 50, 330, 180, 0, 245, 95, 310, 120)
 
 
-class Visit(NamedTuple):
+class ShownVisit(NamedTuple):
     """A visit of a shown patient: its day, its place on the line, and its codes with their names."""
 
     day: int | None
@@ -36,7 +36,7 @@ class Timeline(NamedTuple):
 
     who: str
     span: str
-    visits: list[Visit]
+    visits: list[ShownVisit]
     n_more: int
 
 
@@ -77,7 +77,7 @@ class Album:
             shown = self._shown_codes(first + number, codes)
             place = (int(days[number]) / span if span else 0.0) if days is not None else number / max(n - 1, 1)
             more = len(codes) - len(shown)
-            visits.append(Visit(None if days is None else int(days[number]), round(place, 4), shown, more))
+            visits.append(ShownVisit(None if days is None else int(days[number]), round(place, 4), shown, more))
         who = [
             f"{name.replace('_', ' ')} {a.categories[a.values[patient]]}"
             for name, a in sorted(cohort.attributes.items())
@@ -113,7 +113,7 @@ class Album:
 
 
 def _stay_order(code: Code) -> tuple[int, str]:
-    """The place of a code that speaks of a visit as a whole: its kind, its length, its ending, then all else."""
+    """The place of a code that describes a visit as a whole: its kind, its length, its ending, then all else."""
     places = {VISIT_KIND: 0, DISCHARGE: 2}
     return (1 if code.token == LENGTH_OF_STAY.token else places.get(code.group, 3)), code.token
 

@@ -28,7 +28,7 @@ FEWEST_FITS = 4
 ERROR = 0.05
 
 
-class Comparison(NamedTuple):
+class PairedComparison(NamedTuple):
     """How much better one method is than another: mean over shared seeds, 95 % interval, two-sided p-value."""
 
     gain: float
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
 def paired_comparison(
     a: Mapping[int, float], b: Mapping[int, float], test_share: float, goal: str = "up"
-) -> Comparison:
+) -> PairedComparison:
     """The corrected resampled t test of two methods over the seeds that both have (Nadeau & Bengio 2003).
 
     Args:
@@ -58,11 +58,11 @@ def paired_comparison(
     gain = float(d.mean()) if len(d) else 0.0
     error = corrected_error(d, test_share)
     if not error > 0:  # fewer than two seeds, or every seed gives the same number
-        return Comparison(gain, None, None, None, len(d))
+        return PairedComparison(gain, None, None, None, len(d))
     freedom = len(d) - 1
     half = float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * error
     p_value = 2 * float(stats.t.sf(abs(gain) / error, freedom))
-    return Comparison(gain, gain - half, gain + half, p_value, len(d))
+    return PairedComparison(gain, gain - half, gain + half, p_value, len(d))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -82,7 +82,7 @@ class ClaimResult(NamedTuple):
     """A claim with what a study measured of it; positive gains support it."""
 
     claim: Claim
-    comparison: Comparison
+    comparison: PairedComparison
     #: The numbers of both methods, and what was missing.
     reason: str
     #: The gains that the paper reports.
@@ -125,7 +125,7 @@ def _evaluate(study: Study, claim: Claim) -> ClaimResult | None:
     means = [format_number(float(np.mean(list(each.values())))) for each in numbers]
     reason = f"{means[0]} against {means[1]}"
     if goal == "match":
-        real = study.measured(Reference.REAL_TEST, claim.metric, claim.stratum)
+        real = study.estimate(Reference.REAL_TEST, claim.metric, claim.stratum)
         if real is None:
             return None
         reason += f" (real data {format_number(real.value)})"
@@ -136,14 +136,14 @@ def _evaluate(study: Study, claim: Claim) -> ClaimResult | None:
     return ClaimResult(claim, comparison, f"{reason}; {_in_words(comparison)}", paper)
 
 
-def _in_words(comparison: Comparison) -> str:
+def _in_words(comparison: PairedComparison) -> str:
     """Number of seeds, interval and p-value, or why there is none."""
     n = comparison.n
     if n < FEWEST_FITS:
         return f"{n} fit seed{'s' * (n != 1)} in common, {FEWEST_FITS} needed"
     if comparison.p_value is None:
         return f"all {n} fit seeds give the same difference"
-    interval = f"[{signed(comparison.low)}, {signed(comparison.high)}]"
+    interval = f"[{format_signed(comparison.low)}, {format_signed(comparison.high)}]"
     return f"{interval} over {n} fit seeds, p {format_number(comparison.p_value)}"
 
 
@@ -168,7 +168,7 @@ def _without_tail(study: Study, claim: Claim, numbers: Sequence[Mapping[int, flo
         verdict = NOT_HELD if missing == claim.row else HELD
     verdict = verdict if claim.confirmatory else EXPLORATORY
     reason = f"{missing} generated no tail pair in any of {n} fits"
-    return ClaimResult(claim, Comparison(math.nan, None, None, None, n), reason, "–", verdict)
+    return ClaimResult(claim, PairedComparison(math.nan, None, None, None, n), reason, "–", verdict)
 
 
 #: Ways of steering, what each is compared with, and both in words.
@@ -216,7 +216,7 @@ def claims_table(study: Study, results: Sequence[ClaimResult]) -> Table | None:
     for one in sorted(results, key=lambda result: not result.claim.confirmatory):
         gain = Cell("–", None, one.reason)
         if not math.isnan(one.comparison.gain):
-            gain = Cell(signed(one.comparison.gain), one.comparison.gain, one.reason)
+            gain = Cell(format_signed(one.comparison.gain), one.comparison.gain, one.reason)
         p_value = _p_value(one) if one.adjusted is None else one.adjusted
         cells = (
             Cell(one.claim.text),
@@ -238,10 +238,10 @@ def claims_table(study: Study, results: Sequence[ClaimResult]) -> Table | None:
     return Table(columns, lines, "claims", "Claims", caption, always_open=True) if lines else None
 
 
-def signed(value: float | None) -> str:
+def format_signed(value: float | None) -> str:
     """A number with its sign; zero has that of a gain, whichever side it was rounded from.
 
-    >>> signed(0.0123), signed(-0.0021), signed(-0.0), signed(None)
+    >>> format_signed(0.0123), format_signed(-0.0021), format_signed(-0.0), format_signed(None)
     ('+0.012', '-0.0021', '+0.0000', '–')
     """
     if value is None:

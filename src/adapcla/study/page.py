@@ -54,13 +54,15 @@ def write_study_page(studies: Sequence[Study], folder: Path) -> Path:
         # Every figure lies in the folder of its study, from where the merged page takes it.
         top = [Text(text, kind) for text, kind in ((page.lead, ""), (page.warning, "warning")) if text]
         sections.append(Section(anchor(name), page.title, top, top=True))
-        sections += [section._replace(parts=_saved(section.parts, folder / name)) for section in page.sections]
+        sections += [
+            section._replace(parts=_with_saved_figures(section.parts, folder / name)) for section in page.sections
+        ]
     page = Page(f"{len(studies)} experiments", (), sections, footer=_FOOTER)
     write_bytes(folder / "report.html", page.html().encode())
     return folder / "report.html"
 
 
-def _saved(parts: Sequence[Part], folder: Path) -> list[Part]:
+def _with_saved_figures(parts: Sequence[Part], folder: Path) -> list[Part]:
     """The parts with figures that were saved in a folder taken from there."""
     return [
         part._replace(drawing=folder / "figures" / part.key) if isinstance(part, Figure) else part for part in parts
@@ -114,7 +116,7 @@ def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]
     def section(name: str, title: str, *some: Table | None) -> Section:
         return Section(name, title, [*(table for table in some if table is not None), *drawn.get(name, [])])
 
-    yield section("knowledge", "Knowledge and memorisation of the tail", shown["tail-glance"], shown["tail-knowledge"])
+    yield section("knowledge", "Knowledge and memorisation of the tail", shown["tail-glance"])
     claims = section("claims", "Claims", claims_table(study, results))
     unseen = claims_not_evaluated(study)
     if unseen:
@@ -122,8 +124,7 @@ def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]
         claims = claims._replace(parts=[*claims.parts, listing])
     yield claims
     yield section("data", "Data", tables.data_card(study))
-    tail = [shown[key] for key in ("tail-plausibility", "tail-plausibility-heldout")]
-    yield section("tail", "The tail", *tail, tables.ablation_table(study))
+    yield section("tail", "The tail", shown["tail-plausibility"], shown["tail-plausibility-heldout"])
     yield section("disease", "Rare diseases")
     yield section("fidelity", "Fidelity", shown["fidelity"], shown["by-domain"])
     yield section("numbers", "Values", shown["numbers"])
@@ -145,7 +146,7 @@ def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]
 def _facts(study: Study, results: Sequence[ClaimResult]) -> Facts:
     """The numbers under the title."""
     verdicts = [one.verdict for one in results]
-    description = study.prepared["description"]
+    description = study.data_record["description"]
     fits = len(study.about["fits"])
     return Facts(
         (
@@ -161,7 +162,7 @@ def _facts(study: Study, results: Sequence[ClaimResult]) -> Facts:
 
 def _warning(study: Study) -> str:
     """What a reader must know before reading a number."""
-    words = [f"{row}, {why}." for row, fits in study.failed.items() for why in fits]
+    words = [f"{row}, {why}." for row, fits in study.failures.items() for why in fits]
     if study.quick:
         words.append("This is a quick evaluation: few draws and small classifiers. Not a result.")
     if study.rows and len(study.spec["fit"]["seeds"]) < FEWEST_FITS:
@@ -193,7 +194,7 @@ _COPIES = (
 
 #: What was taken from single patients.
 _MEMORY = "unique_pair_gap"
-#: What is known of the tail of other patients, the first that was judged.
+#: What is known of the tail of other patients, the first that was scored.
 _KNOWLEDGE = (
     ("tail_information_share", "all", "tail information (0: chance, 1: as many real patients)"),
     ("tail_pair_seen_heldout", "halves", "tail pairs that held-out patients hold"),
@@ -230,7 +231,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
 def _knowledge_figures(study: Study) -> Iterator[tuple[str, Figure]]:
     """The tail information of every row and of the references that have one."""
     rows, beside = (
-        {name: study.measured(row, "tail_information_share", ALL) for name, row in some_rows.items()}
+        {name: study.estimate(row, "tail_information_share", ALL) for name, row in some_rows.items()}
         for some_rows in ({row: row for row in study.rows}, {one.label: one for one in study.references})
     )
     if any(share is not None for share in rows.values()):
@@ -294,13 +295,13 @@ def _curve_figures(study: Study, rows: list[str]) -> Iterator[tuple[str, Figure]
 
 
 def _memory_figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Memory against what is known of the tail, where both were judged."""
+    """Memory against what is known of the tail, where both were scored."""
     for metric, stratum, knows in _KNOWLEDGE:
 
         def points(
             rows: Sequence[str | Beside], metric: str = metric, stratum: str = stratum
         ) -> dict[str, scores.Point]:
-            pairs = {row: (study.measured(row, _MEMORY), study.measured(row, metric, stratum)) for row in rows}
+            pairs = {row: (study.estimate(row, _MEMORY), study.estimate(row, metric, stratum)) for row in rows}
             return {str(getattr(row, "label", row)): (x, y) for row, (x, y) in pairs.items() if x and y}
 
         methods, beside = points(study.rows), points(study.references)
@@ -370,5 +371,5 @@ def some(cohort: Cohort) -> Cohort:
 
 def _cell(study: Study, row: str | Reference, metric: str) -> tuple[float, float | None, float | None] | None:
     """A number with its interval."""
-    measured = study.measured(row, metric)
-    return None if measured is None else (measured.value, measured.low, measured.high)
+    found = study.estimate(row, metric)
+    return None if found is None else (found.value, found.low, found.high)

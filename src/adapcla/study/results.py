@@ -73,20 +73,20 @@ class Study:
 
     @property
     def references(self) -> list[Beside]:
-        """What stands beside the rows: references of every cohort, then those that a known law gave."""
+        """What stands beside the rows: references of every cohort, then those that the simulator gives."""
         given = self.about.get("references", {})
         return [*Reference, *(reference for reference in LawReference if reference.value in given)]
 
     @property
     def test_share(self) -> float:
         """Test patients as a share of training and test patients, which corrected intervals need."""
-        parts = self.prepared["parts"]
+        parts = self.data_record["parts"]
         n_train, n_test = parts["train"][0], parts["test"][0]
         return float(n_test / (n_train + n_test))
 
     @property
     def quick(self) -> bool:
-        """Whether the judgement was a quick look."""
+        """Whether the evaluation was a quick look."""
         return bool(self.spec["evaluate"]["quick"])
 
     # ---- what was found -------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Study:
         return pl.concat(tables) if tables else pl.DataFrame()
 
     @cached_property
-    def steered(self) -> pl.DataFrame:
+    def steered_scores(self) -> pl.DataFrame:
         """Every score of every steered sample, with its target and mode; empty where nothing was steered."""
         tables = [
             Scores.open(self.folder / way["scores"])
@@ -136,7 +136,7 @@ class Study:
         return out
 
     @property
-    def failed(self) -> dict[str, list[str]]:
+    def failures(self) -> dict[str, list[str]]:
         """Why fits of a row failed, by row."""
         out: dict[str, list[str]] = {}
         for fit in self.about.get("failed", ()):
@@ -149,7 +149,7 @@ class Study:
         return {row: fits[0]["settings"] for row, fits in self.costs.items()}
 
     @cached_property
-    def prepared(self) -> dict[str, Any]:
+    def data_record(self) -> dict[str, Any]:
         """The description of the whole cohort and the sizes of its parts."""
         return read_json(self.folder / self.about["data"] / "stage.json")
 
@@ -181,9 +181,9 @@ class Study:
         return next(fit for fit in self.about["fits"] if fit["row"] == row)
 
     # ---- single numbers -------------------------------------------------------------------------------------
-    def measured(self, row: str | Beside, metric: str, stratum: str = "all", **where: str) -> Estimate | None:
+    def estimate(self, row: str | Beside, metric: str, stratum: str = "all", **where: str) -> Estimate | None:
         """A number of a row or reference, from the plain samples or, with target and mode, the steered ones."""
-        table = self.steered if where else self.scores
+        table = self.steered_scores if where else self.scores
         if isinstance(row, LawReference):
             return None if where else self._of_reference_alone(row.value, metric, stratum)
         if table.is_empty():
@@ -202,13 +202,13 @@ class Study:
         return estimate_over_fits(numbers, 0.0 if reference else self.test_share, references=reference)
 
     def real(self, metric: str, stratum: str = "all") -> Estimate | None:
-        """A number of real patients: of test patients or, where these are the judge, of training patients."""
-        test = self.measured(Reference.REAL_TEST, metric, stratum)
-        return self.measured(Reference.REAL_TRAIN, metric, stratum) if test is None else test
+        """A number of real patients: of test patients or, where these are compared with, of training patients."""
+        test = self.estimate(Reference.REAL_TEST, metric, stratum)
+        return self.estimate(Reference.REAL_TRAIN, metric, stratum) if test is None else test
 
     def by_fit(self, row: str, metric: str, stratum: str = "all", **where: str) -> dict[int, float]:
         """A number of a row for each fit seed, as the mean over its samples."""
-        table = self.steered if where else self.scores
+        table = self.steered_scores if where else self.scores
         if table.is_empty():
             return {}
         keep = (pl.col("metric") == metric) & (pl.col("stratum") == stratum) & (pl.col("row") == row)
@@ -218,7 +218,7 @@ class Study:
         return dict(zip(means["fit"].to_list(), means["value"].to_list(), strict=True))
 
     def _of_reference_alone(self, reference: str, metric: str, stratum: str) -> Estimate | None:
-        """A number of a reference that was judged by itself, as a quick look does; None where there is none."""
+        """A number of a reference that was scored by itself, as a quick look does; None where there is none."""
         if reference not in self.about.get("references", {}):
             return None
         if reference not in self._references:
@@ -229,9 +229,16 @@ class Study:
             return None
         return None if score.value is None else Estimate(score.value, score.low, score.high, 1)
 
+    def has_score(self, metric: str, stratum: str) -> bool:
+        """Whether any row was scored by a metric."""
+        scores = self.scores
+        return not (
+            scores.is_empty() or scores.filter((pl.col("metric") == metric) & (pl.col("stratum") == stratum)).is_empty()
+        )
+
     def goal(self, metric: str) -> str:
         """Which way is better."""
-        for table in (self.scores, self.steered):
+        for table in (self.scores, self.steered_scores):
             if not table.is_empty():
                 goals = table.filter(pl.col("metric") == metric)["goal"]
                 if len(goals):

@@ -62,7 +62,7 @@ class AnalysisSettings(SettingsGroup):
 
 
 class StudySpec(SettingsGroup):
-    """Everything that an experiment can be asked for."""
+    """All settings of a study."""
 
     name: str
     title: str = ""

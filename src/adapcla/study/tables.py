@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from adapcla.evaluation.comparison import PAPER_CUT, Score
 from adapcla.evaluation.metric import ARROWS
-from adapcla.evaluation.references import Beside, Reference
+from adapcla.evaluation.references import Reference
 from adapcla.evaluation.runner import N_HALVES
 from adapcla.evaluation.scores import HALVES, MATCHED
 from adapcla.files import read_json
@@ -21,7 +21,7 @@ from adapcla.tables import Cell, Estimate, Line, Table, estimate_cell, format_nu
 # ---- scores by method -----------------------------------------------------------------------------------------
 
 
-class Column(NamedTuple):
+class ScoreColumn(NamedTuple):
     """A score column: metric, stratum, heading."""
 
     metric: str
@@ -35,16 +35,16 @@ class ScoreTable(NamedTuple):
     key: str
     title: str
     caption: str
-    columns: tuple[Column, ...]
-    #: Whether real patients are one line: test patients or, where these are the judge, training patients.
+    columns: tuple[ScoreColumn, ...]
+    #: Whether real patients are one line: test patients or, where these are compared with, training patients.
     one_real: bool = False
 
 
-def _columns(*triples: tuple[str, str, str]) -> tuple[Column, ...]:
-    return tuple(Column(*triple) for triple in triples)
+def _columns(*triples: tuple[str, str, str]) -> tuple[ScoreColumn, ...]:
+    return tuple(ScoreColumn(*triple) for triple in triples)
 
 
-def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
+def _tail(stratum: str, suffix: str = "") -> tuple[ScoreColumn, ...]:
     """The four tail metrics at one cut."""
     # Shares of pairs do not depend on the number of patients: against test patients all of them count.
     seen = stratum.replace(MATCHED, HALVES) if suffix else stratum
@@ -58,10 +58,10 @@ def _tail(stratum: str, suffix: str = "") -> tuple[Column, ...]:
     )
 
 
-def _of_domains(*scores: tuple[str, bool, str]) -> tuple[Column, ...]:
+def _of_domains(*scores: tuple[str, bool, str]) -> tuple[ScoreColumn, ...]:
     """Columns of metrics, at equal numbers of patients or not, on the codes of each domain alone."""
     return tuple(
-        Column(metric, f"{'matched:' * matched}only:{domain}", f"{domain}: {heading}")
+        ScoreColumn(metric, f"{'matched:' * matched}only:{domain}", f"{domain}: {heading}")
         for domain in DOMAINS
         for metric, matched, heading in scores
     )
@@ -83,6 +83,7 @@ SCORE_TABLES = (
         _columns(
             ("tail_information_share", "all", "tail information"),
             ("tail_information_share", "1-5", "information, codes of 1–5 visits"),
+            ("tail_information_previous_share", "all", "information, visit before"),
             ("tail_pair_seen_heldout", "halves", "held-out pairs"),
             ("tail_topk_jac_heldout", "matched", "held-out neighbours"),
             ("unique_pair_gap", "all", "singleton pairs, gap"),
@@ -91,23 +92,11 @@ SCORE_TABLES = (
         one_real=True,
     ),
     ScoreTable(
-        "tail-knowledge",
-        "Tail information",
-        "What rare codes in the synthetic patients predict on test visits with those codes, as a share of what as many "
-        "real patients predict; 0 is chance, below it what was learned is wrong.",
-        _columns(
-            ("tail_information_share", "all", "information, share of real"),
-            ("tail_information_share", "11-30", "information, 11–30 visits"),
-            ("tail_information_share", "31-100", "information, 31–100"),
-            ("tail_information_previous_share", "all", "visit before, share of real"),
-        ),
-    ),
-    ScoreTable(
         "tail-plausibility",
         "Tail plausibility, the paper's cut",
-        "Table 1 of the paper: tail codes are the rarest 20 %. Compare each number with real test (what other real "
-        "patients score) and train copy (memorisation baseline): above real test lies memorisation, not quality. All "
-        "but the first two scores depend on the number of patients, which differs between real and synthetic ones.",
+        "Tables 1 and 3a of the paper: tail codes are the rarest 20 %. Compare each number with real test (what other "
+        "real patients score) and train copy (memorisation baseline): above real test lies memorisation, not quality. "
+        "All but the first two scores depend on the number of patients, which differs between real and synthetic ones.",
         _tail("rare20"),
     ),
     ScoreTable(
@@ -259,45 +248,36 @@ SCORE_TABLES = (
 )
 
 
-#: The rows of the paper's Table 3a, with the control that it lacks.
-ABLATED = ("halo", "static-pcla", "static-pcla-train-only", "adapcla-no-scaffold", "adapcla")
-ABLATION = ScoreTable(
-    "ablation",
-    "Dependence or internalisation",
-    "Table 3a of the paper: a bias that stays, the same weights without it, and a bias that was annealed away; and the "
-    "control that the paper lacks, the same network and steps without any bias.",
-    _tail("rare20"),
-)
-
-
-def ablation_table(study: Study) -> Table | None:
-    """The paper's Table 3a; None where no static row was run."""
-    rows = [row for row in ABLATED if row in study.rows]
-    return score_table(study, ABLATION, rows) if any(row.startswith("static") for row in rows) else None
-
-
-def score_table(study: Study, layout: ScoreTable, rows: Sequence[str] | None = None) -> Table | None:
+def score_table(study: Study, layout: ScoreTable) -> Table | None:
     """The table of a study; None where the study has none of its scores.
 
     A column in which nobody has a number is not shown; the caption names it and says why.
     """
-    scored = [c for c in layout.columns if _has(study, c)]
-    columns = [c for c in scored if _is_known(study, c, rows or study.rows)] or scored
+    everybody = [*study.rows, *study.references]
+    scored = [c for c in layout.columns if study.has_score(c.metric, c.stratum)]
+    columns = [c for c in scored if any(study.estimate(each, *c[:2]) is not None for each in everybody)] or scored
     if not columns:
         return None
-    lines = [_line(study, row, columns) for row in rows or study.rows]
-    lines = _with_nearest(lines, [_real_value(study, c) for c in columns])
-    lines += [
-        line for line in _reference_lines(study, layout, columns) if any(cell.value is not None for cell in line.cells)
+    lines = [
+        Line((Cell(row), *(estimate_cell(study.estimate(row, *c[:2]), study.reason(row, *c[:2])) for c in columns)))
+        for row in study.rows
     ]
-    for row in rows or study.rows:
-        numbers = [paper_number(study.cohort, row, c.metric, c.stratum) for c in columns]
+    real = [study.real(*c[:2]) for c in columns]
+    lines = _with_nearest(lines, [None if one is None else one.value for one in real])
+    beside: list[tuple[str, list[Estimate | None]]] = []
+    for reference in study.references:
+        if not layout.one_real or reference not in (Reference.REAL_TEST, Reference.REAL_TRAIN):
+            beside.append((reference.label, [study.estimate(reference, *c[:2]) for c in columns]))
+    for name, numbers in [*([("real", real)] if layout.one_real else []), *beside]:
         if any(number is not None for number in numbers):
-            lines.append(Line((Cell(f"{row} (paper)"), *(number_cell(x) for x in numbers)), "paper"))
+            lines.append(Line((Cell(name), *map(estimate_cell, numbers)), "reference"))
+    for row in study.rows:
+        paper = [paper_number(study.cohort, row, *c[:2]) for c in columns]
+        if any(number is not None for number in paper):
+            lines.append(Line((Cell(f"{row} (paper)"), *map(number_cell, paper)), "paper"))
     headings = tuple(f"{c.heading} {ARROWS[study.goal(c.metric)]}".strip() for c in columns)
     hints = ("method", *(f"{c.metric}, stratum {c.stratum}" for c in columns))
-    missing = _missing_columns(study, [c for c in scored if c not in columns], (rows or study.rows)[0])
-    caption = with_missing(layout.caption, missing)
+    caption = with_missing(layout.caption, _missing_columns(study, [c for c in scored if c not in columns]))
     return Table(("method", *headings), lines, layout.key, layout.title, caption, hints)
 
 
@@ -310,61 +290,13 @@ def with_missing(caption: str, missing: str) -> str:
     return f"{caption} No value for any method: {missing}." if missing else caption
 
 
-def _has(study: Study, column: Column) -> bool:
-    """Whether any row was scored on it."""
-    table = study.scores
-    if table.is_empty():
-        return False
-    return not table.filter((table["metric"] == column.metric) & (table["stratum"] == column.stratum)).is_empty()
-
-
-def _is_known(study: Study, column: Column, rows: Sequence[str]) -> bool:
-    """Whether any row or reference has a number on it."""
-    return any(study.measured(each, column.metric, column.stratum) is not None for each in (*rows, *study.references))
-
-
-def _missing_columns(study: Study, columns: Sequence[Column], row: str) -> str:
-    """The headings of columns without a number, by what the scores of a row say why."""
+def _missing_columns(study: Study, columns: Sequence[ScoreColumn]) -> str:
+    """The headings of columns without a number, by what the scores of the first row say why."""
     by_reason: dict[str, list[str]] = {}
     for column in columns:
-        reason = study.reason(row, column.metric, column.stratum).partition(":")[0]
+        reason = study.reason(study.rows[0], *column[:2]).partition(":")[0]
         by_reason.setdefault(reason, []).append(column.heading)
     return "; ".join(" · ".join(names) + (f" ({reason})" if reason else "") for reason, names in by_reason.items())
-
-
-def _line(study: Study, row: str, columns: Sequence[Column]) -> Line:
-    """The line of a row."""
-    cells = []
-    for c in columns:
-        measured = study.measured(row, c.metric, c.stratum)
-        cells.append(estimate_cell(measured, study.reason(row, c.metric, c.stratum) if measured is None else ""))
-    return Line((Cell(row), *cells), "method")
-
-
-def _reference_lines(study: Study, layout: ScoreTable, columns: Sequence[Column]) -> list[Line]:
-    """The lines of the references."""
-    if not layout.one_real:
-        return [_reference_line(study, reference, columns) for reference in study.references]
-    others = [one for one in study.references if one not in (Reference.REAL_TEST, Reference.REAL_TRAIN)]
-    real = (estimate_cell(study.real(c.metric, c.stratum), "") for c in columns)
-    return [Line((Cell("real"), *real), "reference"), *(_reference_line(study, one, columns) for one in others)]
-
-
-def _reference_line(study: Study, reference: Beside, columns: Sequence[Column]) -> Line:
-    """The line of a reference."""
-    cells = (_reference_cell(study, reference, c) for c in columns)
-    return Line((Cell(reference.label), *cells), "reference")
-
-
-def _reference_cell(study: Study, reference: Beside, column: Column) -> Cell:
-    """The number of a reference."""
-    return estimate_cell(study.measured(reference, column.metric, column.stratum))
-
-
-def _real_value(study: Study, column: Column) -> float | None:
-    """What real patients score: the number that a method should come near to; None where there is none."""
-    measured = study.real(column.metric, column.stratum)
-    return None if measured is None else measured.value
 
 
 def _with_nearest(lines: list[Line], real: Sequence[float | None]) -> list[Line]:
@@ -407,7 +339,7 @@ _MODES = {"none": "not steered", "paper": "paper's rule", "calibrated": "calibra
 
 def data_card(study: Study) -> Table:
     """The cohort in numbers."""
-    description, parts = study.prepared["description"], study.prepared["parts"]
+    description, parts = study.data_record["description"], study.data_record["parts"]
     visits, codes = description["visits_per_patient"], description["codes_per_visit"]
     tail = description["strata"]["tail"]
     lines = [
@@ -464,7 +396,7 @@ def steering_table(study: Study) -> Table | None:
     for row in study.rows:
         for way in study.ways(row):
             where = {"target": way["target"], "mode": way["mode"]}
-            cells = [estimate_cell(study.measured(row, metric, stratum, **where)) for metric, stratum, _ in _STEERING]
+            cells = [estimate_cell(study.estimate(row, metric, stratum, **where)) for metric, stratum, _ in _STEERING]
             lines.append(Line((Cell(row), Cell(way["target"]), Cell(_MODES[way["mode"]]), *cells)))
     if not lines:
         return None
@@ -476,7 +408,7 @@ def steering_table(study: Study) -> Table | None:
             )
     caption = (
         "Table 3b of the paper and what it leaves out: how near the generated prevalences came to the requested ones, "
-        "and what that did to the tail and to classifiers, judged on the target's own patients."
+        "and what that did to the tail and to classifiers, evaluated on the target's own patients."
     )
     headings = ("method", "target", "way", *(heading for _, _, heading in _STEERING))
     known = Table(headings, lines).numeric
@@ -507,7 +439,7 @@ def privacy_table(study: Study) -> Table | None:
             failed.update(words_of(line).title for line in checked if line.outcome == Outcome.EXCEEDED)
             met += all(line.passed for line in checked)
         if n:
-            cells = (row, _counted(failed, n), _counted(unknown, n), Cell(f"{met} of {n}", met / n))
+            cells = (row, _format_counts(failed, n), _format_counts(unknown, n), Cell(f"{met} of {n}", met / n))
             lines.append(Line(cells, "held" if met == n else "did-not-hold"))
     caption = (
         "Evidence, not a guarantee. The limits are those of `adapcla evaluate --gate`, applied to each sample of each "
@@ -517,10 +449,10 @@ def privacy_table(study: Study) -> Table | None:
     return Table(columns, lines, "gate", "Privacy gate", caption) if lines else None
 
 
-def _counted(names: Counter[str], n: int) -> str:
+def _format_counts(names: Counter[str], n: int) -> str:
     """Names with how often each was seen, where that is not always.
 
-    >>> _counted(Counter({"Copies": 2, "Membership": 3}), 3), _counted(Counter(), 3)
+    >>> _format_counts(Counter({"Copies": 2, "Membership": 3}), 3), _format_counts(Counter(), 3)
     ('Membership, Copies (2 of 3)', '–')
     """
     each = (name if times == n else f"{name} ({times} of {n})" for name, times in names.most_common())
@@ -529,7 +461,7 @@ def _counted(names: Counter[str], n: int) -> str:
 
 def cost_table(study: Study) -> Table | None:
     """Parameters, passes, seconds and memory of each row, its start, and which fits failed; None without rows."""
-    lines = [_costs(study, row) for row in dict.fromkeys([*study.rows, *study.failed])]
+    lines = [_costs(study, row) for row in dict.fromkeys([*study.rows, *study.failures])]
     if not lines:
         return None
     caption = (
@@ -544,7 +476,7 @@ def _costs(study: Study, row: str) -> Line:
     """The line of a row; it has no numbers where all fits failed, or where the patients come from elsewhere."""
     from adapcla.training.settings import METHODS
 
-    fits, remarks = study.costs.get(row, []), study.failed.get(row, [])
+    fits, remarks = study.costs.get(row, []), study.failures.get(row, [])
     if not fits:
         nothing = "made elsewhere" if not remarks else "–"
         return Line((Cell(row), *[Cell("–")] * 6, Cell(nothing), Cell("; ".join(remarks) or "–")))

@@ -134,7 +134,7 @@ class _Seen:
 
 
 def _forward(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> _Seen:
-    """The network's own forward pass, with every use of a parameter noted; `batch` in rank order."""
+    """The network's own forward pass, with every use of a parameter noted."""
     network: Any = objective.network
     n, every_visit = batch.n_patients, torch.arange(batch.n_visits)
     with _tapped(network.embedding) as at_starts:
@@ -163,27 +163,26 @@ def _forward(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> _
 def losses_and_norms(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> tuple[Tensor, Tensor]:
     """(patients,) losses in the graph, and the norm of each one's gradient; `batch` with own start rows."""
     network: Any = objective.network
-    ranked = replace(batch, codes=network.rank_of_code[batch.codes])
-    seen = _forward(objective, ranked, moment)
+    seen = _forward(objective, batch, moment)
     outputs = [call.output for use in seen.uses for call, _ in use]
     tensors = [seen.logits, seen.of_starts.input, seen.of_visits.input, *outputs]
     gradients = torch.autograd.grad(seen.losses.sum(), tensors, retain_graph=True, allow_unused=True)
     # Where nobody has a second visit, nothing asks for gaps.
     known = [torch.zeros_like(w) if g is None else g for w, g in zip(tensors, gradients, strict=True)]
-    squares, left = _Squares(ranked), iter(known[3:])
+    squares, left = _Squares(batch), iter(known[3:])
     for use in seen.uses:
         squares.used([(call, next(left), rows) for call, rows in use])
-    squares.output(seen.history.detach(), known[0], network.head.table, ranked)
-    squares.embedded(known[1], known[2], network.embedding, network.table, ranked)
+    squares.output(seen.history.detach(), known[0], network.head.table, batch)
+    squares.embedded(known[1], known[2], network.embedding, network.table, batch)
     return seen.losses, squares.total.sqrt()
 
 
 def _bias(objective: ScaffoldedLikelihood, moment: Moment) -> Tensor:
-    """The output bias with the scaffold of this moment, in rank order."""
+    """The output bias with the scaffold of this moment."""
     network: Any = objective.network
     weight = objective.weight(moment)
     bias: Tensor = network.head.bias
-    return bias + weight * objective.rule.bias[network.code_of_rank] if weight else bias
+    return bias + weight * objective.rule.bias if weight else bias
 
 
 def _code_losses(logits: Tensor, batch: Batch, positive_weight: float) -> Tensor:

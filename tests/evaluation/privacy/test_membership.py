@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.evaluation.comparison import ALL, Comparison, Score
+from adapcla.evaluation.comparison import ALL, Comparison
 from adapcla.evaluation.metric import METRICS
 from adapcla.evaluation.privacy.groups import Groups
 from adapcla.evaluation.privacy.membership import (
@@ -20,17 +19,14 @@ from adapcla.evaluation.privacy.membership import (
     NO_MODEL,
     Attacked,
     auc,
-    caught,
     f1_in_population,
-    likelihood_per_code,
     likelihood_ratio,
     model_scores,
     patient_features,
-    rare_code_scores,
     shadow,
-    strongest,
+    share_caught,
 )
-from adapcla.io import simulator as planted
+from adapcla.io.simulator import simulate
 from adapcla.seeds import random_stream
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=20)
@@ -38,8 +34,8 @@ SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=20)
 
 @pytest.fixture(scope="module")
 def parts() -> tuple[Cohort, Cohort, Cohort]:
-    """Members, controls and fresh patients of one law, with so many codes that one member alone holds some."""
-    every = planted.simulate(patients=450, codes=600, seed=5)
+    """Members, controls and fresh patients of one distribution, with so many codes that one member alone holds some."""
+    every = simulate(patients=450, codes=600, seed=5)
     return every.subset(range(150)), every.subset(range(150, 300)), every.subset(range(300, 450))
 
 
@@ -66,14 +62,6 @@ def test_copies_of_members_are_read_by_the_strongest_attack(parts: tuple[Cohort,
     assert area.value is not None and area.value > 0.97
     assert area.reason.startswith("strongest attack: ")
     assert (METRICS["membership_caught"].compute(comparison)[ALL].value or 0) > 0.5
-
-
-def test_strongest_is_the_highest_of_the_registered_ones(parts: tuple[Cohort, Cohort, Cohort]) -> None:
-    train, control, fresh = parts
-    comparison = Comparison.of(train, control, fresh, control=control)
-    each = [METRICS[f"membership_{name}_auc"].compute(comparison)[ALL].value for name in DATA_ATTACKS]
-    assert METRICS["membership_auc"].compute(comparison)[ALL].value == max(value or 0 for value in each)
-    assert strongest({"a": Score(0.6, 1), "b": Score(0.5, 1)})[0] == "a"
 
 
 def test_members_and_controls_trade_places(parts: tuple[Cohort, Cohort, Cohort]) -> None:
@@ -110,13 +98,6 @@ def test_a_train_copy_is_worst_on_every_score_with_a_value(parts: tuple[Cohort, 
             assert metric.bounds[0] <= worst <= metric.bounds[1]
 
 
-def test_rare_codes_common_in_synthetic_say_member() -> None:
-    """One real and seven synthetic holders: log 8 − log 2 = log 4; a code that is not rare says nothing."""
-    x = sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    scores = rare_code_scores(x, np.array([True, False]), np.array([1, 50]), np.array([7, 0]))
-    assert scores == pytest.approx([np.log(4), 0.0])
-
-
 def test_shadow_learns_which_way_a_feature_points() -> None:
     """The second feature is lower for members, the first is noise: the regression finds it, out of fold."""
     rng = random_stream(2, "shadow")
@@ -125,14 +106,6 @@ def test_shadow_learns_which_way_a_feature_points() -> None:
     scores = shadow(features, truth)
     area = auc(scores[truth], scores[~truth]).value
     assert area is not None and area > 0.85
-
-
-def test_shadow_is_at_chance_on_noise() -> None:
-    features = random_stream(4, "noise").normal(size=(1000, 3))
-    truth = np.arange(1000) < 500
-    scores = shadow(features, truth)
-    area = auc(scores[truth], scores[~truth]).value
-    assert area is not None and abs(area - 0.5) < 0.08
 
 
 def test_f1_among_a_population_by_hand() -> None:
@@ -181,33 +154,9 @@ def test_scores_of_two_halves_are_less_sure() -> None:
     assert (one.value - two.low) == pytest.approx(np.sqrt(2) * (one.value - one.low))
 
 
-def test_perfect_separation_leaves_a_doubt() -> None:
-    score = auc(np.array([2.0, 3.0]), np.array([0.0, 1.0]))
-    assert score.value == 1.0
-    assert score.low is not None and score.low < 1.0
-
-
 def test_caught_at_one_in_hundred() -> None:
     """200 controls 0…199: at 1 % two may be above, so the threshold is 197; members 198 and 500 are caught, 197 not."""
-    assert caught(np.array([197.0, 198.0, 500.0, 0.0]), np.arange(200.0)).value == 0.5
-
-
-def test_ties_with_controls_are_not_caught() -> None:
-    assert caught(np.ones(10), np.ones(200)).value == 0.0
-
-
-def test_length_alone_says_nothing_per_code() -> None:
-    assert likelihood_per_code(np.array([-2.0, -20.0]), np.array([1, 10])).tolist() == [-2.0, -2.0]
-
-
-def test_likelihood_ratio_by_hand() -> None:
-    """Means out −2 and in 2 with pooled deviation √2 for either, as each row spreads by ±1 around its means.
-
-    At 0 the two laws are equally likely; at 2 the log ratio is ((2 + 2)² − 0)/(2·2) = 4.
-    """
-    attack_models = np.array([[-3.0, -1.0, 1.0, 3.0]] * 2)
-    included = np.array([[False, False, True, True]] * 2)
-    assert likelihood_ratio(np.array([0.0, 2.0]), attack_models, included) == pytest.approx([0.0, 4.0])
+    assert share_caught(np.array([197.0, 198.0, 500.0, 0.0]), np.arange(200.0)).value == 0.5
 
 
 def test_without_models_that_knew_the_patient_distance_counts() -> None:

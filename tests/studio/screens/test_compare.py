@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.studio.conftest import press, put, text_of
 
-from adapcla.studio.screens.compare import chosen_rows, rows_of, sheet_of
+from adapcla.studio.screens.compare import rows_of, table_of
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
@@ -18,13 +18,14 @@ def test_rows_can_be_left_out_and_references_stay(stocked: Path) -> None:
     study = stocked / "runs" / "tiny"
     rows = rows_of(study)
     assert rows == ["adapcla", "adapcla-no-scaffold"]
-    sheet = sheet_of(study / "tables" / "fidelity.csv")
-    names = [cells[0] for _, cells in sheet.lines]
-    beside = [name for name in names if name not in rows]
-    columns, kept = chosen_rows(sheet, ["adapcla"], set(rows))
-    assert set(rows) <= set(names) and beside
-    assert columns == sheet.columns and [cells[0] for cells in kept] == ["adapcla", *beside]
-    assert len(sheet.columns) == len(sheet.lines[0][1])
+    every = table_of(study / "tables" / "fidelity.csv", rows, set(rows), "tiny")
+    assert [line.cells[0].text for line in every.lines] == [*rows, "real test"]
+    assert every.columns == ["method", "unigram R²"] and every.lines[0].cells[1][:3] == ("0.500", 0.5, "0.4 to 0.6")
+    fewer = table_of(study / "tables" / "fidelity.csv", ["adapcla"], set(rows), "tiny")
+    assert [(line.cells[0].text, line.kind) for line in fewer.lines] == [
+        ("adapcla", "method"),
+        ("real test", "reference"),
+    ]
 
 
 def test_tables_figures_and_one_page_of_all(shown: Shown, started: list[list[str]]) -> None:

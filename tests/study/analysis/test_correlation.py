@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adapcla.study.analysis.correlation import estimate, paired, spearman
+from adapcla.study.analysis.correlation import estimate, paired_difference, spearman
 
 
 # ---- statistics ----------------------------------------------------------------------------------------------
@@ -32,10 +32,10 @@ def test_the_interval_covers_a_known_mean_about_as_often_as_it_says():
 def test_paired_agrees_with_scipy_and_sees_no_difference_in_equal_columns():
     draw = np.random.default_rng(3)
     one, two = draw.normal(size=30), draw.normal(size=30)
-    told = paired(one, two)
+    told = paired_difference(one, two)
     assert told.p == pytest.approx(stats.wilcoxon(one - two).pvalue)
     assert told.difference == pytest.approx((one - two).mean())
-    assert paired(one, one).p == 1.0
+    assert paired_difference(one, one).p == 1.0
 
 
 def test_spearman_agrees_with_scipy_and_its_interval_holds_it():

@@ -36,11 +36,13 @@ def case(probed, probes):
     return network, batch
 
 
-def test_the_logits_are_those_of_the_network(case, probed):
+def test_the_logits_are_those_of_the_network(case, probed, probes):
     network, batch = case
     codes = np.array([7, 3, 150])
     mine = NextLogits(network, batch, codes)()
-    assert torch.allclose(mine, network.next_logits(batch)[0, codes])
+    order = network.order
+    encoded = seen_records(probed.generator.settings, probes.histories, order).batch(np.array([0]))
+    assert torch.allclose(mine, network.next_logits(encoded)[0, order.encode(codes)])
 
 
 def test_the_kernel_is_the_product_of_gradients(case):

@@ -22,10 +22,10 @@ from adapcla.study.analysis.probes import (
     ProbeKind,
     ProbeObserver,
     ProbeSet,
-    auc,
     curve_table,
     endpoint_table,
     final_gain,
+    gain_auc,
     mean_gain,
     next_visits,
     normalised_auc,
@@ -46,7 +46,7 @@ def test_the_cut_keeps_days_and_attributes_and_loses_only_the_last_visit(tiny_fu
     assert cut.patients.tolist() == [0, 2]
     assert cut.histories.attributes["sex"].values.tolist() == [0, -1]
     assert cut.histories.days.tolist() == [0, 0]
-    assert cut.seen.toarray().tolist() == [[1, 1, 0, 0], [1, 1, 0, 1]]
+    assert cut.history_codes.toarray().tolist() == [[1, 1, 0, 0], [1, 1, 0, 1]]
 
 
 def test_histories_that_a_network_would_cut_are_left_out():
@@ -168,7 +168,7 @@ def test_the_papers_summaries_by_hand():
     """log p: −5, −4, −2, −6. Gains 1, 3, −1: AUC 4; T = 3 checkpoints, so normalised 4 / (2 · 3) = 2/3."""
     path = np.array([[-5.0], [-4.0], [-2.0], [-6.0]])
     assert final_gain(path)[0] == -1
-    assert auc(path)[0] == 4
+    assert gain_auc(path)[0] == 4
     assert normalised_auc(path)[0] == pytest.approx(2 / 3)
     assert mean_gain(path)[0] == 1
     assert trapezoid_gain(path, np.array([0.0, 0.25, 0.5, 1.0]))[0] == pytest.approx(0.125 + 0.5 + 0.75)
@@ -178,9 +178,9 @@ def test_the_papers_summaries_by_hand():
 def test_the_summaries_keep_their_bounds(values):
     path = np.array(values)[:, None]
     checkpoints = len(values) - 1
-    assert auc(path)[0] >= 0
+    assert gain_auc(path)[0] >= 0
     assert 0 <= normalised_auc(path)[0] <= checkpoints / (checkpoints - 1) + 1e-9
-    assert auc(path)[0] >= checkpoints * mean_gain(path)[0] - 1e-9
+    assert gain_auc(path)[0] >= checkpoints * mean_gain(path)[0] - 1e-9
 
 
 def test_the_first_look_is_before_any_step_and_the_last_after_all(probed):
@@ -216,8 +216,10 @@ def test_watching_does_not_change_what_is_learned(world, probed):
 def test_the_last_look_agrees_with_the_network_that_was_kept(probed, probes):
     outcome = probed.generator.outcome_
     assert outcome.best_step == outcome.n_steps, "so short a fit still improves: otherwise earlier weights are kept"
-    batch = seen_records(probed.generator.settings, probes.histories).batch(np.arange(probes.n_contexts))
-    logits = probed.generator.network_.next_logits(batch).numpy()
+    network = probed.generator.network_
+    records = seen_records(probed.generator.settings, probes.histories, network.order)
+    logits = network.next_logits(records.batch(np.arange(probes.n_contexts))).detach().numpy()
+    logits = logits[:, network.order.position_of]
     assert np.allclose(logits, probed.trajectory.last_logits, atol=1e-5)
 
 

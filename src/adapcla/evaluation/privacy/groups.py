@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, random_order, record_fingerprints
-from adapcla.data.ragged import starts_from_sizes
 from adapcla.disclosure import MIN_COUNT, format_count
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric
@@ -59,7 +58,7 @@ class RealPatients:
             random_order(record_fingerprints(cohort, keys), seed, f"privacy/{name}")
             for name, cohort in (("member", members), ("control", controls))
         ]
-        pool = _joined(members.subset(rows[0]), controls.subset(rows[1]))
+        pool = members.subset(rows[0]).followed_by(controls.subset(rows[1]))
         return cls(pool, members.n_patients, keys, rows[0], rows[1], {})
 
     @property
@@ -122,14 +121,6 @@ class Groups:
         if name not in self._known:
             self._known[name] = make()
         return self._known[name]
-
-
-def _joined(one: Cohort, other: Cohort) -> Cohort:
-    """The visits of the patients of both cohorts, without what else is known of them."""
-    codes_per_visit = np.concatenate([one.codes_per_visit, other.codes_per_visit])
-    visits_per_patient = np.concatenate([one.visits_per_patient, other.visits_per_patient])
-    codes = np.concatenate([np.asarray(one.codes), np.asarray(other.codes)])
-    return Cohort(one.vocabulary, codes, starts_from_sizes(codes_per_visit), starts_from_sizes(visits_per_patient))
 
 
 def _real_patients(comparison: Comparison) -> RealPatients:

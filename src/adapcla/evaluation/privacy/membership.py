@@ -73,10 +73,12 @@ def auc(members: NDArray[np.float64], controls: NDArray[np.float64], halves: boo
     return normal_score(value, n + m, float(np.sqrt(variance)), (0.0, 1.0))
 
 
-def caught(members: NDArray[np.float64], controls: NDArray[np.float64], false_alarms: float = FALSE_ALARMS) -> Score:
+def share_caught(
+    members: NDArray[np.float64], controls: NDArray[np.float64], false_alarms: float = FALSE_ALARMS
+) -> Score:
     """The share of members above the highest scores of controls, at most `false_alarms` of which lie above too.
 
-    >>> caught(np.array([9.0, 8.0, 1.0, 0.0]), np.arange(8.0), 0.01).value
+    >>> share_caught(np.array([9.0, 8.0, 1.0, 0.0]), np.arange(8.0), 0.01).value
     0.5
     """
     highest = np.sort(controls)[::-1]
@@ -242,8 +244,8 @@ def likelihood_ratio(
     """LiRA (Carlini et al., 2022): is the target's likelihood like that of models with or without x?
 
     `attack_models` holds one column per attack model; `included` says which of them were trained on the patient.
-    Normal laws with each patient's own means and one pooled variance for all. Without models that were trained on
-    the patient, the distance from the models without, in standard deviations.
+    Normal distributions with each patient's own means and one pooled variance for all. Without models that were trained
+    on the patient, the distance from the models without, in standard deviations.
 
     >>> attack_models = np.array([[-3.0, -1.0, 1.0, 3.0], [1.0, 3.0, -3.0, -1.0]])
     >>> included = np.array([[False, False, True, True], [True, True, False, False]])
@@ -368,7 +370,7 @@ class MembershipCaught(DataAttack):
     key, version = "membership_caught", 2
 
     def _score(self, attacked: Attacked, stratum: str, comparison: Comparison) -> Score:
-        return caught(*attacked.split(strongest_attack(attacked, stratum)[0], stratum))
+        return share_caught(*attacked.split(strongest_attack(attacked, stratum)[0], stratum))
 
 
 class MembershipF1(DataAttack):
@@ -456,7 +458,7 @@ class MembershipLikelihoodAUC(ModelAttack):
 class MembershipLikelihoodCaught(ModelAttack):
     """Share of members caught at 1 % false alarms by the membership attack by the model's likelihood per code."""
 
-    key, attack, summary_of = "membership_likelihood_caught", "likelihood", staticmethod(caught)
+    key, attack, summary_of = "membership_likelihood_caught", "likelihood", staticmethod(share_caught)
 
 
 class MembershipLiraAUC(ModelAttack):
@@ -469,4 +471,9 @@ class MembershipLiraAUC(ModelAttack):
 class MembershipLiraCaught(ModelAttack):
     """Share of members caught at 1 % false alarms by the membership attack by the likelihood ratio of attack models."""
 
-    key, attack, origin, summary_of = "membership_lira_caught", "lira", "Carlini et al., 2022", staticmethod(caught)
+    key, attack, origin, summary_of = (
+        "membership_lira_caught",
+        "lira",
+        "Carlini et al., 2022",
+        staticmethod(share_caught),
+    )

@@ -61,8 +61,8 @@ STRATA_OF_SETS = 12
 MOST_BINS, SETS_OF_BIN, PRIOR_SETS = 12, 200, 10.0
 #: How far sets of one patient are alike: a patient of n sets counts as n / (1 + .03 (n − 1)) of one, 33 at most.
 ALIKE = 0.03
-#: Sets that are added to the regression at a time.
-ROWS_AT_A_TIME = 500_000
+#: Sets that decide the regression; of more, every second, third, …
+SETS_TO_FIT = 100_000
 #: Shuffles of who is a member; a standard error from them is known to 4 %.
 SHUFFLES = 300
 #: Sets of one kind that are looked at among real patients; of more, a random share of all possible sets.
@@ -312,10 +312,15 @@ class Gap(NamedTuple):
     n: int
 
 
-def others_held(held: Held, n_patients: int) -> Values:
-    """How many such sets the holders of each set hold, in the mean."""
-    sets_of = np.bincount(held.patient, minlength=n_patients).astype(np.float64)
-    return np.asarray(np.add.reduceat(sets_of[held.patient], held.starts[:-1]) / held.holders)
+def holder_features(held: Held, pool: Cohort) -> list[Values]:
+    """Of the holders of each set in the mean: such sets that they hold, codes, visits, and codes of the largest visit.
+
+    What somebody of few and small visits holds is more usual than what somebody of many and large ones does.
+    """
+    sets = np.bincount(held.patient, minlength=pool.n_patients)
+    largest = np.maximum.reduceat(pool.codes_per_visit, np.asarray(pool.patient_starts)[:-1])
+    about = (sets, np.diff(pool.entry_starts), pool.visits_per_patient, largest)
+    return [np.add.reduceat(each[held.patient].astype(np.float64), held.starts[:-1]) / held.holders for each in about]
 
 
 def partners(items_of: ItemsOf, cohort: Cohort) -> Values:
@@ -369,18 +374,15 @@ def expected_share(written: Mask, weight: Values, holders: NDArray[np.int64], fe
     columns = [np.searchsorted(cut, feature, side="right") for cut, feature in zip(cuts, features, strict=True)]
     # One column for each number of holders and bin of each feature.
     column = np.stack([(k * bins + place) * few + holders - 1 for k, place in enumerate(columns)], axis=1)
-    n, m = column.shape
     total = np.bincount(holders, weight, few + 1)
     mean = np.bincount(holders, weight * written, few + 1) / np.maximum(total, 1e-12)
-    beyond, gram, right = written - mean[holders], np.diag(np.full(m * bins * few, PRIOR_SETS)), 0.0
-    for begin in range(0, n, ROWS_AT_A_TIME):
-        rows = slice(begin, begin + ROWS_AT_A_TIME)
-        size = len(column[rows])
-        x = sparse.csr_matrix((np.ones(size * m), column[rows].ravel(), np.arange(size + 1) * m), (size, len(gram)))
-        gram += (x.T @ x.multiply(weight[rows, None])).toarray()
-        right += x.T @ (weight[rows] * beyond[rows])
+    some = slice(None, None, 1 + len(column) // SETS_TO_FIT)
+    n, m = column[some].shape
+    x = sparse.csr_matrix((np.ones(n * m), column[some].ravel(), np.arange(n + 1) * m), (n, m * bins * few))
+    gram = (x.T @ x.multiply(weight[some, None])).toarray() + PRIOR_SETS * np.eye(x.shape[1])
+    found = np.linalg.solve(gram, x.T @ (weight * (written - mean[holders]))[some])
     # Rounded, so that in what order sets are added up decides nothing.
-    return np.asarray((mean[holders] + np.linalg.solve(gram, right)[column].sum(axis=1)).round(9))
+    return np.asarray((mean[holders] + found[column].sum(axis=1)).round(9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,11 +402,11 @@ class Rows:
     written: Values
 
     @classmethod
-    def of(cls, held: Held, written: Mask, features: Sequence[Values], n_patients: int, seed: int) -> Rows:
+    def of(cls, held: Held, written: Mask, features: Sequence[Values], pool: Cohort, seed: int) -> Rows:
         """The rows of sets; strata are of the share of sets that is written of those with like features."""
-        holders, load = held.holders, others_held(held, n_patients)
-        weight = 1 / (1 + ALIKE * (load - 1))
-        share = expected_share(written, weight, holders, [held.rarity, load, *features])
+        holders, about_holders = held.holders, holder_features(held, pool)
+        weight = 1 / (1 + ALIKE * (about_holders[0] - 1))
+        share = expected_share(written, weight, holders, [held.rarity, *about_holders, *features])
         by_share = np.lexsort((share, holders))
         new = (np.diff(holders[by_share]) > 0) | (np.diff(share[by_share]) > 0)
         # Equally likely sets share a place, so that no other order decides who is compared with whom.
@@ -415,7 +417,7 @@ class Rows:
         among = np.searchsorted(holders[by_share], holders, side="right") - first
         cell = holders * STRATA_OF_SETS + (place - first) * STRATA_OF_SETS // among
         # The holders of a set as one number: the sum of a random one for each.
-        number = random_stream(seed, "privacy/holders").integers(0, 1 << 62, n_patients).astype(np.uint64)
+        number = random_stream(seed, "privacy/holders").integers(0, 1 << 62, pool.n_patients).astype(np.uint64)
         who = np.add.reduceat(number[held.patient], held.starts[:-1])
         order = np.lexsort((who, cell))
         new = np.concatenate([[True], (np.diff(cell[order]) > 0) | (who[order][1:] != who[order][:-1])])
@@ -470,7 +472,7 @@ def holder_gaps(
     if not any(too_few(*each, fewest=FEWEST_HOLDERS) is None for each in sides):
         most = max(sides, key=min, default=(0, 0))
         return {ALL: too_few(*most, "who hold such a set", FEWEST_HOLDERS) or Missing("nothing to compare")}
-    rows = Rows.of(held, written, features, n, seed)
+    rows = Rows.of(held, written, features, real.pool, seed)
     certain = None
     if by_certainty:
         share = np.add.reduceat(rows.written, rows.cells) / np.add.reduceat(rows.weight, rows.cells)

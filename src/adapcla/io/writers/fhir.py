@@ -17,6 +17,7 @@ from adapcla.io.options import WriteOptions
 from adapcla.io.readers.fhir import OWN_SYSTEM, SYSTEMS, TEST_DATA, UCUM, UNKNOWN_ORIGIN
 from adapcla.io.writers.tables import (
     FIRST_PATIENT,
+    Part,
     add_times,
     attribute_column,
     attributes_query,
@@ -63,8 +64,9 @@ _CODED = {
 }
 
 
-def write_fhir(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_fhir(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
     """Write one NDJSON file for each kind of resource."""
+    cohort = part.cohort
     cohort_tables(db, cohort)
     add_times(db)
     _add_concepts(db, cohort)

@@ -7,6 +7,8 @@
 | `patients` | a patient, with attributes as words and labels as 1 and 0 |
 | `vocabulary` | a code with its system, domain and description |
 
+Of many patients, `long`, `visits` and `patients` are folders with a file for each part.
+
 Codes are written as they are. In CSV an apostrophe goes before what a spreadsheet would take for a formula.
 """
 
@@ -20,7 +22,7 @@ from adapcla.errors import InputError
 from adapcla.io.codebook import separator_of
 from adapcla.io.database import Database, quoted
 from adapcla.io.options import WriteOptions
-from adapcla.io.writers.tables import FIRST_PATIENT, cohort_tables, free_text
+from adapcla.io.writers.tables import FIRST_PATIENT, Part, cohort_tables, free_text
 
 #: What Excel holds in a sheet, the header included.
 _EXCEL_ROWS = 1_048_576
@@ -33,33 +35,39 @@ _CHANGED_BY_EXCEL = (
 )
 
 
-def write_csv(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_csv(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
     """Write long.csv, visits.csv, patients.csv and vocabulary.csv."""
 
     def code(column: str) -> str:
         marked = _CHANGED_BY_EXCEL if options.for_excel else _FORMULA
         return f"CASE WHEN regexp_full_match({column}, {quoted(marked)}) THEN '''' || {column} ELSE {column} END"
 
-    cohort_tables(db, cohort)
-    for name, query in _queries(cohort, free_text, code).items():
-        db.copy(query, folder / f"{name}.csv")
+    _write(db, part, folder, _queries(part.cohort, free_text, code), ".csv")
 
 
-def write_parquet(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def write_parquet(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
     """Write long.parquet, visits.parquet, patients.parquet and vocabulary.parquet."""
-    cohort_tables(db, cohort)
-    for name, query in _queries(cohort, str, str).items():
-        db.copy(query, folder / f"{name}.parquet")
+    _write(db, part, folder, _queries(part.cohort, str, str), ".parquet")
 
 
-def write_xlsx(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+def _write(db: Database, part: Part, folder: Path, queries: dict[str, str], ending: str) -> None:
+    """Write the tables of a part; the vocabulary, which all parts share, is written once."""
+    cohort_tables(db, part.cohort, part.before)
+    for name, query in queries.items():
+        if name != "vocabulary":
+            db.copy(query, part.file(folder, name, ending))
+        elif part.number == 0:
+            db.copy(query, folder / f"{name}{ending}")
+
+
+def write_xlsx(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
     """Write cohort.xlsx with a sheet for each table; text stays text, whatever it looks like."""
     import xlsxwriter
 
-    cohort_tables(db, cohort)
+    cohort_tables(db, part.cohort)
     as_text = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with xlsxwriter.Workbook(str(folder / "cohort.xlsx"), {"constant_memory": True, **as_text}) as book:
-        for name, query in _queries(cohort, str, str).items():
+        for name, query in _queries(part.cohort, str, str).items():
             if (n := db.number(f"SELECT count(*) FROM ({query})")) >= _EXCEL_ROWS:
                 raise InputError(
                     f"{n:,} rows in the table {name}",

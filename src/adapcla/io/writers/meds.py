@@ -7,6 +7,8 @@ MEDS itself does not know. Sex is `GENDER//F`, any other attribute `ATTRIBUTE//n
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data import Cohort, Kind, code_systems
+from adapcla.data import Attribute, Cohort, Kind, code_systems
+from adapcla.data.ragged import count_values
 from adapcla.data.split import split_positions
 from adapcla.errors import InputError
 from adapcla.files import write_json
 from adapcla.io.codebook import NAMES
-from adapcla.io.database import Database
+from adapcla.io.database import Database, quoted
 from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_PATIENT,
+    Part,
     add_times,
     attribute_column,
     attributes_query,
@@ -72,11 +76,12 @@ _EVENTS = f"""
         WHERE died GROUP BY patient"""
 
 
-def write_meds(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
-    """Write data/SPLIT/0.parquet for each split, and the metadata."""
+def write_meds(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
+    """Write data/SPLIT/PART.parquet for each split, and the metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    cohort, first = part.cohort, part.before[0]
     own = tuple(f"{name}//" for name in (ADMISSION, DISCHARGE, "GENDER", "ATTRIBUTE"))
     if taken := [name for name in cohort.vocabulary.tokens if name in _EVENT_NAMES or name.startswith(own)]:
         raise InputError(
@@ -84,28 +89,36 @@ def write_meds(db: Database, cohort: Cohort, folder: Path, options: WriteOptions
             expected="codes other than the events that MEDS needs",
             remedy="rename the code, or export to another format",
         )
-    cohort_tables(db, cohort)
+    cohort_tables(db, cohort, part.before)
     add_times(db)
     _add_facts(db, cohort)
-    split = pa.array(SPLITS).take(pa.array(_splits(cohort, options)))
-    db.add("splits", pa.table({"patient": pa.array(np.arange(cohort.n_patients)), "split": split}))
+    split = pa.array(SPLITS).take(pa.array(_splits(part.whole, options)[first : first + cohort.n_patients]))
+    db.add("splits", pa.table({"patient": pa.array(np.arange(cohort.n_patients) + first), "split": split}))
     for name in SPLITS:
-        (folder / "data" / name).mkdir(parents=True)
+        (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         if db.number(f"SELECT count(*) FROM splits WHERE split = '{name}'"):
             db.copy(
                 f"""SELECT patient + {FIRST_PATIENT} AS subject_id, time, code, value AS numeric_value,
                     visit AS visit_id FROM ({_EVENTS}) JOIN splits USING (patient) WHERE split = '{name}'
                     ORDER BY patient, time NULLS FIRST, rank, event""",
-                folder / "data" / name / "0.parquet",
+                folder / "data" / name / f"{part.number}.parquet",
             )
     metadata = folder / "metadata"
-    metadata.mkdir()
-    db.copy(
-        f"SELECT patient + {FIRST_PATIENT} AS subject_id, split FROM splits ORDER BY patient",
-        metadata / "subject_splits.parquet",
-    )
-    pq.write_table(_code_table(db, cohort), metadata / "codes.parquet")
-    write_json(metadata / "dataset.json", _description(cohort))
+    metadata.mkdir(exist_ok=True)
+    subjects = f"SELECT patient + {FIRST_PATIENT} AS subject_id, split FROM splits ORDER BY patient"
+    db.copy(subjects, part.file(metadata, "subject_splits", ".parquet"))
+    if part.number == 0:
+        pq.write_table(_code_table(db, cohort, part.whole.attributes), metadata / "codes.parquet")
+        write_json(metadata / "dataset.json", _description(part.whole))
+
+
+def finish_meds(db: Database, folder: Path) -> None:
+    """Join what the parts say of the splits of their subjects to the one file that MEDS has for it."""
+    parts = folder / "metadata" / "subject_splits"
+    if parts.is_dir():
+        query = f"SELECT * FROM read_parquet({quoted(str(parts / '*.parquet'))}) ORDER BY subject_id"
+        db.copy(query, parts.with_suffix(".parquet"))
+        shutil.rmtree(parts)
 
 
 def _add_facts(db: Database, cohort: Cohort) -> None:
@@ -150,7 +163,7 @@ def _description(cohort: Cohort) -> dict[str, object]:
     }
 
 
-def _code_table(db: Database, cohort: Cohort) -> pa.Table:
+def _code_table(db: Database, cohort: Cohort, attributes: Mapping[str, Attribute]) -> pa.Table:
     """Every code with its description, domain and parents; attributes, events and the parents are listed too."""
     import pyarrow as pa
 
@@ -165,7 +178,12 @@ def _code_table(db: Database, cohort: Cohort) -> pa.Table:
         (name, code.description, None if parent is None else [parent.token], code.domain, code.unit)
         for name, code, parent in zip(named, listed.codes, parents, strict=True)
     ]
-    facts = [code for (code,) in db.query("SELECT DISTINCT code FROM facts ORDER BY code")]
+    facts = sorted(
+        f"GENDER//{category}" if name == "sex" else f"ATTRIBUTE//{name}//{category}"
+        for name, attribute in attributes.items()
+        for number, category in enumerate(attribute.categories)
+        if count_values(np.asarray(attribute.values) + 1, len(attribute.categories) + 1)[number + 1]
+    )
     rows += [(code, code.replace("//", ": "), None, "other", "") for code in facts]
     rows += [(name, words, None, "other", "") for name, words in _EVENT_NAMES.items()]
     above = {parent.token: parent for parent in parents if parent is not None and parent.token not in listed.index}

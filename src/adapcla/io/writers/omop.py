@@ -19,6 +19,7 @@ from adapcla.io.database import Database, quoted
 from adapcla.io.options import WriteOptions
 from adapcla.io.writers.tables import (
     FIRST_DAY,
+    Part,
     add_times,
     attribute_column,
     attributes_query,
@@ -109,11 +110,19 @@ _DESCRIPTIONS = {
 _ATHENA = {"CONCEPT": COLUMNS["concept"], "CONCEPT_RELATIONSHIP": ("concept_id_1", "concept_id_2", "relationship_id")}
 
 
-def write_omop(db: Database, cohort: Cohort, folder: Path, options: WriteOptions) -> None:
+#: Tables that are the same for all parts.
+_ONCE = ("concept", "cdm_source")
+
+
+def write_omop(db: Database, part: Part, folder: Path, options: WriteOptions) -> None:
     """Write persons, visits, codes, eras, deaths, the source concepts, and what the patients are."""
-    cohort_tables(db, cohort)
+    cohort = part.cohort
+    cohort_tables(db, cohort, part.before)
     add_times(db)
     _add_concepts(db, cohort, options.vocabulary)
+    # The rows of the parts before are at most so many in any table.
+    most = db.number("SELECT max(n) FROM (SELECT count(*) AS n FROM concepts GROUP BY code)")
+    db.run(f"SET VARIABLE rows_before = {part.before[2] * most + part.before[0] * len(cohort.attributes)}")
     for table, (columns, source) in {
         **_people(cohort, options),
         "visit_occurrence": _visits(options),
@@ -122,13 +131,18 @@ def write_omop(db: Database, cohort: Cohort, folder: Path, options: WriteOptions
         "condition_era": _eras("Condition", "condition_occurrence_count"),
         "drug_era": _eras("Drug", "drug_exposure_count", gap_days="CAST(last_day - first_day AS BIGINT) + 1 - n_days"),
         "concept": ({name: name for name in COLUMNS["concept"]}, "source_concepts ORDER BY CAST(concept_id AS BIGINT)"),
-        "cdm_source": _source(cohort, options),
+        "cdm_source": _source(part.whole, options),
     }.items():
         listed = ", ".join(f"{columns.get(name, 'NULL')} AS {name}" for name in COLUMNS[table])
-        db.copy(f"SELECT {listed} FROM {source}", folder / f"{table}.csv")
+        if table not in _ONCE:
+            db.copy(f"SELECT {listed} FROM {source}", part.file(folder, table, ".csv"))
+        elif part.number == 0:
+            db.copy(f"SELECT {listed} FROM {source}", folder / f"{table}.csv")
 
 
 Select = tuple[dict[str, str], str]
+#: Ids of rows go on behind those of the parts before.
+_BEFORE = "getvariable('rows_before')"
 
 
 def _times(stems: tuple[str, ...], moment: str) -> dict[str, str]:
@@ -203,7 +217,7 @@ def _coded(domain: str) -> Select:
     """Columns and source of the table of one domain: a row for each standard concept of a code."""
     table, stem, dates = TABLES[domain]
     columns = {
-        f"{table}_id": "row_number() OVER (ORDER BY event, standard)",
+        f"{table}_id": f"{_BEFORE} + row_number() OVER (ORDER BY event, standard)",
         "person_id": f"patient + {FIRST_PERSON}",
         f"{stem}_concept_id": "standard",
         **_times(dates, "begins"),
@@ -224,7 +238,7 @@ def _observations(cohort: Cohort) -> Select:
         SELECT a.patient, begins, {1 << 62} + a.place AS event, 0 AS standard, 0 AS source, a.name AS token, category
         FROM ({attributes_query(cohort, without=("sex",))}) a JOIN stays s ON s.patient = a.patient AND s.number = 0)"""
     order = "event, standard, patient"
-    columns["observation_id"] = f"row_number() OVER (ORDER BY {order})"
+    columns["observation_id"] = f"{_BEFORE} + row_number() OVER (ORDER BY {order})"
     return columns | {"value_as_string": free_text("category")}, f"{source} ORDER BY {order}"
 
 
@@ -232,7 +246,7 @@ def _eras(domain: str, count: str, **more: str) -> Select:
     """Columns and source of the eras of standard concepts: occurrences at most 30 days from the one before."""
     name = domain.lower()
     columns = {
-        f"{name}_era_id": "row_number() OVER (ORDER BY patient, standard, first_day)",
+        f"{name}_era_id": f"{_BEFORE} + row_number() OVER (ORDER BY patient, standard, first_day)",
         "person_id": f"patient + {FIRST_PERSON}",
         f"{name}_concept_id": "standard",
         f"{name}_era_start_date": "first_day",
@@ -259,7 +273,7 @@ def _source(cohort: Cohort, options: WriteOptions) -> Select:
         "cdm_source_name": NAMES[kind],
         "cdm_source_abbreviation": "SYNTHETIC" if kind.is_artificial else kind.value.upper(),
         "cdm_holder": "unknown",
-        "source_description": _DESCRIPTIONS[kind] + (stand_in if unknown else ""),
+        "source_description": _DESCRIPTIONS[kind] + (stand_in if unknown and options.birth_year else ""),
         "cdm_etl_reference": f"adapcla export {__version__}",
         "source_release_date": str(FIRST_DAY),
         "cdm_release_date": str(FIRST_DAY),

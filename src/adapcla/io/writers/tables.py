@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,28 @@ _AGES, _DEATHS, _YES = ("age_band", "age"), ("died", "death", "deceased"), ("1",
 _OLDEST = 120
 
 
-def cohort_tables(db: Database, cohort: Cohort) -> None:
-    """Make the tables of a cohort.
+class Part(NamedTuple):
+    """Some of the patients that are written, by a writer of their own, and where they stand among all."""
+
+    #: All patients of the source, of which those that the format can hold are written.
+    whole: Cohort
+    #: These patients.
+    cohort: Cohort
+    number: int = 0
+    n_parts: int = 1
+    #: How many patients, visits and events the parts before hold: ids go on from there.
+    before: tuple[int, int, int] = (0, 0, 0)
+
+    def file(self, folder: Path, table: str, ending: str) -> Path:
+        """The file of a table: of its name where there is one part, else one of several in a folder of its name."""
+        if self.n_parts == 1:
+            return folder / f"{table}{ending}"
+        (folder / table).mkdir(parents=True, exist_ok=True)
+        return folder / table / f"{self.number:05d}{ending}"
+
+
+def cohort_tables(db: Database, cohort: Cohort, before: tuple[int, int, int] = (0, 0, 0)) -> None:
+    """Make the tables of a cohort; ids go on behind so many patients, visits and events.
 
     - `codes`: code, token, system, version, bare, description, domain, choice_group, unit; `role` is `kind`, `ending`
       or `length` for codes that describe a visit as a whole, else empty, and `word` is what such a code says.
@@ -50,13 +71,13 @@ def cohort_tables(db: Database, cohort: Cohort) -> None:
     """
     import pyarrow as pa
 
-    db.add("codes", _codes(cohort))
+    db.add("codes", code_rows(cohort))
     ids = [(name, pa.int64()) for name in ("patient", "visit", "event")]
     schema = pa.schema([*ids, ("code", pa.int32()), ("value", pa.float32())])
-    db.add("events", pa.RecordBatchReader.from_batches(schema, _events(cohort, schema)))
+    db.add("events", pa.RecordBatchReader.from_batches(schema, _events(cohort, schema, before)))
     rows = {
-        "patient": pa.array(cohort.patient_of_visit),
-        "visit": pa.array(np.arange(cohort.n_visits, dtype=np.int64)),
+        "patient": pa.array(cohort.patient_of_visit + before[0]),
+        "visit": pa.array(np.arange(cohort.n_visits, dtype=np.int64) + before[1]),
         "number": pa.array(cohort.visit_number),
         "day": pa.nulls(cohort.n_visits, pa.int32()) if cohort.days is None else pa.array(np.asarray(cohort.days)),
     }
@@ -67,7 +88,7 @@ def cohort_tables(db: Database, cohort: Cohort) -> None:
                    max(value) FILTER (role = 'length') AS length
                FROM events JOIN codes USING (code) WHERE role <> '' GROUP BY visit) d USING (visit)"""
     )
-    db.add("patient_rows", _patients(cohort))
+    db.add("patient_rows", _patients(cohort, before[0]))
     db.run(
         """CREATE TABLE patients AS SELECT p.* REPLACE (p.died OR coalesce(d.died, false) AS died)
            FROM patient_rows p LEFT JOIN (
@@ -160,7 +181,7 @@ def birth_years(cohort: Cohort) -> NDArray[np.int64]:
     return years[cohort.attributes[name].values]
 
 
-def _codes(cohort: Cohort) -> pa.Table:
+def code_rows(cohort: Cohort) -> pa.Table:
     """The table `codes`."""
     import pyarrow as pa
 
@@ -190,7 +211,7 @@ def _codes(cohort: Cohort) -> pa.Table:
     return pa.table({"code": pa.array(np.arange(len(listed), dtype=np.int32)), **arrays})
 
 
-def _events(cohort: Cohort, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _events(cohort: Cohort, schema: pa.Schema, before: tuple[int, int, int]) -> Iterator[pa.RecordBatch]:
     """The rows of `events`, some visits at a time."""
     import pyarrow as pa
 
@@ -203,16 +224,16 @@ def _events(cohort: Cohort, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             numbers = np.asarray(cohort.values[begin:end])
             value = pa.array(numbers, pa.float32(), mask=np.isnan(numbers))
         columns = [
-            pa.array(cohort.patient_of_visit[visit]),
-            pa.array(visit),
-            pa.array(np.arange(begin, end, dtype=np.int64)),
+            pa.array(cohort.patient_of_visit[visit] + before[0]),
+            pa.array(visit + before[1]),
+            pa.array(np.arange(begin, end, dtype=np.int64) + before[2]),
             pa.array(np.asarray(cohort.codes[begin:end])),
             value,
         ]
         yield pa.record_batch(columns, schema=schema)
 
 
-def _patients(cohort: Cohort) -> pa.Table:
+def _patients(cohort: Cohort, before: int) -> pa.Table:
     """The table `patients`, with the deaths that an attribute tells."""
     import pyarrow as pa
 
@@ -222,7 +243,7 @@ def _patients(cohort: Cohort) -> pa.Table:
         values, categories = cohort.attributes[name]
         died = np.array([*(words.strip().lower() in _YES for words in categories), False])[values]
     columns = {
-        "patient": pa.array(np.arange(cohort.n_patients, dtype=np.int64)),
+        "patient": pa.array(np.arange(cohort.n_patients, dtype=np.int64) + before),
         "birth_year": pa.array(born, pa.int64(), mask=born == 0),
         "died": pa.array(died),
     }

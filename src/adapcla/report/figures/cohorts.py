@@ -152,8 +152,8 @@ def frequency_frequency(train: Cohort, generated: Mapping[str, Cohort]) -> tuple
             _few_ticks(axis, least)
         axes[0].legend(fontsize=7.5, loc="upper left", markerscale=2)
     caption = (
-        "Every dot is a code; the line is equality. Dots on the floor are codes that the method never wrote. "
-        "ValueScales are logarithmic down to one training visit and linear below."
+        "Every dot is a code; the line is equality. Dots at the bottom are codes that the method never generated. "
+        "Scales are logarithmic down to one training visit and linear below."
     )
     return figure, caption
 
@@ -405,7 +405,7 @@ _NAMES = ("real (held out)", "synthetic")
 
 
 def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float64]:
-    """Share of patients who have each code in a visit with an asked one.
+    """Share of patients who have each code in a visit with one of the condition.
 
     >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
@@ -415,7 +415,7 @@ def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float6
 
 
 def course(cohort: Cohort, condition: Criteria) -> NDArray[np.int64]:
-    """Patients who have a visit at each distance from their first one with an asked code, and with the code there.
+    """Patients with a visit at each distance from their first one with the code, and those with the code there.
 
     Rows are distances from `BACK` visits before to `AHEAD` visits after.
 

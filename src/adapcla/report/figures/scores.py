@@ -49,8 +49,8 @@ def downstream_bars(
         only_horizontal_grid(axis)
         axis.legend(fontsize=7.5, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     caption = (
-        "Classifiers learn from synthetic patients and are judged on real ones; whiskers are 95 % intervals over the "
-        "real test patients. The dashed line is what classifiers trained on real patients reach."
+        "Classifiers learn from synthetic patients and are evaluated on real ones; whiskers are 95 % intervals over "
+        "the real test patients. The dashed line is what classifiers trained on real patients reach."
     )
     return figure, caption
 
@@ -121,7 +121,7 @@ def roc_curves(curves: Mapping[str, Mapping[str, Any]]) -> tuple[Figure, str]:
 def copy_excess(
     values: Mapping[str, Sequence[tuple[float, float | None, float | None] | None]], headings: Sequence[str]
 ) -> tuple[Figure, str]:
-    """Excess of copies by kind for each row, with intervals; zero is what fresh patients of the same law would show.
+    """Excess of copies by kind for each row, with intervals; fresh patients of the same distribution would show 0.
 
     >>> len(copy_excess({"a": [(0.0, -0.1, 0.1)]}, ["exact"])[0].axes)
     1
@@ -149,7 +149,7 @@ def copy_excess(
         axes[0, 0].set_xlabel("share of synthetic records")
     caption = (
         "Copies of training patients beyond what as many control patients explain, with 95 % intervals. Orange: more "
-        "than chance. The train copy row shows what a photocopier looks like to this test."
+        "than chance. The train copy row shows what memorisation looks like to this test."
     )
     return figure, caption
 
@@ -175,14 +175,14 @@ def memory_against_tail(
             axis.errorbar(gap.value, tail.value, label=name, linestyle="", **errors, **style)
         for number, (name, (gap, tail)) in enumerate(references.items()):
             axis.plot(gap.value, tail.value, marker="o", markerfacecolor="none", color=INK, linestyle="")
-            # Above and below in turn: real patients and the law stand close together.
+            # Above and below in turn: real patients and simulated ones stand close together.
             away = (6, -12 if number % 2 else 5)
             axis.annotate(name, (gap.value, tail.value), away, textcoords="offset points", fontsize=7.5, color=INK)
         axis.margins(x=0.12, y=0.1)
         axis.axvspan(min(-0.01, axis.get_xlim()[0]), 0.01, color=FAINT, alpha=0.15, zorder=0)
         if real is not None:
             axis.axhline(real.value, linewidth=0.8, color=FAINT, linestyle=":")
-        axis.set(xlabel="one-patient pairs, gap (0: nobody is remembered)", ylabel=knows)
+        axis.set(xlabel="singleton pairs, gap (0: nobody is memorised)", ylabel=knows)
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     caption = (
         "What is remembered of single training patients (right), and what is known of the tail of other patients (up); "
@@ -289,6 +289,6 @@ def schedule_curves(names: Sequence[str] = NAMED) -> tuple[Figure, str]:
         axes[0, 0].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     caption = (
         "Full support first, none at the end. Slow, base and fast have one slope and differ only in when it begins; "
-        "a ramp of any width can be asked for."
+        "a ramp of any width can be set."
     )
     return figure, caption

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import streamlit as st
 
@@ -16,17 +14,10 @@ from adapcla.pipeline.settings import RunOptions
 from adapcla.report.charts import svg_image
 from adapcla.studio import widgets
 from adapcla.studio.jobs import command_words, jobs_in
+from adapcla.tables import Cell, Line, Table, number_cell
 
 _RUN, _REPORT = "run", "report"
 _FIRST_TABLES = ("tail-glance", "fidelity", "utility", "privacy")
-
-
-class Sheet(NamedTuple):
-    """A table of a page as it was written beside it."""
-
-    columns: list[str]
-    #: Kind of each line (`method`, or what stands beside methods) and its cells.
-    lines: list[tuple[str, list[str]]]
 
 
 def compare_page() -> None:
@@ -74,7 +65,7 @@ def _studies(names: list[str]) -> None:
         for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
             path = root / name / "tables" / f"{key}.csv"
             if path.is_file():
-                widgets.table(*chosen_rows(sheet_of(path), shown, set(rows)), name, place=place)
+                widgets.parts(table_of(path, shown, set(rows), name), place=place)
     figures = list(dict.fromkeys(key for name in chosen for key in _keys(root / name / "figures", ".svg")))
     for key in st.multiselect("Figures", figures, figures[:1], key="figures"):
         for place, name in zip(st.columns(len(chosen)), chosen, strict=True):
@@ -95,29 +86,25 @@ def rows_of(study: Path) -> list[str]:
     return list(dict.fromkeys(str(fit["row"]) for fit in read_json(study / "study.json").get("fits", ())))
 
 
-def sheet_of(path: Path) -> Sheet:
-    """A table that a page was written with; every number has its interval in the column behind it."""
-    lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
-    return Sheet(
-        lines[0][1::2],
-        [(line[0], [_with_interval(*line[i : i + 2]) for i in range(1, len(line), 2)]) for line in lines[1:]],
-    )
+def table_of(path: Path, shown: list[str], rows: set[str], title: str) -> Table:
+    """A table as it was written beside its page, without rows that were not chosen; what stands beside rows stays."""
+    head, *lines = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+    # The kind of each line comes first; then a number or text and its interval for each column.
+    kept = [line for line in lines if line[1] in shown or line[1] not in rows]
+    cells = [[_cell(*line[i : i + 2]) for i in range(1, len(line), 2)] for line in kept]
+    return Table(head[1::2], [Line(some, line[0]) for some, line in zip(cells, kept, strict=True)], title=title)
 
 
-def _with_interval(value: str, interval: str = "") -> str:
-    """A number with its interval.
+def _cell(text: str, note: str = "") -> Cell:
+    """A number with its interval, or text.
 
-    >>> _with_interval("0.123456", "0.1 to 0.2"), _with_interval("adapcla", "")
-    ('0.1235 (0.1 to 0.2)', 'adapcla')
+    >>> _cell("0.123456", "[0.1, 0.2]"), _cell("adapcla").value
+    (Cell(text='0.123', value=0.123456, note='[0.1, 0.2]', best=False), None)
     """
-    with suppress(ValueError):
-        value = f"{float(value):.4g}"
-    return f"{value} ({interval})" if interval else value
-
-
-def chosen_rows(sheet: Sheet, shown: list[str], rows: set[str]) -> tuple[list[str], list[list[str]]]:
-    """The columns, and the lines without rows that were not chosen; what stands beside the rows stays."""
-    return sheet.columns, [cells for _, cells in sheet.lines if cells and (cells[0] in shown or cells[0] not in rows)]
+    try:
+        return number_cell(float(text), note)
+    except ValueError:
+        return Cell(text, None, note)
 
 
 def _one_page(chosen: list[str]) -> None:

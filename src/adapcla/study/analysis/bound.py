@@ -58,7 +58,7 @@ def slope(schedule: Schedule, progress: float) -> float:
 
 
 def steepest(schedule: Schedule) -> float:
-    """sup |dα/dp|, what the bound speaks of.
+    """sup |dα/dp|, which the bound uses.
 
     >>> round(steepest(schedule("base")), 6), round(steepest(schedule("cosine")), 4), steepest(schedule("none"))
     (2.5, 1.5708, 0.0)
@@ -164,10 +164,10 @@ POINTS = 201
 
 @dataclass(frozen=True, eq=False)
 class ExactSetting:
-    """One context of a linear head on frozen features: everything the theorem speaks of is known."""
+    """One context of a linear head on frozen features: everything that the theorem uses is known."""
 
     kernel: Array  # (codes, codes), positive definite
-    optimum: Array  # (codes,) z̃*, the log-odds of the conditional law
+    optimum: Array  # (codes,) z̃*, the log-odds of the conditional distribution
     bias: Array  # (codes,) b
     start: Array  # (codes,) z_0
     #: Length of training in units of gradient flow.

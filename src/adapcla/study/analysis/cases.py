@@ -58,7 +58,7 @@ def code_groups(strata: Strata) -> list[_Group]:
 
 
 def predictors(runs: dict[str, Generator], draws: int, seed: int, histories: Cohort) -> dict[str, Predictor]:
-    """One predictor for each run, one that repeats the last visit, and the true law where the patients are planted."""
+    """One predictor for each run, one that repeats the last visit, and the true one of simulated patients."""
     out: dict[str, Predictor] = {}
     for name, run in runs.items():
         if run.vocabulary_ != histories.vocabulary:
@@ -150,7 +150,7 @@ def next_visit_tables(
     """
     if len(cases.patients) == 0:
         raise UsageError("no held-out patient has two visits, so that there is no next visit to generate")
-    seen, scores, bins = cases.seen, [], []
+    seen, scores, bins = cases.history_codes, [], []
     for name, predictor in methods.items():
         tallies = [_Tally(group) for group in code_groups(strata)]
         for low in range(0, len(cases.patients), _BLOCK):
@@ -204,9 +204,9 @@ def agreements(learned: NDArray[np.float64], truth: NDArray[np.float64]) -> dict
 
 
 def law_table(train: Cohort, histories: Cohort, methods: Mapping[str, Predictor]) -> pl.DataFrame:
-    """Spearman's correlation of next-visit probabilities with the law, by method, stratum and world.
+    """Spearman's correlation of next-visit probabilities with the true ones, by method, stratum and population.
 
-    The law of another world on the same codes is the counter-example.
+    Those of another population with the same codes are the counter-example.
     """
     truths = {
         "own": true_next_visit(histories),
@@ -222,7 +222,9 @@ def law_table(train: Cohort, histories: Cohort, methods: Mapping[str, Predictor]
         for stratum, mask in codes.items():
             for world, truth in truths.items():
                 if truth is None:
-                    raise UsageError("the law of these patients is not known\nto do: analyse patients of `simulate`")
+                    raise UsageError(
+                        "the true probabilities of these patients are not known\nto do: analyse patients of `simulate`"
+                    )
                 agreement = agreements(learned[:, mask], truth[:, mask])
                 rows.append(
                     {"method": method, "stratum": stratum, "codes": int(mask.sum()), "world": world, **agreement}
@@ -258,14 +260,14 @@ def chosen_examples(cases: NextVisits, n: int, seed: int = 1) -> NDArray[np.int6
 
 
 def may_show_patients(cohort: Cohort) -> bool:
-    """Whether single patients of a cohort may be shown without asking: only made-up ones may.
+    """Whether single patients of a cohort may be shown: only made-up ones may.
 
     >>> from adapcla.data import Origin
     >>> drawn = Cohort.of([[["A"]]], card=Origin(Kind.SIMULATED).as_card())
     >>> may_show_patients(Cohort.of([[["A"]]])), may_show_patients(drawn)
     (False, True)
     """
-    # A generator may have learned a patient by heart, so that its samples are not shown unasked either.
+    # A generator may have learned a patient by heart, so that its samples are not shown either.
     return cohort.origin.kind == Kind.SIMULATED
 
 
@@ -276,18 +278,18 @@ def example_table(cases: NextVisits, runs: dict[str, Generator], strata: Strata,
         history = cases.histories.subset([case])
         for visit in range(history.n_visits):
             held = history.codes_of(visit)
-            rows += _coded(strata, number, f"visit {visit + 1}", Role.HISTORY, held)
+            rows += _code_rows(strata, number, f"visit {visit + 1}", Role.HISTORY, held)
         truth = np.sort(cases.following[[case]].indices)
-        rows += _coded(strata, number, "real next visit", Role.TRUTH, truth)
+        rows += _code_rows(strata, number, "real next visit", Role.TRUTH, truth)
         for name, run in runs.items():
             drawn = np.asarray(run.continue_(history, visits=1, draws=1, seed=seed).drawn.codes)
-            rows += _coded(strata, number, name, Role.CORRECT, np.intersect1d(drawn, truth))
-            rows += _coded(strata, number, name, Role.WRONG, np.setdiff1d(drawn, truth))
-            rows += _coded(strata, number, name, Role.MISSED, np.setdiff1d(truth, drawn))
+            rows += _code_rows(strata, number, name, Role.CORRECT, np.intersect1d(drawn, truth))
+            rows += _code_rows(strata, number, name, Role.WRONG, np.setdiff1d(drawn, truth))
+            rows += _code_rows(strata, number, name, Role.MISSED, np.setdiff1d(truth, drawn))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _coded(strata: Strata, example: int, source: str, role: Role, codes: NDArray[Any]) -> list[dict[str, Any]]:
+def _code_rows(strata: Strata, example: int, source: str, role: Role, codes: NDArray[Any]) -> list[dict[str, Any]]:
     """Rows of some codes."""
     known = strata.vocabulary.codes
     return [
@@ -359,18 +361,18 @@ def overlap_table(
             if name == reference:
                 continue
             share = shared_neighbours(counts[reference], counts[name], top)
-            judged = strata.tail & ~np.isnan(share)
-            weight = cohort.visit_counts[judged].astype(np.float64)
-            interval = estimate(share[judged], seed=seed)
+            compared = strata.tail & ~np.isnan(share)
+            weight = cohort.visit_counts[compared].astype(np.float64)
+            interval = estimate(share[compared], seed=seed)
             rows.append(
                 {
                     "reference": reference,
                     "method": name,
                     "top": top,
                     **interval._asdict(),
-                    "weighted": float(np.average(share[judged], weights=weight)) if weight.sum() else float("nan"),
-                    "never_written": float((cohorts[name].visit_counts[judged] == 0).mean())
-                    if judged.any()
+                    "weighted": float(np.average(share[compared], weights=weight)) if weight.sum() else float("nan"),
+                    "never_written": float((cohorts[name].visit_counts[compared] == 0).mean())
+                    if compared.any()
                     else np.nan,
                 }
             )
@@ -463,7 +465,7 @@ def _top(counts: sparse.csr_matrix, code: int, top: int = TOP) -> NDArray[np.int
     return row.indices[order][:top].astype(np.int64)
 
 
-def _named(train: Cohort, code: int) -> dict[str, str]:
+def _code_columns(train: Cohort, code: int) -> dict[str, str]:
     known = train.vocabulary.codes[code]
     return {"code": known.token, "description": known.description}
 
@@ -475,7 +477,7 @@ def _neighbour_rows(
     for name, table in counts.items():
         for rank, other in enumerate(_top(table, code).tolist(), 1):
             real_one = "" if name == REAL else ("yes" if other in real else "no")
-            rows.append({"source": name, "rank": rank, **_named(train, other), "in real top": real_one})
+            rows.append({"source": name, "rank": rank, **_code_columns(train, other), "in real top": real_one})
     return pl.DataFrame(rows)
 
 
@@ -486,7 +488,7 @@ def _before(train: Cohort, code: int) -> pl.DataFrame:
     follows = holds[train.visit_number[holds] > 0]
     sums = np.asarray(matrix[follows - 1].sum(axis=0)).ravel()
     order = np.argsort(-sums, kind="stable")[:TOP]
-    return pl.DataFrame([{**_named(train, int(c)), "visits": int(sums[c])} for c in order if sums[c] > 0])
+    return pl.DataFrame([{**_code_columns(train, int(c)), "visits": int(sums[c])} for c in order if sums[c] > 0])
 
 
 def _pair_rows(
@@ -539,7 +541,7 @@ def _similarities(
     }
     return pl.DataFrame(
         [
-            {**_named(train, int(other)), **{group: float(values[i]) for group, values in rows.items()}}
+            {**_code_columns(train, int(other)), **{group: float(values[i]) for group, values in rows.items()}}
             for i, other in enumerate(real.tolist())
         ]
     )

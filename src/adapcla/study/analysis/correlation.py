@@ -16,7 +16,7 @@ from adapcla.seeds import random_stream
 DRAWS, RANK_DRAWS = 1000, 300
 
 
-class Estimate(NamedTuple):
+class MeanEstimate(NamedTuple):
     """A mean, its spread over the cases and a bootstrap interval over the groups they come in."""
 
     mean: float
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
     n: int
 
 
-class Paired(NamedTuple):
+class PairedDifference(NamedTuple):
     """The mean of paired differences with an interval, and Wilcoxon's two-sided signed-rank p."""
 
     difference: float
@@ -56,20 +56,20 @@ def group_means(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArr
     return np.bincount(which, weights=values) / np.bincount(which)
 
 
-def estimate(values: NDArray[np.float64], groups: NDArray[np.int64] | None = None, seed: int = 1) -> Estimate:
+def estimate(values: NDArray[np.float64], groups: NDArray[np.int64] | None = None, seed: int = 1) -> MeanEstimate:
     """The mean over all cases; whole groups (all probes of a context) are resampled, because they are alike.
 
     >>> estimate(np.array([2.0, 2.0, 2.0]))
-    Estimate(mean=2.0, std=0.0, low=2.0, high=2.0, n=3)
+    MeanEstimate(mean=2.0, std=0.0, low=2.0, high=2.0, n=3)
     """
     values = np.asarray(values, dtype=np.float64)
     if len(values) == 0:
-        return Estimate(np.nan, np.nan, np.nan, np.nan, 0)
+        return MeanEstimate(np.nan, np.nan, np.nan, np.nan, 0)
     _, which = np.unique(np.arange(len(values)) if groups is None else groups, return_inverse=True)
     tallies = np.stack([np.bincount(which, weights=values), np.bincount(which).astype(np.float64)], axis=1)
     std = float(values.std(ddof=1)) if len(values) > 1 else np.nan
     low, high = _bounds(tallies, seed) if len(tallies) > 1 else (np.nan, np.nan)
-    return Estimate(float(values.mean()), std, low, high, len(values))
+    return MeanEstimate(float(values.mean()), std, low, high, len(values))
 
 
 def _bounds(tallies: NDArray[np.float64], seed: int) -> tuple[float, float]:
@@ -80,10 +80,10 @@ def _bounds(tallies: NDArray[np.float64], seed: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def paired(first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 1) -> Paired:
+def paired_difference(first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 1) -> PairedDifference:
     """How much larger `first` is than `second`, case by case.
 
-    >>> result = paired(np.arange(10.0) + 1, np.arange(10.0))
+    >>> result = paired_difference(np.arange(10.0) + 1, np.arange(10.0))
     >>> result.difference, result.p < 0.01, result.n
     (1.0, True, 10)
     """
@@ -91,7 +91,7 @@ def paired(first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 
     interval = estimate(gap, seed=seed)
     # All zero is no evidence either way; the test has nothing to rank then.
     p = float(stats.wilcoxon(gap).pvalue) if gap.any() else 1.0
-    return Paired(interval.mean, interval.low, interval.high, p if len(gap) else np.nan, interval.n)
+    return PairedDifference(interval.mean, interval.low, interval.high, p if len(gap) else np.nan, interval.n)
 
 
 def spearman(

@@ -122,7 +122,7 @@ def bound_against_error(flows: Sequence[Flow]) -> tuple[Figure, str]:
         axes[0, 0].set_ylabel("norm of K⁻¹")
         axes[0, 0].legend(fontsize=7.5, loc="center right")
     caption = (
-        "A linear head on frozen features in the planted world, where the theorem's assumptions hold: the "
+        "A linear head on frozen features on simulated patients, where the theorem's assumptions hold: the "
         "internalisation "
         "error along the integrated flow, the theorem's bound, and the bound before the supremum of |α̇| is taken. The "
         "bound is never crossed; titles say how much of it the error uses at most."
@@ -179,13 +179,13 @@ def kernel_scatter(
                 )
             axes[row, 0].set(xlabel="kernel similarity with the context, θ0", ylabel="final gain, log p")
             axes[row, 0].legend(fontsize=7.5)
-            _titled(axes[row, 0], correlations, most, group, "similarity", "final_gain")
+            _set_title(axes[row, 0], correlations, most, group, "similarity", "final_gain")
             of_group = eigenvalues.filter(pl.col("group") == group)
             axes[row, 1].scatter(
                 of_group["smallest_eigenvalue"], of_group["mean_gain"], s=14, color=PALETTE[1], alpha=0.8
             )
             axes[row, 1].set(xlabel="λ_min over related rare codes, θ0", ylabel="mean gain, log p")
-            _titled(axes[row, 1], correlations, most, group, "smallest_eigenvalue", "mean_gain")
+            _set_title(axes[row, 1], correlations, most, group, "smallest_eigenvalue", "mean_gain")
     caption = (
         "Left: similarity of a probe code's gradient with those of the context's codes before training, against the "
         "gain "
@@ -197,12 +197,12 @@ def kernel_scatter(
     return figure, caption
 
 
-def _titled(axis: Axes, correlations: pl.DataFrame, contexts: int, group: str, x: str, y: str) -> None:
+def _set_title(axis: Axes, correlations: pl.DataFrame, contexts: int, group: str, x: str, y: str) -> None:
     """Write the correlation of a panel as its title."""
     chosen = (pl.col("contexts") == contexts) & (pl.col("group") == group) & (pl.col("x") == x) & (pl.col("y") == y)
     row = correlations.filter(chosen & (pl.col("kind") == "all")).to_dicts()[0]
     correlation = (
-        "cannot be asked"
+        "not defined"
         if row["rho"] is None or row["rho"] != row["rho"]
         else f"ρ = {row['rho']:+.2f}, p = {row['p']:.2g}"
     )
@@ -370,7 +370,7 @@ def example_figure(table: pl.DataFrame, example: int = 0) -> tuple[Figure, str]:
         for column, source in enumerate(sources):
             axis.text(column + 0.02, -0.5, source, fontweight="bold", fontsize=8.5)
             for line, row in enumerate(part.filter(pl.col("source") == source).to_dicts()):
-                axis.text(column + 0.02, line + 0.3, _told(row), fontsize=7, color=_colour(row), va="center")
+                axis.text(column + 0.02, line + 0.3, _example_text(row), fontsize=7, color=_colour(row), va="center")
         axis.axhline(-0.25, color=FAINT, linewidth=0.8)
     caption = (
         "One held-out history, the visit that really followed and one visit drawn by each method: ✓ correct (teal), "
@@ -380,7 +380,7 @@ def example_figure(table: pl.DataFrame, example: int = 0) -> tuple[Figure, str]:
     return figure, caption
 
 
-def _told(row: dict[str, Any]) -> str:
+def _example_text(row: dict[str, Any]) -> str:
     text = row["description"] or row["code"]
     return _MARKS.get(row["role"], "") + textwrap.shorten(text, 34, placeholder=" …") + (" ◆" if row["tail"] else "")
 

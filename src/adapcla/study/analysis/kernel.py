@@ -17,7 +17,7 @@ from adapcla.errors import UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.models.base import Moment
-from adapcla.models.batch import Batch
+from adapcla.models.batch import Batch, CodeOrder
 from adapcla.study.analysis.correlation import Correlation, group_means, spearman
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet, Trajectory, require_one_shot
 
@@ -44,13 +44,14 @@ class NextLogits(nn.Module):
         if batch.n_patients != 1:
             raise UsageError(f"{batch.n_patients} patients: expected one context")
         self.network = network
-        self.batch = replace(batch, codes=network.rank_of_code[batch.codes])  # type: ignore[index]
-        self.ranks = network.rank_of_code[torch.from_numpy(codes)]  # type: ignore[index]
+        order: CodeOrder = network.order  # type: ignore[assignment]
+        self.batch = replace(batch, codes=torch.from_numpy(order.encode(batch.codes.numpy())))
+        self.positions = torch.from_numpy(order.encode(codes))
 
     def forward(self) -> Tensor:
-        """Logits (codes,) in the order asked for."""
-        logits: Tensor = self.network.logits_after(self.batch)  # type: ignore[operator]
-        return logits[0, self.ranks]
+        """Logits (codes,) in the order of `codes`."""
+        logits: Tensor = self.network.next_logits(self.batch)  # type: ignore[operator]
+        return logits[0, self.positions]
 
 
 def parameters_of(module: nn.Module, group: str = "all") -> Parameters:
@@ -104,7 +105,7 @@ class LabelKernel:
 
 
 def label_kernel(network: nn.Module, batch: Batch, codes: NDArray[np.int64], group: str = "all") -> LabelKernel:
-    """K of one context over the asked codes, by pulling back one code at a time."""
+    """K of one context over some codes, by pulling back one code at a time."""
     return label_kernels(network, batch, codes, (group,))[group]
 
 
@@ -126,9 +127,9 @@ def label_kernels(
     chunks = [range(low, min(low + step, n)) for low in range(0, n, step)]
     out = {group: np.zeros((n, n)) for group in groups}
     for i, rows in enumerate(chunks):
-        one = _pulled(pull, rows, logits)
+        one = _pull_back(pull, rows, logits)
         for columns in chunks[i:]:
-            two = one if columns is rows else _pulled(pull, columns, logits)
+            two = one if columns is rows else _pull_back(pull, columns, logits)
             for group, names in names_of_group.items():
                 block = sum((one[name] @ two[name].t()).double().numpy() for name in sorted(names))
                 out[group][rows.start : rows.stop, columns.start : columns.stop] = block
@@ -136,7 +137,7 @@ def label_kernels(
     return {group: LabelKernel(np.asarray(codes), matrix) for group, matrix in out.items()}
 
 
-def _pulled(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, Tensor]:
+def _pull_back(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, Tensor]:
     """Flat gradients (rows, size) of the logits in `rows`, by parameter."""
     parts: dict[str, list[Tensor]] = {}
     for row in rows:
@@ -153,7 +154,7 @@ def _pulled(pull: Callable[..., Any], rows: range, logits: Tensor) -> dict[str, 
 KERNEL_GROUPS = ("all", "shared")
 #: Codes of a history that stand for it; longer histories are cut to their most recent codes.
 BUNDLE = 24
-#: A p below this speaks, if there are at least so many cases.
+#: A p below this counts, if there are at least so many cases.
 SIGNIFICANT, FEWEST = 0.05, 10
 
 
@@ -291,12 +292,12 @@ def verdict(correlation: Correlation) -> str:
     >>> verdict(Correlation(0.3, 0.11, -0.1, 0.6, 30)), verdict(Correlation(0.5, 0.001, 0.3, 0.6, 100))
     ('not shown', 'as the theory says')
     >>> verdict(Correlation(1.0, 0.0, 1.0, 1.0, 4)), verdict(spearman(np.ones(30), np.arange(30.0)))
-    ('too few to say', 'cannot be asked')
+    ('too few to say', 'not defined')
     """
     if correlation.n < FEWEST:
         return "too few to say"
     if np.isnan(correlation.rho):
-        return "cannot be asked"
+        return "not defined"
     if correlation.p >= SIGNIFICANT or correlation.low <= 0 <= correlation.high:
         return "not shown"
     return "as the theory says" if correlation.rho > 0 else "contrary to the theory"

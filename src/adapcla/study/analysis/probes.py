@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -19,11 +19,11 @@ from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError, UsageError
 from adapcla.generation.generator import Generator
 from adapcla.generation.model import scaffold_bias, seen_records
-from adapcla.io import simulator as planted
-from adapcla.models.base import Moment
+from adapcla.io import simulator
+from adapcla.models.base import Moment, Network
 from adapcla.scaffold import schedule
 from adapcla.seeds import random_stream
-from adapcla.study.analysis.correlation import estimate, group_means, paired
+from adapcla.study.analysis.correlation import estimate, group_means, paired_difference
 from adapcla.training.settings import Settings
 
 
@@ -39,7 +39,7 @@ class NextVisits:
     patients: NDArray[np.int64]
 
     @property
-    def seen(self) -> sparse.csr_matrix:
+    def history_codes(self) -> sparse.csr_matrix:
         """Patients × codes, 1 where any visit of the history holds the code."""
         matrix = self.histories.patient_matrix()
         matrix.data = np.ones_like(matrix.data)
@@ -65,18 +65,18 @@ def next_visits(cohort: Cohort, longest: int | None = None) -> NextVisits:
 
 
 def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.float64] | None:
-    """The true chance of each code at the next visit (patients × codes); None unless the patients are planted.
+    """The true chance of each code at the next visit (patients × codes); None unless the patients are simulated.
 
-    With `other_world` it is the chance under the law of another world on the same codes, which a generator that
+    With `other_world` it is the chance in another simulated population with the same codes, which a generator that
     learned from these patients cannot know.
 
-    >>> cut = next_visits(planted.simulate(patients=30, codes=60, seed=1))
+    >>> cut = next_visits(simulator.simulate(patients=30, codes=60, seed=1))
     >>> true_next_visit(cut.histories).shape == (cut.histories.n_patients, 60)
     True
     >>> true_next_visit(Cohort.of([[["A"]]])) is None
     True
     """
-    law = planted.law_of(histories, other_world)
+    law = simulator.law_of(histories, other_world)
     if law is None:
         return None
     return law.next_visit(law.after_visits(histories).rows(histories.last_visits))
@@ -212,7 +212,7 @@ def probe_set(
     held_out = held_out.on(train.vocabulary)
     cut = next_visits(held_out, longest)
     counts = _Counts(held_out, cooccurrence_counts(held_out), cooccurrence_counts(train), train.strata())
-    seen = cut.seen
+    seen = cut.history_codes
     order = random_stream(seed, "probe contexts").permutation(len(cut.patients))
     whole: list[tuple[int, list[Probe]]] = []
     partial: list[tuple[int, list[Probe]]] = []
@@ -252,7 +252,7 @@ def _probes_at(counts: _Counts, patient: int, codes: NDArray[np.int64], per_cont
     for code in related:
         yield Probe(0, code, ProbeKind.RELATED_RARE, float(best[code]), int(support[where[code], code]))
     strongest = lift.max(axis=0)
-    # A code in fewer held-out visits has no lift to speak of: its absence would prove nothing.
+    # A code in fewer held-out visits has no meaningful lift: its absence would prove nothing.
     apart = tail & (strongest <= 1) & (single >= SUPPORT)
     for code in _of_like_count(counts.strata.counts, related, np.flatnonzero(apart)):
         yield Probe(0, code, ProbeKind.UNRELATED_RARE, float(strongest[code]), int(support[:, code].max()))
@@ -327,7 +327,7 @@ class Trajectory:
         """The summaries of each probe, by the names of `MEASURES`."""
         return {
             "final_gain": final_gain(self.log_p),
-            "auc": auc(self.log_p),
+            "auc": gain_auc(self.log_p),
             "normalised_auc": normalised_auc(self.log_p),
             "trapezoid_gain": trapezoid_gain(self.log_p, self.progress),
             "mean_gain": mean_gain(self.log_p),
@@ -340,8 +340,7 @@ class ProbeObserver:
     def __init__(self, generator: Generator, probes: ProbeSet, looks: int = LOOKS) -> None:
         require_one_shot(generator.settings)
         self.generator, self.probes, self.looks = generator, probes, looks
-        records = seen_records(generator.settings, probes.histories)
-        self._batch = records.batch(np.arange(probes.n_contexts))
+        self._records = seen_records(generator.settings, probes.histories)
         self._at = torch.from_numpy(probes.context), torch.from_numpy(probes.code)
         self._seen: list[dict[str, Any]] = []
         self._first = self._last = torch.zeros(0)
@@ -349,7 +348,11 @@ class ProbeObserver:
     @torch.no_grad()
     def look(self, modules: nn.Module, moment: Moment) -> None:
         """Record the log-probabilities of this moment."""
-        logits = modules.next_logits(self._batch)  # type: ignore[operator]
+        assert isinstance(modules, Network)
+        batch = replace(self._records, order=modules.order).batch(np.arange(self.probes.n_contexts))
+        logits = modules.next_logits(batch)
+        assert logits is not None
+        logits = logits[:, modules.order.position_of]
         log_p = nn.functional.logsigmoid(logits.double())  # (contexts, codes)
         if not self._seen:
             self._first = logits.clone()
@@ -402,10 +405,10 @@ def final_gain(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
     return log_p[-1] - log_p[0]
 
 
-def auc(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+def gain_auc(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
     """The paper's AUC: Σ over checkpoints t ≥ 1 of max(0, log p_t − log p_0).
 
-    >>> auc(np.array([[-3.0], [-1.0], [-2.0], [-4.0]])).tolist()
+    >>> gain_auc(np.array([[-3.0], [-1.0], [-2.0], [-4.0]])).tolist()
     [3.0]
     """
     return np.maximum(0.0, log_p[1:] - log_p[0]).sum(axis=0)
@@ -418,7 +421,7 @@ def normalised_auc(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.75]
     """
     largest = np.maximum(0.0, log_p[1:] - log_p[0]).max(axis=0)
-    return np.divide(auc(log_p), max(len(log_p) - 2, 1) * largest, out=np.zeros_like(largest), where=largest > 0)
+    return np.divide(gain_auc(log_p), max(len(log_p) - 2, 1) * largest, out=np.zeros_like(largest), where=largest > 0)
 
 
 def trapezoid_gain(log_p: NDArray[np.float64], progress: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -482,7 +485,7 @@ def separation_table(
                 for chosen in (first, second):
                     kept = chosen[np.isin(probes.context[chosen], shared)]
                     sides.append(group_means(measures[name][kept], probes.context[kept]))
-                interval = paired(sides[0], sides[1], seed)
+                interval = paired_difference(sides[0], sides[1], seed)
                 rows.append(
                     {
                         "contexts_asked": n,
