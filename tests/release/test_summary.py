@@ -206,6 +206,8 @@ def test_similar_says_what_is_weakest_and_what_helps():
     short = replace(attempt(qualities=("good", "poor")), wanted_passes=40.0)
     assert "more minutes" in indicators(release(short))[0].sentence
     assert "What helps" not in indicators(release(attempt()))[0].sentence
+    counted = replace(short, costs={"passes": 0, "steps": 0})
+    assert "more real patients" in indicators(release(counted))[0].sentence
 
 
 def test_useful_is_what_models_reach_next_to_those_of_real_patients():
@@ -245,6 +247,8 @@ def test_an_accepted_line_is_released_for_the_house_alone():
     accepted = replace(NOT_ASSESSED, accepted="partners under agreement")
     found = release(attempt(USEFUL, lines=(MET, accepted)))
     assert found.passed and advice(found).outcome == "fair" and badge(found) == ("Released", "fair")
+    assert indicators(found)[2].permits == "inside the house"
+    assert indicators(release(attempt(USEFUL, lines=(MET, NOT_ASSESSED))))[2].permits == "not at all"
     assert advice(found).sentence.startswith("Inside the house")
 
 

@@ -512,6 +512,8 @@ class Attempt:
     @property
     def converged(self) -> bool:
         """Whether training took nearly the epochs that data of this size need, or ended because it had learned."""
+        if not self.costs.get("steps"):
+            return True
         return bool(self.costs.get("stopped early")) or float(self.costs.get("passes") or 0) >= 0.9 * self.wanted_passes
 
 
@@ -690,7 +692,8 @@ def _similar(attempt: Attempt) -> Status:
         sentence += f" What helps: {more}."
     below = [one for one in comparisons.applicable if one.quality != "good"]
     of = [one for one in below if one.quality == quality] or below
-    titles = " and ".join(f"{one.title[0].lower()}{one.title[1:]}" for one in of)
+    *first, last = [f"{one.title[0].lower()}{one.title[1:]}" for one in of] or [""]
+    titles = f"{', '.join(first)} and {last}" if first else last
     why = f"{titles} {'is' if len(of) == 1 else 'are'} {of[0].quality}" if of else "every comparison is good"
     return Status("similar", "Similar to real patients", quality, f"{n_good} of {n}", "comparisons good", sentence, why)
 
@@ -707,7 +710,7 @@ def _useful(attempt: Attempt) -> Status:
             f"real patients, {CHANCE:.2f} chance."
         )
         unit = f"(real data {line.real:.2f}, chance 0.50)"
-        why = f"{min(max(line.share, 0.0), 1.0):.0%} of what models learn from real patients is learned"
+        why = f"models trained on it close {min(max(line.share, 0.0), 1.0):.0%} of the gap from chance to real data"
         return Status("useful", "Useful", outcome, f"{line.synthetic:.2f}", unit, sentence, why)
     sentence = "Models trained on real patients do no better than chance here, so nothing can be said."
     why = "nothing here can be predicted from real patients" if lines else "it was not evaluated"
@@ -726,10 +729,11 @@ def _private(attempt: Attempt) -> Status:
         sentence, why = f"Failed: {', '.join(failed)}.{attack}", "a leak was detected"
     elif unclear:
         sentence = f"No leak was detected, but there are too few patients to show that: {', '.join(unclear)}.{attack}"
-        why = "that nothing leaks is not shown for every check"
+        why = "for some checks it is not shown that nothing leaks"
     else:
         sentence, why = f"No leak was detected by these checks.{attack}", "every privacy check passed"
-    return Status("private", "Private", outcome, f"{count['met']} of {n}", "privacy checks passed", sentence, why)
+    use = "" if all(line.passed for line in lines) else PERMITS["red"]
+    return Status("private", "Private", outcome, f"{count['met']} of {n}", "privacy checks passed", sentence, why, use)
 
 
 def _attack(auc: float) -> str:

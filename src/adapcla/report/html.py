@@ -56,6 +56,8 @@ class Status(NamedTuple):
     sentence: str = ""
     #: Why it permits no more and no less than it does.
     why: str = ""
+    #: What it permits where that does not follow from the outcome alone.
+    use: str = ""
 
     @property
     def tone(self) -> Tone:
@@ -65,7 +67,7 @@ class Status(NamedTuple):
     @property
     def permits(self) -> str:
         """What it permits, as advice."""
-        return PERMITS[self.tone]
+        return self.use or PERMITS[self.tone]
 
 
 class Text(NamedTuple):
