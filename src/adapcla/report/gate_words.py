@@ -103,7 +103,7 @@ def gain(line: GateLine) -> str:
     can be read off is compared with what is read off of people who were used for nothing.
 
     >>> gain(GateLine("pair_holder_gap", "met", 0.01, -0.01, 0.04, 0.05))
-    'at most 52 right guesses of 100 (chance 50)'
+    'at most 52 of 100 guesses are right (chance 50)'
     >>> gain(GateLine("attribute_residual", "met", 0.01, -0.01, 0.03, 0.09))
     'at most 3 of 100 that cannot be read off of others'
     """
@@ -113,7 +113,7 @@ def gain(line: GateLine) -> str:
     # Rounded up, since it is said to be the most; the inner rounding takes away what binary fractions add.
     if line.name in READ_OFF:
         return f"at most {ceil(round(100 * gap, 6))} of 100 that cannot be read off of others"
-    return f"at most {ceil(round(50 + 50 * gap, 6))} right guesses of 100 (chance 50)"
+    return f"at most {ceil(round(50 + 50 * gap, 6))} of 100 guesses are right (chance 50)"
 
 
 def in_words(line: GateLine) -> str:
