@@ -42,7 +42,7 @@ from adapcla.evaluation.metric import metrics_of
 from adapcla.evaluation.privacy.membership import auc, likelihood_per_code, likelihood_ratio
 from adapcla.files import write_bytes
 from adapcla.generation import Generator, generator_for
-from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.fitting import initial_model, objective_for
 from adapcla.generation.membership import evidence
 from adapcla.io.simulator import simulate
 from adapcla.models.base import Moment
@@ -67,7 +67,7 @@ def fit(train: Cohort, valid: Cohort, epsilon: float | None, seed: int, **change
 def way(codes: int, width: int, layers: int, patients: int = 200) -> dict[str, float]:
     """Milliseconds of processor time per patient: plain batch without any cut, cut by norms, cut one by one."""
     world = simulate(patients=patients, codes=codes, seed=1)
-    model = untrained(generator_for("adapcla", width=width, layers=layers, heads=4).settings, world)
+    model = initial_model(generator_for("adapcla", width=width, layers=layers, heads=4).settings, world)
     plan = objective_for(model)
     plan.modules.train()
     records, everyone, moment = model.records(world), np.arange(patients), Moment(1, 10, 1)

@@ -1,6 +1,7 @@
 """Seconds and peak memory of the tail and fidelity suites at MIMIC-IV shape, and against plain Python loops.
 
     python benchmarks/evaluate_scale.py [--train 161000] [--test 44000] [--synthetic 50000] [--codes 9143]
+    python benchmarks/evaluate_scale.py --growth 100000,1000000 --test 100000 --codes 1000
 
 The patients are simulated. Two times are taken: the two suites on the synthetic cohort with all strata and
 intervals, and the whole of `evaluate` with its references and matched views beside. The loop walks over visits and
@@ -8,16 +9,24 @@ pairs with dictionaries and sets, and computes the four tail metrics and the n-g
 intervals or held-out versions; the same six metrics are timed against it on the same cohorts. Seconds are of the
 processor (one thread), with the wall clock of the suites beside them. Prints one JSON line; ends with 1 if the suites
 take more than 60 seconds or 3 GB, or the six metrics more than a twentieth of the loop's time.
+
+`--growth` evaluates as many training and synthetic patients as it names, from folders and in a process each, and ends
+with 1 if the memory of the last is more than 1.5 times that of the first: anonymous memory (Linux), since mapped files
+can be given back at any time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +36,7 @@ from adapcla.evaluation.metric import metrics_of
 from adapcla.io.simulator import simulate
 from adapcla.machine import peak_memory_mb
 
-SECONDS, GIGABYTES, FASTER = 60.0, 3.0, 20.0
+SECONDS, GIGABYTES, FASTER, GROWTH = 60.0, 3.0, 20.0, 1.5
 #: What the loop computes, and all of what is computed against it when the two are compared.
 SAME_WORK = ("pair_seen", "tail_pair_seen", "tail_ctx_jsd", "tail_topk_jac")
 
@@ -107,12 +116,59 @@ def timed_suites(
     return time.process_time() - begin, values
 
 
+def growth(sizes: list[int], n_test: int, codes: int) -> list[dict[str, float]]:
+    """Memory and processor seconds of both suites on so many training and synthetic patients."""
+    rows = []
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, patients, seed in (("train", n, 1), ("test", n_test, 2), ("synthetic", n, 3)):
+                simulate(patients=patients, codes=codes, seed=seed).save(Path(folder, name))
+            done = subprocess.run([sys.executable, __file__, "--folder", folder], stdout=subprocess.PIPE, check=True)
+        rows.append({"patients": n, **json.loads(done.stdout)})
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def peak_of(folder: Path) -> dict[str, float]:
+    """The largest anonymous memory, beyond that before it, and the seconds of an evaluation."""
+    peak, done = anonymous_mb(), threading.Event()
+    before = peak
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.02):
+            peak = max(peak, anonymous_mb())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    begin = time.process_time()
+    evaluate(*(Cohort.open(folder / name) for name in ("train", "test", "synthetic")), suites=["tail", "fidelity"])
+    done.set()
+    watcher.join()
+    return {"peak_mb": round(peak - before), "cpu_seconds": round(time.process_time() - begin, 1)}
+
+
+def anonymous_mb() -> float:
+    """Memory of this process that no file stands behind."""
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) / 1000
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--growth", default="", help="Numbers of patients, with commas.")
+    parser.add_argument("--folder", type=Path, help="Only evaluate the cohorts in a folder, and say the memory.")
     for name, default in (("train", 161_000), ("test", 44_000), ("synthetic", 50_000), ("codes", 9_143)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--no-loop", action="store_true", help="Leave out the loop, which takes minutes.")
     options = parser.parse_args()
+    if options.folder:
+        print(json.dumps(peak_of(options.folder)))
+        return 0
+    if options.growth:
+        rows = growth([int(n) for n in options.growth.split(",")], options.test, options.codes)
+        print(json.dumps(rows))
+        return int(rows[-1]["peak_mb"] > GROWTH * rows[0]["peak_mb"])
     sizes = enumerate((options.train, options.test, options.synthetic), 1)
     train, test, synthetic = (simulate(patients=n, codes=options.codes, seed=seed) for seed, n in sizes)
     metrics_of(["tail", "fidelity"])

@@ -153,7 +153,7 @@ def rarest_third(train: Cohort) -> NDArray[np.bool_]:
     return rare
 
 
-def divided(cohort: Cohort, split: int) -> tuple[Cohort, Cohort, Cohort]:
+def divide(cohort: Cohort, split: int) -> tuple[Cohort, Cohort, Cohort]:
     """(train, valid, controls) of a split, on codes that enough training patients hold."""
     opened = split_positions(cohort.n_patients)
     kept = cohort.subset(np.sort(np.concatenate([opened.train, opened.valid])))
@@ -166,7 +166,7 @@ def divided(cohort: Cohort, split: int) -> tuple[Cohort, Cohort, Cohort]:
 
 def one_fit(cohort: Cohort, method: str, settings: dict[str, Any], split: int, samples: int) -> dict[str, Any]:
     """The numbers of a point at a split."""
-    train, valid, controls = divided(cohort, split)
+    train, valid, controls = divide(cohort, split)
     begun = time.process_time()
     fitted = generator_for(method, **{**settings, "seed": split}).fit(train, valid)
     drawn = [fitted.sample(train.n_patients, seed=seed) for seed in range(1, samples + 1)]
@@ -198,24 +198,24 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--out", type=Path, help="file of the lines that are done, one JSON object each")
     parser.add_argument("--toy", action="store_true", help="few simulated patients, to see that it runs")
-    asked = parser.parse_args()
-    if asked.data:
-        cohort = read("table", Path(asked.data), codes=asked.codes)
+    options = parser.parse_args()
+    if options.data:
+        cohort = read("table", Path(options.data), codes=options.codes)
     else:
-        cohort = simulate(patients=600 if asked.toy else 20_000, codes=40 if asked.toy else 800, seed=1)
-    shared = {"passes": 1, "width": 16, "calibration_rounds": 1} if asked.toy else {}
-    done = asked.out.read_text().splitlines() if asked.out and asked.out.exists() else []
+        cohort = simulate(patients=600 if options.toy else 20_000, codes=40 if options.toy else 800, seed=1)
+    shared = {"passes": 1, "width": 16, "calibration_rounds": 1} if options.toy else {}
+    done = options.out.read_text().splitlines() if options.out and options.out.exists() else []
     lines: list[dict[str, Any]] = [json.loads(line) for line in done]
-    for split in map(int, asked.splits.split(",")):
-        for point in asked.point or [""]:
+    for split in map(int, options.splits.split(",")):
+        for point in options.point or [""]:
             if any(line["point"] == point and line["split"] == split for line in lines):
                 continue
             settings = {**shared, **assignments([word for word in point.split(",") if word])}
             lines.append(
-                {"point": point, "split": split, **one_fit(cohort, asked.method, settings, split, asked.samples)}
+                {"point": point, "split": split, **one_fit(cohort, options.method, settings, split, options.samples)}
             )
-            if asked.out:
-                with asked.out.open("a") as out:
+            if options.out:
+                with options.out.open("a") as out:
                     out.write(json.dumps(lines[-1]) + "\n")
             print(json.dumps(lines[-1]), file=sys.stderr)
     print(table(lines))

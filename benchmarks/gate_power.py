@@ -249,41 +249,55 @@ def measure(sizes: Sequence[Size], worlds: int, only: Sequence[str] = (), out: P
 
 
 # ---- the tables ---------------------------------------------------------------------------------------------
-def by_case(rows: Sequence[Row]) -> dict[tuple[Size, str], list[Row]]:
-    """The rows of each size and case, in the order of sizes and cases."""
-    found: dict[tuple[Size, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (row["size"][2], row["size"], list(CASES).index(row["case"]))):
-        found.setdefault((tuple(row["size"]), row["case"]), []).append(row)
-    return found
-
-
 def table(rows: Sequence[Row]) -> str:
-    """How many worlds of each size and case are released, with 95 % intervals, and of honest data the mean standard
-    errors and how far values truly lie from no leak, in standard errors: 1 where the errors are right.
+    """For so many members and codes, by the number of controls: how many worlds of each case are released, with the
+    95 % interval of the share, and of honest data the standard error of each line.
     """
-    released, errors = [], []
-    for (size, name), each in by_case(rows).items():
-        n, k = len(each), sum(row["released"] for row in each)
-        low, high = wilson(k, n)
-        why = Counter(f"`{line}` {outcome}" for row in each for line, outcome in row["not met"].items())
-        words = ", ".join(f"{line} in {times}" for line, times in why.most_common(3)) or "–"
-        count = [f"{number:,}" for number in size]
-        released.append((*count, name, f"{k} of {n}", f"{100 * low:.0f} to {100 * high:.0f} %", words))
-        if name == "fresh":
-            names = list(each[0]["found"])
-            found = np.array([[row["found"][line] for line in names] for row in each])
-            away = (found[:, :, 0] - no_leak(names)) / found[:, :, 1]
-            errors.append((*count, "mean", *(f"{error:.4f}" for error in found[:, :, 1].mean(axis=0))))
-            errors.append((*count, "true", *(f"{ratio:.2f}" for ratio in np.sqrt((away**2).mean(axis=0)))))
-    head = ("members", "controls", "codes")
-    columns = (*head, "in the place of synthetic patients", "released", "95 % interval", "first lines not met")
-    text = Table(columns, released).markdown()
-    return text + ("\n\n" + Table((*head, "error", *names), errors).markdown() if errors else "")
+    parts = []
+    for members, codes in sorted({(row["size"][0], row["size"][2]) for row in rows}):
+        some = [row for row in rows if (row["size"][0], row["size"][2]) == (members, codes)]
+        controls = sorted({row["size"][1] for row in some})
+        names = [name for name in CASES if any(row["case"] == name for row in some)]
+        head = (f"{members:,} members, {codes:,} codes", *(f"{n:,} controls" for n in controls), "not met")
+        released = [
+            (name, *(_released(_rows_of(some, n, name)) for n in controls), _not_met(some, name)) for name in names
+        ]
+        parts.append(Table(head, released).markdown())
+        if honest := [n for n in controls if _rows_of(some, n, "fresh")]:
+            by_line = [_errors(_rows_of(some, n, "fresh")) for n in honest]
+            errors = [(line, *(each[line] for each in by_line)) for line in by_line[0]]
+            parts.append(Table(("error of fresh", *(f"{n:,} controls" for n in honest)), errors).markdown())
+    return "\n\n".join(parts)
 
 
-def no_leak(names: Sequence[str]) -> NDArray[np.float64]:
-    """The values of lines where nothing leaks."""
-    return np.array([limit.no_leak for name in names for limit in LIMITS if limit.name == name])
+def _rows_of(rows: Sequence[Row], controls: int, name: str) -> list[Row]:
+    return [row for row in rows if row["size"][1] == controls and row["case"] == name]
+
+
+def _released(rows: Sequence[Row]) -> str:
+    """How many of the worlds are released; of the others, how many with a line that is shown to be exceeded."""
+    if not rows:
+        return "–"
+    n, k = len(rows), sum(row["released"] for row in rows)
+    low, high = wilson(k, n)
+    exceeded = sum("exceeded" in row["not met"].values() for row in rows)
+    return f"{k} of {n} ({100 * low:.0f}–{100 * high:.0f} %)" + (f", {exceeded} exceeded" if k < n else "")
+
+
+def _not_met(rows: Sequence[Row], name: str) -> str:
+    """The line that most often stands in the way of a case."""
+    found = Counter(line for row in rows if row["case"] == name for line in row["not met"])
+    return f"`{found.most_common(1)[0][0]}`" if found else "–"
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, str]:
+    """Of each line the mean standard error, and how far values lie from no leak in errors: 1 where they are right."""
+    no_leak = {limit.name: limit.no_leak for limit in LIMITS}
+    out = {}
+    for line in rows[0]["found"]:
+        value, error = np.array([row["found"][line] for row in rows]).T
+        out[line] = f"{error.mean():.4f} ({np.sqrt((((value - no_leak[line]) / error) ** 2).mean()):.2f})"
+    return out
 
 
 def sizes_of(text: str) -> list[Size]:
@@ -317,11 +331,11 @@ def main() -> int:
         print(json.dumps(rows))
     else:
         say(table(rows))
-    shares = {
-        (CASES[name].must_be_released, len(each), np.mean([row["released"] for row in each]))
-        for (_, name), each in by_case(rows).items()
-    }
-    return int(any(n >= 20 and (share < 0.95 if honest else share > 0.05) for honest, n, share in shares))
+    shares: dict[tuple[Any, ...], list[bool]] = {}
+    for row in rows:
+        shares.setdefault((*row["size"], row["case"]), []).append(row["released"])
+    known = [(CASES[place[-1]].must_be_released, np.mean(each)) for place, each in shares.items() if len(each) >= 20]
+    return int(any(share < 0.95 if honest else share > 0.05 for honest, share in known))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
     python benchmarks/scale.py --only growth --out results/scale  # with a figure
 
 For each number of simulated patients: import of a long CSV, one epoch of training a small network, a sample of as many
-patients, and the tail and fidelity suites on it, each in a process of its own, with its peak memory (ru_maxrss, maps
-counted) and seconds of the processor. Ends with 1 if a limit is passed.
+patients, the tail and fidelity suites on it, and its export as Parquet, each in a process of its own with 500 MB for
+the database; peak memory (ru_maxrss, maps counted) and seconds of the processor. Ends with 1 if a limit is passed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from adapcla.data.ragged import starts_from_sizes
 from adapcla.io import simulator
 
 LIMIT = 4 << 30
-STEPS = ("import", "train", "sample", "tail+fidelity")
-LIMITS_MB = {"simulate": 4_000, "import": 2_500, "train": 4_000, "sample": 1_500, "tail+fidelity": 4_000}
+STEPS = ("import", "train", "sample", "tail+fidelity", "export")
+LIMITS_MB = {
+    "simulate": 4_000, "import": 1_500, "train": 4_000, "sample": 1_500, "tail+fidelity": 4_000, "export": 1_500,
+}  # fmt: skip
 MEASURED = ("peak_mb", "cpu_seconds", "seconds")
 SMALL = ("width=64", "layers=2", "heads=4", "threads=1", "validations=1")
 
@@ -52,10 +54,11 @@ def child(where: Path, command: list[str], limit: int | None = None) -> dict[str
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
     began = time.monotonic()
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ADAPCLA_MEMORY": "500MB"}
     with (where / "stderr").open("w+") as errors:
         process = subprocess.Popen(
             command,
-            cwd=where, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=errors,
+            cwd=where, env=environment, stdout=subprocess.DEVNULL, stderr=errors,
             preexec_fn=limited,
         )  # fmt: skip
         _, status, used = os.wait4(process.pid, 0)
@@ -122,6 +125,7 @@ def steps(root: Path, n: int) -> Iterator[tuple[str, dict[str, object]]]:
     yield "sample", adapcla(here, "sample", "run", "--patients", str(n), "--out", "made")
     cohorts = ["--train", "real", "--test", "test", "--synthetic", "made", "--set", "cache=cache"]
     yield "tail+fidelity", adapcla(here, "evaluate", *cohorts, "--suites", "tail,fidelity", "--out", "scores")
+    yield "export", adapcla(here, "export", "made", "--to", "parquet", "--out", "exported")
     shutil.rmtree(here)
 
 

@@ -44,7 +44,7 @@ from adapcla.models.base import Moment
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream
 from adapcla.training.loop import Loop
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import choose_budget
 
 N_CODES, CODES_A_VISIT, VISITS_A_PATIENT, ROWS = 6869, 11, 2.6, 48
 YARDSTICK_BATCH, SAMPLED_TOGETHER = 48, 4
@@ -158,11 +158,11 @@ def dense_visit(model: DenseHalo, batch: int = SAMPLED_TOGETHER) -> None:
 
 def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator, Loop]:
     """An untrained generator of a method and the loop that trains it."""
-    from adapcla.generation.fitting import objective_for, untrained
+    from adapcla.generation.fitting import initial_model, objective_for
 
     generator = generator_for(method, use_days=False, use_attributes=False, **changes)
-    settings = chosen(generator.settings, cohort.n_patients)
-    generator.model_ = untrained(settings, cohort)
+    settings = choose_budget(generator.settings, cohort.n_patients)
+    generator.model_ = initial_model(settings, cohort)
     plan = objective_for(generator.model_)
     records = Records(cohort, generator.settings.architecture.context)
     return generator, Loop(plan, records, records, settings.budget, 1)

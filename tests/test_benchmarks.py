@@ -112,6 +112,9 @@ def test_evaluate_scale_computes_what_a_plain_loop_computes(script: Callable[[st
     _, values = evaluate_scale.timed_suites(train, test, synthetic, False, evaluate_scale.SAME_WORK)
     plain = evaluate_scale.by_loop(train, synthetic)
     assert {key: values[key] for key in plain} == pytest.approx(plain, abs=1e-9)
+    if sys.platform == "linux":
+        (row,) = evaluate_scale.growth([120], 40, 60)
+        assert row["patients"] == 120 and row["peak_mb"] >= 0 and row["cpu_seconds"] > 0
 
 
 @pytest.mark.parametrize("words", [["--patients", "200"], ["--labs", "2000"]], ids=["codes", "labs"])
@@ -150,9 +153,10 @@ def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType],
     rows = power.measure([(400, 150, 100)], 1, ["fresh", "members", "5 % copied visits"], out)
     assert [row["released"] for row in rows if row["case"] != "fresh"] == [False, False]
     assert rows[0]["found"]["membership_auc"][1] > 0
-    again = power.measure([(400, 150, 100)], 1, ["fresh"], out)
-    assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]
-    assert "0 of 1" in power.table(rows) and "`copy_excess` exceeded" in power.table(rows)
+    again = power.measure([(400, 150, 100)], 2, ["members"], out)
+    assert [row["seconds"] for row in again[:3]] == [row["seconds"] for row in rows] and len(again) == 4
+    assert "0 of 2" in power.table(again)
+    assert "| members | 0 of 1 (0–79 %), 1 exceeded | `copy_excess` |" in power.table(rows)
 
 
 def test_dp_audit_bounds_epsilon_and_sees_less_noise(script: Callable[[str], ModuleType]) -> None:
@@ -199,7 +203,7 @@ def test_frontier_measures_knowledge_and_memory_of_each_point(
 def test_frontier_finds_a_copy_and_not_independent_codes(script: Callable[[str], ModuleType]) -> None:
     """Whoever writes the training patients down has gaps near 1; whoever knows prevalences alone has none."""
     frontier = script("frontier")
-    train, _, controls = frontier.divided(simulate(patients=3_000, codes=60, seed=1), 1)
+    train, _, controls = frontier.divide(simulate(patients=3_000, codes=60, seed=1), 1)
     rare = frontier.rarest_third(train)
     copied = frontier.memory(train, controls, [train], rare)
     chance = frontier.memory(train, controls, [frontier.marginal(train, train.n_patients, 1)], rare)

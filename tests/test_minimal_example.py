@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import untrained
+from adapcla.generation.fitting import initial_model
 from adapcla.generation.model import Model
 from adapcla.io.simulator import simulate
 from adapcla.scaffold import Scaffold, schedule, shift
@@ -45,7 +45,7 @@ def pair(example: ModuleType) -> tuple[Model, torch.nn.Module, list[list[list[in
     """An untrained model, the example with the same weights, the patients of both, and codes in the model's order."""
     cohort = simulate(patients=60, codes=60, seed=1)
     settings = {"width": 16, "layers": 2, "heads": 2, "use_days": False, "use_attributes": False}
-    model = untrained(generator_for("adapcla", **settings).settings, cohort)
+    model = initial_model(generator_for("adapcla", **settings).settings, cohort)
     patients = [
         [cohort.codes_of(v).tolist() for v in range(cohort.patient_starts[p], cohort.patient_starts[p + 1])]
         for p in range(cohort.n_patients)

@@ -12,7 +12,7 @@ from adapcla.data import Cohort
 from adapcla.data.split import Split
 from adapcla.generation import Generator, generator_for
 from adapcla.io import simulator as planted
-from adapcla.scaffold.steering import JUDGED_FROM, achieved
+from adapcla.scaffold.steering import JUDGED_FROM, measure_gap
 
 pytestmark = [pytest.mark.behaviour, pytest.mark.timeout(1200)]
 
@@ -116,7 +116,7 @@ def test_steering_reaches_the_planted_label_shift(annealed: Generator) -> None:
     closed = annealed.steering(target, 1.0, "keep", True, seed=2)
     assert closed is not None
     made = annealed.sample(8000, seed=2, toward=closed)
-    assert achieved(closed.target, made.prevalence(), made.n_visits).inside_sampling_error >= 0.95
+    assert measure_gap(closed.target, made.prevalence(), made.n_visits).inside_sampling_error >= 0.95
 
 
 def test_a_world_without_days_and_attributes_is_learned_too(world: Split) -> None:

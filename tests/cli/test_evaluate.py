@@ -74,6 +74,12 @@ def test_without_json_a_table_is_printed(folders: Path, tmp_path: Path):
     assert Scores.open(tmp_path / "out").method == "mine"
 
 
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(folders: Path, tmp_path: Path):
+    found = json.loads(run(folders, tmp_path / "out", "--dry-run", "--json"))
+    assert found["seconds"] > 0 and found["memory"] > 1e8 and found["disk"] == 0
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_populated_output_is_refused_before_anything_is_computed(folders: Path, tmp_path: Path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep")
@@ -160,7 +166,7 @@ def test_patients_of_a_condition_are_judged_against_real_ones_of_the_same(tmp_pa
     assert result.exit_code == 0, result.exception
     rows = json.loads(result.stdout)["rows"]
     assert list(rows) == ["real", "copies", "on demand", "random", "raised", "steered"]
-    assert {"company", "before", "after", "sex", "length"} <= set(rows["on demand"])
+    assert {"same_visit", "before", "after", "sex", "length"} <= set(rows["on demand"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "scores.json",
         "scores.md",

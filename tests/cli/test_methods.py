@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from adapcla.cli.main import app
 from adapcla.data import Prevalence, Vocabulary
-from adapcla.generation.generator import described
+from adapcla.generation.generator import describe_method
 from adapcla.models.base import Shape
 from adapcla.training.settings import METHODS
 
@@ -33,4 +33,4 @@ def test_parameters_are_counted_as_if_the_network_were_made():
     for name in ("adapcla", "eva", "synteg", "gpt"):
         settings = METHODS[name].settings
         network = settings.network(Shape(n, settings.architecture.context), prevalence)
-        assert described(name, n)["parameters"] == sum(p.numel() for p in network.parameters()), name
+        assert describe_method(name, n)["parameters"] == sum(p.numel() for p in network.parameters()), name

@@ -52,6 +52,19 @@ def test_a_prior_file_steers_and_strength_zero_does_not(model: Path, tmp_path: P
         assert (tmp_path / "off" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
+def test_a_dry_run_says_time_memory_and_disk_and_writes_nothing(model: Path, tmp_path: Path) -> None:
+    found = [
+        json.loads(_run(str(model), "--patients", n, "--out", str(tmp_path / "s"), "--dry-run", "--json").stdout)
+        for n in ("2000", "2000000")
+    ]
+    assert found[1]["seconds"] > 20 * found[0]["seconds"] > 0 and found[0]["workers"] == 1
+    assert found[1]["disk"] == pytest.approx(1000 * found[0]["disk"], rel=0.01)
+    # Memory follows the shard and not the sample.
+    assert found[1]["memory"] < 3 * found[0]["memory"]
+    assert "on 1 worker," in _run(str(model), "-n", "10", "--out", str(tmp_path / "s"), "--dry-run").stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_conditions_are_pairs(model: Path, tmp_path: Path) -> None:
     result = _run(str(model), "--patients", "5", "--out", str(tmp_path / "s"), "--where", "sex")
     assert isinstance(result.exception, UsageError) and "sex=F" in str(result.exception)

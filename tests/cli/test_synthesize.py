@@ -28,6 +28,8 @@ def test_a_dry_run_shows_the_stages_and_writes_nothing(tmp_path):
     stages = [step["stage"] for step in json.loads(ran.stdout)["steps"]]
     assert stages == ["read", "vocabulary", "choose", "train", "sample", "evaluate real", "evaluate", "gate", "write"]
     assert list(tmp_path.iterdir()) == []
+    need = json.loads(ran.stdout)["need"]
+    assert 0 < need["seconds"] <= json.loads(ran.stdout)["seconds"] + 1 and need["disk"] > 1e6
     repaired = run("planted", "--out", tmp_path / "out", "--dry-run", "--repair")
     assert repaired.stdout.count("differential privacy") == 7
 

@@ -47,6 +47,13 @@ def test_normalised_by_hand():
     assert normalise(Missing("x").score, 0.1, 0.5) == (None, "")
 
 
+def test_beyond_the_goal_is_as_wrong_as_before_it():
+    """A discriminator at .3 or .7 is as far from real patients' .5: both closed 60 % of the gap from 1, never 140 %."""
+    assert normalise(Score(0.3, 1), 1.0, 0.5, "match") == normalise(Score(0.7, 1), 1.0, 0.5, "match") == (0.6, "")
+    assert normalise(Score(0.5, 1), 1.0, 0.5, "match") == (1.0, "")
+    assert normalise(Score(-0.5, 1), 1.0, 0.5, "match") == (-1.0, "")
+
+
 def test_the_table_is_tidy(scores: Scores):
     table = scores.table()
     assert table.columns[:3] == ["method", "seed", "metric"]

@@ -26,7 +26,7 @@ from adapcla.evaluation.utility import (
     died_at_last,
     examples_of,
     label_table,
-    masked,
+    mask_label_codes,
     masked_task,
     next_visit_predictions,
     readable,
@@ -296,13 +296,13 @@ FEW_CODES = ["A1", "A2", "B1", "X"]
 
 def test_only_the_codes_of_the_label_and_only_in_the_last_visit_are_masked():
     cohort = Cohort.of([[["A1", "X"], ["A1", "A2", "B1"]], [["A2"]]], FEW_CODES)
-    examples, truth = masked(cohort, THREE, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    examples, truth = mask_label_codes(cohort, THREE, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
     assert truth.tolist() == [1, 1, 1, 0]
     assert list(examples.patients()) == [
-        [["A1", "X"], ["B1", "zz-asked/00"]],
-        [["A1", "X"], ["A1", "A2", "zz-asked/01"]],
-        [["zz-asked/00"]],
-        [["A2", "zz-asked/01"]],
+        [["A1", "X"], ["B1", "zz-question/00"]],
+        [["A1", "X"], ["A1", "A2", "zz-question/01"]],
+        [["zz-question/00"]],
+        [["A2", "zz-question/01"]],
     ]
 
 
@@ -352,15 +352,15 @@ def test_death_is_asked_of_last_visits_and_its_codes_are_taken_out_there_alone()
         ["A", "B", *map(discharge_code, ("died", "home"))],
     )
     asked = examples_of(cohort, died_at_last(Stays.of(cohort)), MORTALITY, most=9, seed=1)
-    assert list(asked.inputs.patients()) == [[["A", "END/home"], ["B", "zz-asked/00"]], [["A", "zz-asked/00"]]]
+    assert list(asked.inputs.patients()) == [[["A", "END/home"], ["B", "zz-question/00"]], [["A", "zz-question/00"]]]
     assert asked.truth.tolist() == [1, 0] and asked.patient.tolist() == [0, 1]
 
 
 def test_return_is_asked_of_every_stay_of_which_it_is_known():
     cohort = Cohort.of([[["A", READMITTED.token], ["B"]]], ["A", "B", READMITTED])
     asked = examples_of(cohort, came_back(Stays.of(cohort)), READMISSION, most=9, seed=1)
-    with_history = [["A", READMITTED.token], ["B", "zz-asked/00"]]
-    assert list(asked.inputs.patients()) == [[["A", "zz-asked/00"]], with_history]
+    with_history = [["A", READMITTED.token], ["B", "zz-question/00"]]
+    assert list(asked.inputs.patients()) == [[["A", "zz-question/00"]], with_history]
     assert asked.truth.tolist() == [1, 0]
     assert len(examples_of(cohort, came_back(Stays.of(cohort)), READMISSION, most=1, seed=1).truth) == 1
 

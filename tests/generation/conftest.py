@@ -11,7 +11,7 @@ import torch
 from adapcla.data import Attribute, Cohort
 from adapcla.data.split import Split
 from adapcla.generation import Generator, generator_for
-from adapcla.generation.fitting import untrained
+from adapcla.generation.fitting import initial_model
 from adapcla.generation.model import Model
 from adapcla.io import simulator as planted
 
@@ -63,7 +63,7 @@ def _small_model(method: str, spread: float | None = None, train: Cohort | None 
     size = {} if method == "marginal" else {"width": 16, "layers": 1, "heads": 2}
     changes = {name: value for name, value in {**size, **settings}.items() if value is not None}
     chosen = generator_for(method, **changes).settings
-    model = untrained(chosen, train)
+    model = initial_model(chosen, train)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, parameter in model.network.named_parameters():

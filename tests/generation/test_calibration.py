@@ -14,7 +14,7 @@ from adapcla.generation.calibration import calibrate_prevalence, calibrate_recor
 
 
 def test_biases_that_are_off_are_brought_back(parts: Split) -> None:
-    """One code comes too rarely, records end too late, codes come again too rarely; eight rounds put that right."""
+    """One code comes too rarely, records end too late, codes come again too rarely; twelve rounds put that right."""
     generator = generator_for("tailwise", width=32, layers=1, heads=2, passes=12, batch_size=32, calibration_rounds=0)
     generator.fit(parts.train, parts.valid)
     network, often = generator.network_, int(np.argmax(parts.train.visit_counts))
@@ -39,10 +39,10 @@ def test_biases_that_are_off_are_brought_back(parts: Split) -> None:
         )
 
     assert min(errors()[1:]) > 0.15
-    calibrate_prevalence(generator.model, parts.train, parts.valid, rounds=8)
+    calibrate_prevalence(generator.model, parts.train, parts.valid, rounds=12)
     assert max(errors()) < 0.1
     facts = generator.model.facts
-    assert [line["round"] for line in facts["calibration"]] == list(range(8))
+    assert [line["round"] for line in facts["calibration"]] == list(range(12))
     assert facts["calibration"][-1]["mean difference"] < facts["calibration"][0]["mean difference"] / 3
     loss = -float(generator.log_likelihood(parts.valid).sum()) / parts.valid.n_visits
     assert facts["validation loss per visit"] == pytest.approx(loss)

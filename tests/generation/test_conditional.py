@@ -238,9 +238,9 @@ def test_a_pool_takes_by_weight_and_all_by_one_bound() -> None:
     for low, weight in ((0, 0.2), (1000, 0.8)):
         pool.add(proposed(low, weight))
     assert pool.bound == 0.8 and pool.enough(1200) and not pool.enough(1400)
-    taken = pool.taken(5000).codes
+    taken = pool.take(5000).codes
     assert abs((taken == 0).sum() - 250) < 60 and (taken == 1).sum() == 1000
-    assert pool.clipped == 0 and pool.probability == pytest.approx(0.5)
+    assert pool.clipped_share == 0 and pool.probability == pytest.approx(0.5)
     assert round(pool.effective) == round(5000**2 / 17000)
 
 
@@ -256,7 +256,7 @@ def test_the_bound_clips_what_it_may() -> None:
     pool, weight = Pool(1, 0.05), np.random.default_rng(1).exponential(size=1000) ** 2 / 100
     pool.add(proposed(0, 1.0)._replace(high=weight))
     assert np.isclose(np.maximum(weight - pool.bound, 0).sum() / weight.sum(), 0.05)
-    assert np.isclose(pool.clipped, 0.05)
+    assert np.isclose(pool.clipped_share, 0.05)
 
 
 @pytest.mark.parametrize("method", ["adapcla", "gpt"])

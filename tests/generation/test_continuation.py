@@ -14,11 +14,11 @@ from adapcla.data.split import Split
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation import Generator, continuation, generator_for
 from adapcla.generation.continuation import as_known, continue_given, continue_records
-from adapcla.generation.fitting import untrained
+from adapcla.generation.fitting import initial_model
 from adapcla.generation.model import Model
 from adapcla.generation.sampler import Visits, flat, sample
 from adapcla.models.base import DrawRule
-from adapcla.models.batch import packed
+from adapcla.models.batch import pack
 from adapcla.models.draws import Noise
 
 
@@ -143,7 +143,7 @@ def test_continuations_can_be_steered(method: str, small_model: Callable[..., Mo
 def test_prefilling_is_stepping_through_the_same_visits(method: str, parts: Split) -> None:
     """With days and attributes: after two drawn visits, and after the same two visits given, the next one is equal."""
     settings = generator_for(method, width=16, layers=1).settings
-    network = untrained(settings, parts.train).network.eval()
+    network = initial_model(settings, parts.train).network.eval()
     n, key, rule = 40, 17, DrawRule()
     rows = np.arange(n)
     attributes = parts.train.attributes
@@ -156,7 +156,7 @@ def test_prefilling_is_stepping_through_the_same_visits(method: str, parts: Spli
         state = step.state
     drawn = flat(visits, categories.astype(np.int64))
     assert drawn.gaps.max() > 0
-    batch = packed(network.order.encode(drawn.codes), drawn.visit_sizes, drawn.lengths, drawn.attributes, drawn.gaps)
+    batch = pack(network.order.encode(drawn.codes), drawn.visit_sizes, drawn.lengths, drawn.attributes, drawn.gaps)
     given = network.prefill(batch, noise[0])
     one, two = (network.step(x, rule, noise[2], min_codes=1, certain=True) for x in (state, given))
     assert one.gap.tolist() == two.gap.tolist() and one.codes.tolist() == two.codes.tolist()

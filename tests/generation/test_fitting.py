@@ -13,7 +13,7 @@ from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.generation import fitting as memory
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import FIRST_STAGE, fit, objective_for, stages, untrained
+from adapcla.generation.fitting import FIRST_STAGE, fit, initial_model, objective_for, stages
 from adapcla.models.base import Moment, ScaffoldedLikelihood, Shape
 from adapcla.models.registry import FAMILIES
 from adapcla.training.settings import METHODS, Settings, settings_from
@@ -67,14 +67,14 @@ def test_the_second_stage_begins_with_the_weights_of_the_first(parts: Split, tmp
 
 def test_the_objective_follows_the_schedule(tiny: Cohort) -> None:
     settings = settings_from(Settings(), {"width": 16, "heads": 2, "layers": 1, "schedule": "fast"})
-    objective = objective_for(untrained(settings, tiny))
+    objective = objective_for(initial_model(settings, tiny))
     assert isinstance(objective, ScaffoldedLikelihood)
     assert [objective.weight(Moment(step, 101, 1)) for step in (10, 30, 50)] == [1.0, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.objective is not None])
 def test_every_trained_family_gets_its_network_and_objective(name: str, tiny: Cohort) -> None:
-    model = untrained(settings_from(Settings(), {"family": name, "width": 16, "schedule": "none"}), tiny)
+    model = initial_model(settings_from(Settings(), {"family": name, "width": 16, "schedule": "none"}), tiny)
     assert objective_for(model).modules is model.network
 
 
@@ -87,7 +87,7 @@ def test_every_trained_family_gets_its_network_and_objective(name: str, tiny: Co
     ],
 )
 def test_settings_without_a_meaning_are_refused(changes: dict, message: str, tiny: Cohort) -> None:
-    model = untrained(settings_from(Settings(), {"width": 16, **changes}), tiny)
+    model = initial_model(settings_from(Settings(), {"width": 16, **changes}), tiny)
     with pytest.raises(UsageError, match=message):
         objective_for(model)
 

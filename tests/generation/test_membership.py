@@ -47,13 +47,13 @@ def test_attack_models_are_fitted_as_the_model_was(parts: Split, monkeypatch: py
 
     steps = []
 
-    def counted(*arguments: object) -> object:
+    def count(*arguments: object) -> object:
         fitted = fit(*arguments)
         steps.append(fitted[0].facts["first stage"]["steps"])
         return fitted
 
     fit = membership.fit
-    monkeypatch.setattr(membership, "fit", counted)
+    monkeypatch.setattr(membership, "fit", count)
     small = {"width": 16, "layers": 1, "heads": 2, "passes": 1, "batch_size": 64, "validations": 2}
     released = generator_for("adapcla-release", **small).fit(parts.train, parts.valid)
     evidence(released.model, parts.train, parts.test, attack_models=2)

@@ -19,7 +19,7 @@ from adapcla.generation import Generator, generator_for, load
 from adapcla.generation.run_folder import train_run
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream as stream
-from adapcla.training.privacy import SECRET, bounded_counts, noised_law, noised_prevalence, public_prior, smoothed
+from adapcla.training.privacy import SECRET, bounded_counts, noised_law, noised_prevalence, public_prior, smooth
 from adapcla.training.settings import METHODS, Settings, settings_from
 
 pytestmark = pytest.mark.skipif(
@@ -70,9 +70,9 @@ def test_noise_of_counts_has_its_deviation(parts: Split) -> None:
 
 
 def test_drowned_counts_share_what_they_sum_to() -> None:
-    assert smoothed(np.array([100.0, 2.0, 4.0]), 10.0).tolist() == [100.0, 3.0, 3.0]
-    assert smoothed(np.array([100.0, -9.0]), 10.0).tolist() == [100.0, 0.1]
-    assert smoothed(np.array([100.0, 20.0]), 10.0).tolist() == [100.0, 20.0]
+    assert smooth(np.array([100.0, 2.0, 4.0]), 10.0).tolist() == [100.0, 3.0, 3.0]
+    assert smooth(np.array([100.0, -9.0]), 10.0).tolist() == [100.0, 0.1]
+    assert smooth(np.array([100.0, 20.0]), 10.0).tolist() == [100.0, 20.0]
 
 
 def test_attributes_are_counted_over_every_combination(parts: Split) -> None:

@@ -69,7 +69,7 @@ def test_a_killed_sample_goes_on_where_it_stopped(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 3 * BLOCK
-    original, calls = shards._packed, []
+    original, calls = shards._pack, []
 
     def dies(rolled: object) -> bytes:
         calls.append(1)
@@ -77,11 +77,11 @@ def test_a_killed_sample_goes_on_where_it_stopped(
             raise KeyboardInterrupt
         return original(rolled)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(shards, "_packed", dies)
+    monkeypatch.setattr(shards, "_pack", dies)
     with pytest.raises(KeyboardInterrupt):
         write_sample(plain.model, n, 5, tmp_path / "s")
     calls.clear()
-    monkeypatch.setattr(shards, "_packed", lambda rolled: calls.append(1) or original(rolled))
+    monkeypatch.setattr(shards, "_pack", lambda rolled: calls.append(1) or original(rolled))
     resumed = write_sample(plain.model, n, 5, tmp_path / "s", resume=True)
     assert len(calls) == 2
     assert resumed.fingerprint == plain.sample(n, seed=5).fingerprint
@@ -140,15 +140,15 @@ def test_what_is_there_already_is_not_drawn_again(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(shards, "_assemble", stop)
         write_sample(plain.model, n, 5, tmp_path / "s")
-    monkeypatch.setattr(shards, "_packed", lambda _: pytest.fail("drawn again"))
+    monkeypatch.setattr(shards, "_pack", lambda _: pytest.fail("drawn again"))
     assert write_sample(plain.model, n, 5, tmp_path / "s", resume=True).n_patients <= n
 
 
 def test_a_damaged_shard_is_named_and_nothing_is_written(
     plain: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = shards._packed
-    monkeypatch.setattr(shards, "_packed", lambda rolled: whole(rolled)[:-40])
+    whole = shards._pack
+    monkeypatch.setattr(shards, "_pack", lambda rolled: whole(rolled)[:-40])
     with pytest.raises(InputError, match=r"000000000000\.npz"):
         write_sample(plain.model, 2 * BLOCK, 5, tmp_path / "s")
     assert not (tmp_path / "s").exists()

@@ -21,7 +21,7 @@ from adapcla.generation.sampler import (
     SampleRule,
     blocks,
     cohort_of,
-    joined,
+    join,
     redrawn_card,
     roll,
     rules_for,
@@ -112,7 +112,7 @@ def test_a_first_visit_that_is_nearly_always_empty_is_drawn_until_it_is_not() ->
 def test_blocks_are_cut_at_the_number_asked_for() -> None:
     parts = list(blocks(_Counting(), _NOBODY, DrawRule(), 1, BLOCK + 3, 9, 0))  # type: ignore[arg-type]
     assert [len(part.lengths) for part in parts] == [BLOCK, 3]
-    whole = joined(parts)
+    whole = join(parts)
     assert whole.lengths.sum() == len(whole.visit_sizes)
 
 

@@ -11,7 +11,7 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.errors import UsageError
 from adapcla.generation import Generator, steering
 from adapcla.generation.steering import DAMPING, _aim, closed_loop, steer, target_of
-from adapcla.scaffold.steering import achieved, shift
+from adapcla.scaffold.steering import measure_gap, shift
 
 
 def test_the_loop_closes_the_gap(plain: Generator) -> None:
@@ -22,8 +22,8 @@ def test_the_loop_closes_the_gap(plain: Generator) -> None:
     loop = closed_loop(plain.model, start, seed=1, pilot=1500)
     before = plain.sample(1500, seed=9, toward=start)
     after = plain.sample(1500, seed=9, toward=loop)
-    paper = achieved(start.target, before.prevalence(), before.n_visits)
-    closed = achieved(loop.target, after.prevalence(), after.n_visits)
+    paper = measure_gap(start.target, before.prevalence(), before.n_visits)
+    closed = measure_gap(loop.target, after.prevalence(), after.n_visits)
     assert closed.inside_sampling_error >= max(0.9, paper.inside_sampling_error)
     assert closed.mae < paper.mae
 
@@ -38,12 +38,12 @@ def test_the_loop_ends_when_it_is_closed_and_not_before(plain: Generator, monkey
     """What the model writes anyway is inside at the first look; a loop that is never closed takes every round."""
     rounds: list[int] = []
 
-    def counted(*arguments: object) -> Cohort:
+    def count(*arguments: object) -> Cohort:
         rounds.append(1)
         return sample(*arguments)
 
     sample = steering.sample
-    monkeypatch.setattr(steering, "sample", counted)
+    monkeypatch.setattr(steering, "sample", count)
     own = sample(plain.model, 4000, 5).prevalence()
     unmoved = closed_loop(plain.model, shift(own, own), seed=2, pilot=400)
     assert len(rounds) == 1 and np.array_equal(unmoved.delta, shift(own, own).delta)

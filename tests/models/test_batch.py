@@ -40,6 +40,6 @@ def test_histories_are_cut_at_the_context_and_counted(tiny: Cohort) -> None:
 
 def test_what_is_seen_ends_at_the_context():
     records = Records(Cohort.of([[["A"]], [["A"], ["B"], ["C"]]]), 2)
-    assert list(records.seen.patients()) == [[["A"]], [["A"], ["B"]]]
+    assert list(records.within_context.patients()) == [[["A"]], [["A"], ["B"]]]
     whole = Records(records.cohort, 3)
-    assert whole.seen is whole.cohort
+    assert whole.within_context is whole.cohort

@@ -50,9 +50,9 @@ def test_the_bound_is_reconstruction_plus_divergence(world, shape, records):
 def test_patients_are_read_into_their_own_latent(world, shape, records):
     """Encoding two patients apart is encoding them together, whatever their lengths."""
     network = made(world, shape)
-    together = network.encoded(records.batch(np.arange(6)))[0]
+    together = network.encode(records.batch(np.arange(6)))[0]
     for patient in range(6):
-        alone = network.encoded(records.batch(np.array([patient])))[0]
+        alone = network.encode(records.batch(np.array([patient])))[0]
         assert torch.allclose(alone[0], together[patient], atol=1e-5)
 
 

@@ -22,7 +22,7 @@ def test_the_divergence_counts_a_tenth_at_first_and_fully_from_the_middle_on(obj
     """101 steps, annealed over the first half: .1, .55 at a quarter, 1 at a half."""
     moments = [Moment(step, 101, 1) for step in (0, 25, 50, 100)]
     assert [objective.weight(moment) for moment in moments] == pytest.approx([0.1, 0.55, 1.0, 1.0])
-    assert [objective.settled(moment) for moment in moments] == [False, False, True, True]
+    assert [objective.is_final(moment) for moment in moments] == [False, False, True, True]
     assert list(objective.turns()) == [objective.turn(moments[0])] == ["main"]
 
 

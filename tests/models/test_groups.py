@@ -16,8 +16,8 @@ from scipy import stats
 from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.models.base import DrawRule, Network, Shape
-from adapcla.models.batch import Batch, Records, packed
-from adapcla.models.choice_groups import Groups, Run, choices_, ranked
+from adapcla.models.batch import Batch, Records, pack
+from adapcla.models.choice_groups import Groups, Run, choices_, frequency_order
 from adapcla.models.draws import Noise
 from adapcla.models.registry import FAMILIES
 from adapcla.seeds import random_stream
@@ -94,7 +94,7 @@ def after(network: Network, history: list[list[int]], visits: list[list[int]]) -
     sizes, lengths = (np.array([len(part) for part in parts]) for parts in (flat, records))
     codes = np.array([code for visit in flat for code in visit], dtype=np.int32)
     none = np.zeros((len(records), 0), dtype=np.int64)
-    return packed(network.order.encode(codes), sizes, lengths, none, np.zeros(len(flat), dtype=np.int64))
+    return pack(network.order.encode(codes), sizes, lengths, none, np.zeros(len(flat), dtype=np.int64))
 
 
 HISTORY = [[0, 4, 6], [1, 2, 5, 8]]
@@ -182,7 +182,7 @@ def test_chances_of_the_next_visit_are_those_of_its_likelihood(name: str) -> Non
 
 
 def test_the_order_of_drawing() -> None:
-    code_of_rank, _ = ranked(some_cohort(80, seed=1).prevalence())
+    code_of_rank, _ = frequency_order(some_cohort(80, seed=1).prevalence())
     tokens = [WORLD.tokens[code] for code in code_of_rank.tolist()]
     kinds = [token.split("/")[0] for token in tokens]
     assert kinds == [*["KIND"] * 2, *["STAY"] * 2, *tokens[4:6], *["LAB"] * 3, *["END"] * 2]

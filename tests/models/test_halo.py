@@ -83,7 +83,7 @@ def test_loss_and_gradients_are_those_of_plain_cross_entropy(positive_weight):
     states.grad = None
     head.zero_grad()
     history = states[visits.row_before]
-    hidden, units = head._hidden(history, visits), head._history_units(history)
+    hidden, units = head._hidden_units(history, visits), head._history_units(history)
     columns = [
         hidden[:, :low] @ head.hidden_to_code.before[k] + hidden[:, low:high] @ head.hidden_to_code.square(k)
         for k, low, high in head.hidden_to_code.spans()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from adapcla.data import Cohort
-from adapcla.models.batch import Batch, Records, packed
+from adapcla.models.batch import Batch, Records, pack
 from adapcla.models.layers import (
     GAP_EDGES,
     CausalLayer,
@@ -64,7 +64,7 @@ def test_attention_on_lines_is_attention_over_exact_lengths(longest: int) -> Non
     torch.manual_seed(longest)
     lengths = np.random.default_rng(longest).integers(1, longest + 1, 40)
     n_visits, nothing = int(lengths.sum()), np.zeros(int(lengths.sum()), np.int64)
-    batch = packed(np.zeros(n_visits, np.int32), nothing + 1, lengths, np.arange(40)[:, None] % 3, nothing)
+    batch = pack(np.zeros(n_visits, np.int32), nothing + 1, lengths, np.arange(40)[:, None] % 3, nothing)
     layer = CausalLayer(16, 4, 0.0)
     rows = torch.randn(batch.n_starts + n_visits, 16, requires_grad=True)
     pull = torch.randn(rows.shape)

@@ -19,7 +19,7 @@ def sparse_bce_plain(
     states: Tensor, weight: Tensor, bias: Tensor, targets: losses.SparseTargets, positive_weight: float = 1.0
 ) -> Tensor:
     """The summed loss of states (rows, d), as autograd differentiates it by itself."""
-    states, targets = losses.asked(states, targets)
+    states, targets = losses.predicting_rows(states, targets)
     return losses.bce_of_logits(torch.addmm(bias, states, weight.t()), targets, positive_weight)
 
 

@@ -43,5 +43,5 @@ def test_validation_is_free_of_the_scaffold_unless_inference_keeps_it(parts) -> 
 def test_a_ramp_settles_when_it_is_released(parts) -> None:  # type: ignore[no-untyped-def]
     network, bias, _ = parts
     objective = ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("base")))
-    assert [objective.settled(Moment(step, 101, 1)) for step in (0, 69, 70, 100)] == [False, False, True, True]
-    assert ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("constant"))).settled(Moment(0, 101, 1))
+    assert [objective.is_final(Moment(step, 101, 1)) for step in (0, 69, 70, 100)] == [False, False, True, True]
+    assert ScaffoldedLikelihood(network, ScaffoldRule(bias, schedule("constant"))).is_final(Moment(0, 101, 1))

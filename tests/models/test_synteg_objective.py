@@ -36,7 +36,7 @@ def turns(objective, n_steps: int) -> str:
 def test_first_the_encoder_then_the_critic_alone_then_both_in_turn(objective):
     """20 steps: 40 % are 8 of the encoder; of the other 12, 15 % are 2 of the critic alone; then 2 to 1."""
     assert turns(objective, 20) == "eeeeeeee" + "cc" + "g" + "ccg" + "ccg" + "ccg"
-    assert not objective.settled(Moment(7, 20, 1)) and objective.settled(Moment(8, 20, 1))
+    assert not objective.is_final(Moment(7, 20, 1)) and objective.is_final(Moment(8, 20, 1))
 
 
 def test_every_parameter_has_exactly_one_turn(objective):

@@ -16,7 +16,7 @@ def test_a_gather_is_the_product_with_the_triangular_matrix(size, block, strict)
     visits = torch.tensor([[1, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 1, 1]])[:, :size]
     rows, codes = visits.nonzero(as_tuple=True)
     expected = visits.float() @ matrix.dense().t()
-    assert torch.allclose(matrix.gathered(codes, rows, 3), expected, atol=1e-6)
+    assert torch.allclose(matrix.gather(codes, rows, 3), expected, atol=1e-6)
     assert torch.equal(torch.tril(matrix.dense(), -1 if strict else 0), matrix.dense())
 
 

@@ -249,7 +249,7 @@ def test_all_but_privacy_is_evaluated_by_some_patients_of_each_part(tmp_path, pa
 def test_scores_are_made_again_when_a_metric_is_new(monkeypatch):
     asked = EvaluateSettings(suites=("tail",))
     before = tasks.evaluate_inputs(asked)
-    monkeypatch.setattr(tasks, "metrics_asked", lambda _: [])
+    monkeypatch.setattr(tasks, "metrics_for", lambda _: [])
     assert tasks.evaluate_inputs(asked) != before
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from adapcla.data import Cohort
 from adapcla.evaluation import Scores, evaluate
+from adapcla.evaluation.comparison import Score
 from adapcla.evaluation.privacy import GateLine
-from adapcla.evaluation.scores import Row
+from adapcla.evaluation.scores import Row, normalise
 from adapcla.io.simulator import simulate
 from adapcla.release.card import as_json, card
 from adapcla.release.page import release_page
@@ -130,10 +131,11 @@ def test_the_share_of_the_gap_decides_where_more_is_better(share, expected):
 
 
 def test_beyond_real_is_as_wrong_as_before_it_where_a_match_is_wanted():
-    row = Row("next_visit_gain", "fidelity", "match", "all", 0.3, None, None, 9, "", 0.2, None, 0.0, 1.5)
+    share, _ = normalise(Score(0.3, 9), 0.0, 0.2, "match")
+    row = Row("next_visit_gain", "fidelity", "match", "all", 0.3, None, None, 9, "", 0.2, None, 0.0, share)
     train = Cohort.of([[["A", "B"], ["A"]]] * 30)
     found = {one.key: one for one in compare(Scores("x", 1, (row,)), train).each}
-    assert found["order"].quality == "fair" and "150% of that gap" in found["order"].sentence
+    assert found["order"].quality == "fair" and "50% of that gap" in found["order"].sentence
 
 
 @pytest.mark.parametrize(("low", "known"), [(0.5, True), (0.25, False)])

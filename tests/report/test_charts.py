@@ -12,7 +12,7 @@ from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.io.simulator import simulate
 from adapcla.report import aggregates, charts
 from adapcla.report.charts import bar_table, loss_curve, svg_image
-from adapcla.report.html import Indicators, Status, Text, Timelines, fragment
+from adapcla.report.html import Indicators, Status, Text, Timelines, fragment, fragment_style
 from adapcla.report.timelines import Album, ShownVisit, Timeline
 from adapcla.tables import Table
 
@@ -76,3 +76,13 @@ def test_a_status_says_its_colour_in_words_and_a_patient_has_visits_in_time():
     html = fragment(Timelines([Album(cohort, np.array([True, False])).timeline(0)], ["One"], ["401.9"]))
     assert re.findall(r"left:([0-9.]+)%", html) == ["0.0", "100.0"] and "day 30" in html
     assert html.count(" rare") == 1 and len(set(re.findall(r"--c:(hsl[^\"]+)", html))) == 2
+
+
+def test_the_style_of_fragments_touches_nothing_outside_them():
+    """Every rule lies inside the one for their own element, so that braces end where the style does."""
+    style = fragment_style().removeprefix("<style>").removesuffix("</style>")
+    depth = 0
+    for place, mark in enumerate(style):
+        depth += {"{": 1, "}": -1}.get(mark, 0)
+        assert depth > 0 or place < len(".adapcla {") or place == len(style) - 1
+    assert style.startswith(".adapcla {") and depth == 0

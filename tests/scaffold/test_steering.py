@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adapcla.data import Code, Prevalence, Vocabulary
 from adapcla.errors import InputError, UsageError
 from adapcla.scaffold import shift
-from adapcla.scaffold.steering import achieved, logit
+from adapcla.scaffold.steering import logit, measure_gap
 
 inner = st.floats(1e-4, 1 - 1e-4)
 populations = st.dictionaries(st.sampled_from("ABCDEFGH"), inner, min_size=1)
@@ -143,12 +143,12 @@ def test_missing_knows_two_words():
 def test_a_target_that_is_met_needs_no_correction():
     target = Prevalence.of({"A": 0.3, "B": 0.01})
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.1}), target)
-    assert np.allclose(steering.corrected(target, n_visits=1000).delta, steering.delta)
+    assert np.allclose(steering.correct(target, n_visits=1000).delta, steering.delta)
 
 
 def test_corrections_go_towards_the_target_and_are_bounded():
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.1, "C": 0.1}), Prevalence.of({"A": 0.3, "B": 0.01, "C": 0.5}))
-    step = steering.corrected(Prevalence.of({"A": 0.2, "B": 0.05, "C": 0.0}), 1000).delta - steering.delta
+    step = steering.correct(Prevalence.of({"A": 0.2, "B": 0.05, "C": 0.0}), 1000).delta - steering.delta
     assert step[0] > 0 > step[1]
     assert step[2] == pytest.approx(2.0 * 500 / 510)
 
@@ -156,7 +156,7 @@ def test_corrections_go_towards_the_target_and_are_bounded():
 def test_the_step_of_a_rare_code_is_believed_as_far_as_it_is_known():
     """Both codes come out half as often as asked; 10 expected visits are believed by half, 1,000 by 100/101."""
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.1}), Prevalence.of({"A": 0.1, "B": 0.001}))
-    step = steering.corrected(Prevalence.of({"A": 0.05, "B": 0.0005}), 10_000).delta - steering.delta
+    step = steering.correct(Prevalence.of({"A": 0.05, "B": 0.0005}), 10_000).delta - steering.delta
     assert step[0] == pytest.approx(np.log(19 / 9) * 100 / 101, rel=2e-3)
     # Half a visit is added to the 10 and to the 5.
     assert step[1] == pytest.approx(np.log(10.5 / 5.5) / 2, rel=2e-3)
@@ -165,20 +165,20 @@ def test_the_step_of_a_rare_code_is_believed_as_far_as_it_is_known():
 def test_damping_scales_the_step():
     steering = shift(Prevalence.of({"A": 0.1}), Prevalence.of({"A": 0.3}))
     got = Prevalence.of({"A": 0.2})
-    full, half = (steering.corrected(got, 1000, damping).delta - steering.delta for damping in (1.0, 0.5))
+    full, half = (steering.correct(got, 1000, damping).delta - steering.delta for damping in (1.0, 0.5))
     assert half == pytest.approx(full / 2)
 
 
 def test_never_stays_never_and_the_unreachable_stays():
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.0}), Prevalence.of({"A": 0.0, "B": 0.5}))
-    corrected = steering.corrected(Prevalence.of({"A": 0.0, "B": 0.0}), 1000)
+    corrected = steering.correct(Prevalence.of({"A": 0.0, "B": 0.0}), 1000)
     assert corrected.delta.tolist() == [-np.inf, 0.0]
 
 
 def test_a_code_that_the_sample_does_not_list_was_not_drawn():
     """Achieved prevalences on a smaller vocabulary: the code left out has share 0, never NaN."""
     steering = shift(Prevalence.of({"A": 0.1, "B": 0.1}), Prevalence.of({"A": 0.1, "B": 0.2}))
-    corrected = steering.corrected(Prevalence.of({"A": 0.1}), 1000)
+    corrected = steering.correct(Prevalence.of({"A": 0.1}), 1000)
     assert np.isfinite(corrected.delta).all()
     assert corrected.delta[1] > steering.delta[1]
 
@@ -189,7 +189,7 @@ def test_the_loop_settles_on_the_target_when_the_response_is_not_the_promised_on
     steering = shift(source, target)
     for _ in range(30):
         got = Prevalence(source.vocabulary, sigmoid(logit(source.share) + 0.6 * steering.delta))
-        steering = steering.corrected(got, n_visits=100_000)
+        steering = steering.correct(got, n_visits=100_000)
     assert np.allclose(got.share, target.share, atol=1e-4)
 
 
@@ -200,7 +200,7 @@ def test_achieved_by_hand():
     C is expected 10 times only and is not judged; D has no target.
     """
     target = Prevalence(Vocabulary.of("ABCD"), np.array([0.5, 0.1, 0.001, np.nan]))
-    found = achieved(target, Prevalence.of({"A": 0.51, "B": 0.12, "C": 0.5, "D": 0.5}), 10_000)
+    found = measure_gap(target, Prevalence.of({"A": 0.51, "B": 0.12, "C": 0.5, "D": 0.5}), 10_000)
     assert (found.n_judged, found.inside_sampling_error) == (2, 0.5)
     assert (found.mae, found.max_gap) == (0.015, 0.02)
     # About √(2/π) standard errors each: 0.798 · (0.005 + 0.003) / 2.
@@ -208,7 +208,7 @@ def test_achieved_by_hand():
 
 
 def test_nothing_to_judge_is_said_not_scored():
-    found = achieved(Prevalence.of({"A": 0.1}), Prevalence.of({"A": 0.1}), 100)
+    found = measure_gap(Prevalence.of({"A": 0.1}), Prevalence.of({"A": 0.1}), 100)
     assert found.n_judged == 0
     assert np.isnan(found.mae)
 
@@ -263,6 +263,6 @@ def test_choices_of_more_than_all_visits_are_refused() -> None:
 def test_a_correction_of_choices_vanishes_at_the_target() -> None:
     source, target = of(0.2, 0.2, 0.2, 0.5), of(0.4, 0.1, 0.3, 0.5)
     start = shift(source, target)
-    assert start.corrected(target, n_visits=10**9).delta == pytest.approx(start.delta, abs=1e-6)
-    step = start.corrected(source, n_visits=10**9).delta - start.delta
+    assert start.correct(target, n_visits=10**9).delta == pytest.approx(start.delta, abs=1e-6)
+    step = start.correct(source, n_visits=10**9).delta - start.delta
     assert step[:3] == pytest.approx(np.clip(start.delta[:3], -2, 2), abs=1e-5)

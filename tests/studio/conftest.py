@@ -133,7 +133,7 @@ def shown(folder: Path) -> Callable[..., Any]:
 
     def page(name: str) -> Any:
         imports = f"from adapcla.studio import widgets\nfrom adapcla.studio.screens import {name}\n"
-        return AppTest.from_string(f"{imports}widgets.run_guarded({name}.{name}_page)", default_timeout=60).run()
+        return AppTest.from_string(f"{imports}widgets.run_guarded({name}.{name}_screen)", default_timeout=60).run()
 
     return page
 

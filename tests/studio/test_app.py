@@ -41,6 +41,6 @@ def test_a_page_without_anything_to_show_says_where_to_begin(
 
     monkeypatch.setenv(server.FOLDER, str(tmp_path))
     page = AppTest.from_string(
-        f"from adapcla.studio.screens import {name}\n{name}.{name}_page()", default_timeout=60
+        f"from adapcla.studio.screens import {name}\n{name}.{name}_screen()", default_timeout=60
     ).run()
     assert not page.exception and ("on the page" in text_of(page) or "none yet" in text_of(page))

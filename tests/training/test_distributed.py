@@ -156,7 +156,7 @@ def test_a_process_alone_is_the_first_and_sums_nothing() -> None:
     parameter = nn.Parameter(torch.ones(2))
     alone.sum_gradients([parameter])
     assert parameter.grad is None
-    assert alone.summed([1.5, float("inf")]) == [1.5, float("inf")]
+    assert alone.sum_over_processes([1.5, float("inf")]) == [1.5, float("inf")]
 
 
 def test_shares_are_the_whole_without_repeats() -> None:

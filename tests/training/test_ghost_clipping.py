@@ -12,7 +12,7 @@ from torch import nn
 
 from adapcla.data import Cohort
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.fitting import initial_model, objective_for
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment, ScaffoldedLikelihood
@@ -32,7 +32,7 @@ def world() -> Cohort:
 def prepared(world: Cohort, method: str = "adapcla", **changes: Any) -> tuple[Any, Records, list[nn.Parameter]]:
     """A plan whose weights have left their beginning, where many gradients would be zero."""
     generator = generator_for(method, **{**_SMALL, **changes})
-    objective = objective_for(untrained(generator.settings, world))
+    objective = objective_for(initial_model(generator.settings, world))
     stream = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in objective.modules.parameters():

@@ -14,7 +14,7 @@ from torch import nn
 from adapcla.data import Cohort
 from adapcla.errors import AdapclaError, InterruptedRun, UsageError
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.fitting import initial_model, objective_for
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment
@@ -186,7 +186,7 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
     shuffles: list[tuple[object, ...]] = []
     original = loop_module.random_stream
 
-    def counted(*key: object) -> object:
+    def count(*key: object) -> object:
         shuffles.append(key)
         return original(*key)  # type: ignore[arg-type]
 
@@ -198,7 +198,7 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
         seen.append(chosen.tolist())
         return chosen
 
-    monkeypatch.setattr(loop_module, "random_stream", counted)
+    monkeypatch.setattr(loop_module, "random_stream", count)
     monkeypatch.setattr(Loop, "_draw", noted)
     generator_for("adapcla", **{**_SMALL, "patience": 1000}).fit(*world)
     steps = -(-world[0].n_patients // 40)
@@ -209,7 +209,7 @@ def test_a_pass_shuffles_everybody_once_and_visits_everybody_once(
 
 def test_the_decay_of_a_parameter_is_what_its_module_says_and_not_its_name(world: tuple[Cohort, Cohort]) -> None:
     generator = generator_for("adapcla", **{**_SMALL, "weight_decay": 0.5, "table_decay": 0.25})
-    model = untrained(generator.settings, world[0])
+    model = initial_model(generator.settings, world[0])
     model.network.owner = nn.Linear(2, 2, bias=False)
     model.network.owner.own_ways = nn.Parameter(torch.zeros(2, 2))  # a name like that of a code table
     records = seen_records(generator.settings, world[0])

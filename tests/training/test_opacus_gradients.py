@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from adapcla.data import Cohort
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.fitting import initial_model, objective_for
 from adapcla.generation.model import seen_records
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment, Objective
@@ -65,7 +65,7 @@ def prepared(world: Cohort, name: str) -> tuple[Objective, Records]:
     settings = generator_for(
         method, **{key: value for key, value in _SMALL.items() if key in known}, **changes
     ).settings
-    objective = objective_for(untrained(settings, world))
+    objective = objective_for(initial_model(settings, world))
     stream = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in objective.modules.parameters():

@@ -16,7 +16,7 @@ from torch import nn
 from adapcla.data import Cohort
 from adapcla.errors import ExistsError, InterruptedRun, UsageError
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import objective_for, untrained
+from adapcla.generation.fitting import initial_model, objective_for
 from adapcla.io import simulator as planted
 from adapcla.models.base import Moment
 from adapcla.models.batch import Records
@@ -51,7 +51,7 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
     """Without a bound and without dropout, patients one by one give what the plain loss gives for all of them."""
     train = world[0]
     generator = generator_for(method, width=16, layers=1, heads=2, dropout=0.0)
-    objective = objective_for(untrained(generator.settings, train))
+    objective = objective_for(initial_model(generator.settings, train))
     objective.modules.train()
     parameters, records = list(objective.modules.parameters()), Records(train, 9)
     patients = np.arange(12)
@@ -66,7 +66,7 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
 def test_no_patient_moves_the_sum_by_more_than_the_bound(world: tuple[Cohort, Cohort]) -> None:
     """What sensitivity means: with and without a patient, the sums differ by at most the bound."""
     generator = generator_for("lstm", width=16, layers=1, dropout=0.0)
-    objective = objective_for(untrained(generator.settings, world[0]))
+    objective = objective_for(initial_model(generator.settings, world[0]))
     parameters, records = list(objective.modules.parameters()), Records(world[0], 9)
     sums = []
     for patients in (np.arange(5), np.arange(6)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla import engine
-from adapcla.cli.options import AsJson, Cluster, CohortFolder, DryRun, Given, Out, Overwrite, Verb, emit
+from adapcla.cli.options import AsJson, Cluster, CohortFolder, DryRun, Given, Out, Overwrite, Verb, emit, show_need
 from adapcla.console import meter, say
 from adapcla.errors import ExistsError, InputError, UsageError
 
@@ -103,6 +103,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="Folder to write; of prevalence, a CSV file.")],
     given: Given,
     cluster: Cluster = "local",
+    dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -121,6 +122,13 @@ def export(
     options = WriteOptions(asked.split, asked.visit_type, asked.birth_year, folder, asked.for_excel)
     refuse_populated(out, overwrite)
     patients = Cohort.open(cohort)
+    if dry_run:
+        from adapcla.pipeline.estimate import writing_need
+
+        with engine.cluster(cluster):
+            workers = engine.n_workers()
+        show_need(writing_need(patients, to, options, workers), as_json)
+        return
     with engine.cluster(cluster):
         write(patients, out, to, overwrite, options)
     held = writable(patients, to, options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla import engine
-from adapcla.cli.options import AsJson, Cluster, Given, Out, Overwrite, Verb, attributes_of, emit
+from adapcla.cli.options import AsJson, Cluster, DryRun, Given, Out, Overwrite, Verb, attributes_of, emit, show_need
 from adapcla.console import say
 from adapcla.errors import UsageError
 
@@ -33,6 +33,7 @@ def evaluate(
     out: Out,
     given: Given,
     cluster: Cluster = "local",
+    dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +57,17 @@ def evaluate(
     require_known(asked.accept, asked.reason)
     suites = _suites(asked)
     learned_from, unseen, generated = (Cohort.open(folder) for folder in (train, test, synthetic))
+    if dry_run:
+        from adapcla.pipeline.estimate import Sizes, evaluation_need
+        from adapcla.pipeline.settings import EvaluateSettings
+
+        visits = learned_from.n_visits
+        sizes = Sizes(learned_from.n_patients, visits, learned_from.n_codes, learned_from.n_entries / visits)
+        with engine.cluster(cluster):
+            workers = engine.n_workers()
+        judged = EvaluateSettings(suites=tuple(suites), quick=asked.quick)
+        show_need(evaluation_need(judged, sizes, workers), as_json)
+        return
     reserved = None if asked.control is None else Cohort.open(asked.control)
     evidence: dict[str, Any] = {}
     if asked.model is not None:
@@ -120,7 +132,7 @@ def _on_condition(
     from adapcla.data import Cohort
     from adapcla.data.criteria import Criteria
     from adapcla.data.provenance import require_apart, training_sources
-    from adapcla.evaluation.conditioned import judge
+    from adapcla.evaluation.conditioned import compare_condition
     from adapcla.files import fresh_folder, write_json
     from adapcla.report.figures.cohorts import disease
     from adapcla.report.style import save_both
@@ -136,7 +148,7 @@ def _on_condition(
 
         n = int(condition.matches(unseen).sum())
         others |= comparators(load(asked.model).model, condition, learned_from, n, asked.seed)
-    scores = judge(condition, learned_from, unseen, others, asked.seed)
+    scores = compare_condition(condition, learned_from, unseen, others, asked.seed)
     with fresh_folder(out, overwrite) as folder:
         write_json(folder / "scores.json", scores.as_json())
         (folder / "scores.md").write_text(scores.table.markdown(), encoding="utf-8")

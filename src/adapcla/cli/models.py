@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapcla import engine
-from adapcla.cli.options import AsJson, Cluster, Given, Out, Overwrite, Verb, attributes_of, emit
+from adapcla.cli.options import AsJson, Cluster, DryRun, Given, Out, Overwrite, Verb, attributes_of, emit, show_need
 from adapcla.console import say
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import UsageError
@@ -127,6 +127,7 @@ def sample(
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the patients as timelines.")] = False,
     cluster: Cluster = "local",
+    dry_run: DryRun = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a sample that was stopped.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -160,6 +161,15 @@ def sample(
         rules,
     )
     patients = asked.patients or 0
+    if dry_run:
+        from adapcla.pipeline.estimate import sampling_need
+
+        if asked.histories is not None or condition is not None:
+            raise UsageError("--dry-run with --continue, --having or --without: their time is not known before")
+        with engine.cluster(cluster):
+            workers = engine.n_workers()
+        show_need(sampling_need(generator.model, patients, asked.seed, steering, rule, workers), as_json)
+        return
     if out is None:
         _require_only_shown(show, resume, as_json)
         drawn = _drawn(generator, asked, condition, steering, rule)
@@ -311,11 +321,11 @@ def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, A
     from dataclasses import asdict
 
     from adapcla.data import Cohort
-    from adapcla.scaffold.steering import achieved, by_code
+    from adapcla.scaffold.steering import by_code, measure_gap
 
     cohort = generator.model.quantize(Cohort.open(out))
     prevalence = cohort.prevalence()
-    came = achieved(steering.target, prevalence, cohort.n_visits)
+    came = measure_gap(steering.target, prevalence, cohort.n_visits)
     if came.n_judged:
         say(
             f"{came.inside_sampling_error:.1%} of {came.n_judged} assessed codes came out inside sampling error; "
@@ -334,10 +344,10 @@ def _steered(out: Path, generator: Generator, steering: Steering) -> dict[str, A
 # ---- methods ------------------------------------------------------------------------------------------------
 def methods(as_json: AsJson = False) -> None:
     """List the methods: what each is, where it comes from, what it starts from, how large it is, what it can do."""
-    from adapcla.generation.generator import described
+    from adapcla.generation.generator import describe_method
     from adapcla.training.settings import METHODS
 
-    rows = [described(name) for name in METHODS]
+    rows = [describe_method(name) for name in METHODS]
     if as_json:
         emit({"methods": rows})
         return

@@ -21,6 +21,7 @@ from adapcla.errors import UsageError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from adapcla.pipeline.estimate import Need
     from adapcla.pipeline.options import Option
 
 Out = Annotated[Path, typer.Option("--out", help="Folder to write; refused if it holds something.")]
@@ -179,6 +180,14 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind | None, about], default=None
     )
+
+
+def show_need(need: Need, as_json: bool) -> None:
+    """Say what a command would take."""
+    if as_json:
+        emit({**need._asdict(), "seconds": round(need.seconds, 1)})
+    else:
+        typer.echo(need.sentence)
 
 
 def emit(content: dict[str, Any]) -> None:

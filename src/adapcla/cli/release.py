@@ -49,7 +49,8 @@ def synthesize(
     plan = ReleasePlan(settings, out, work, overwrite)
     if dry_run:
         _show_source(settings, as_json)
-        show_steps(plan.steps, plan.root, settings.data, as_json, f"then the release: {plan.out}")
+        end = f"the release: {plan.out}"
+        show_steps(plan.steps, plan.root, settings.data, settings.patients, cluster, as_json, end)
         if not as_json and (plan.steps[0].done or settings.data.source == "planted"):
             say(plan.effort(plan.attempts[0]).shortened or "there is time for all epochs")
         return
@@ -69,22 +70,27 @@ def _show_source(settings: ReleaseSettings, as_json: bool) -> None:
     show_preview(preview(data.source, Path(data.path), settings.allow_dropped, **data.options), as_json=False)
 
 
-def show_steps(steps: Sequence[Step], root: Path, data: DataSettings, as_json: bool, end: str) -> None:
-    """Print the steps of a plan with their state and rough time, and what comes in the end."""
-    from adapcla.pipeline.estimate import clock
+def show_steps(
+    steps: Sequence[Step], root: Path, data: DataSettings, patients: int, cluster: str, as_json: bool, end: str
+) -> None:
+    """Print the steps of a plan with their state and rough time, what they need, and what comes in the end."""
+    from adapcla.pipeline.estimate import clock, sizes_of, steps_need
     from adapcla.pipeline.steps import expected_seconds
 
     timed = list(zip(steps, expected_seconds(steps), strict=True))
     left = sum(seconds for step, seconds in timed if not step.done)
+    with engine.cluster(cluster):
+        need = steps_need(steps, sizes_of(data, steps[0].record), patients, engine.n_workers())
     if as_json:
         listed = [{"stage": s.stage, "what": s.what, "done": s.done, "seconds": round(t)} for s, t in timed]
-        emit({"steps": listed, "seconds": round(left), "out": str(root)})
+        emit({"steps": listed, "seconds": round(left), "need": need._asdict(), "out": str(root)})
         return
     for step, seconds in timed:
         typer.echo(f"{'done' if step.done else clock(seconds):>8}  {step.stage:<9} {step.what}")
     if data.source != "planted" and not steps[0].done:
         typer.echo("          (the data is not prepared yet: times are those of a middling cohort)")
-    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; {end}")
+    typer.echo(f"{clock(left):>8}  in all, roughly, on two quiet cores; then {end}")
+    typer.echo(f"          {need.sentence}")
 
 
 def _report(plan: ReleasePlan, made: Release, as_json: bool) -> None:

@@ -43,7 +43,8 @@ def run(
 
     plan = StudyPlan(study_of(experiment, given.settings), out)
     if dry_run:
-        show_steps(plan.steps, plan.root, plan.spec.data, as_json, f"then the page: {plan.report}")
+        patients = plan.spec.sample.patients
+        show_steps(plan.steps, plan.root, plan.spec.data, patients, cluster, as_json, f"the page: {plan.report}")
         return
     if overwrite:
         plan.forget()

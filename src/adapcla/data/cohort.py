@@ -31,6 +31,9 @@ from adapcla.data.vocabulary import DEATH, Code, Vocabulary
 from adapcla.errors import InputError, UsageError
 from adapcla.tables import facts_as_html
 
+#: Patients that are counted at a time.
+_AT_ONCE = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
@@ -369,8 +372,12 @@ class Cohort:
 
     @cached_property
     def patient_counts(self) -> NDArray[np.int64]:
-        """Number of patients that hold each code."""
-        return np.asarray((self.patient_matrix() > 0).sum(axis=0)).ravel().astype(np.int64)
+        """Number of patients that hold each code, counted part by part so that memory does not grow with the cohort."""
+        out, n = np.zeros(self.n_codes, dtype=np.int64), self.n_patients
+        for low in range(0, n, _AT_ONCE):
+            part = self if n <= _AT_ONCE else self.subset(np.arange(low, min(low + _AT_ONCE, n)))
+            out += np.asarray((part.patient_matrix() > 0).sum(axis=0)).ravel()
+        return out
 
     def prevalence(self) -> Prevalence:
         """The share of visits that hold each code (π̂)."""
@@ -474,7 +481,7 @@ class Cohort:
         return {
             "codes": np.asarray(self.codes[entries]),
             "values": None if self.values is None else np.asarray(self.values[entries]),
-            "visit_starts": starts_from_sizes(self.codes_per_visit[visits]),
+            "visit_starts": starts_from_sizes(self.visit_starts[visits + 1] - self.visit_starts[visits]),
             "patient_starts": patient_starts,
             "days": None if self.days is None else since_segment_start(self.days[visits], patient_starts),
         }

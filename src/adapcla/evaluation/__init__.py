@@ -3,7 +3,7 @@
 Lives here: metrics, one class each, grouped by the question they answer; the runner that scores a synthetic cohort
 beside its references; scores as a table. Importing this package registers every metric in `METRICS`.
 May not: know a generator, a file format or a figure. torch only in the classifiers, imported inside.
-May import: data and the ground floor.
+May import: data and the root modules.
 """
 
 from adapcla.evaluation import (  # noqa: F401  # Each registers its metrics.

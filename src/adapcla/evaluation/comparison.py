@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, TypeVarTuple, cast
 
 import numpy as np
@@ -13,22 +14,28 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort, Prevalence, Strata, Vocabulary
 from adapcla.data.prevalence import COUNT_CUTS
 from adapcla.errors import InputError
+from adapcla.evaluation.references import SAMPLE, some_patients
 from adapcla.seeds import random_stream
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 #: The headline stratum. Of a metric of rare codes it holds the rarest third (`RARE`), of any other all codes.
 ALL = "all"
 #: The one definition of rare: the rarest third of the codes of training; metrics of rare codes call its stratum `all`.
 RARE = "third"
 #: The cut of the paper's tables: the rarest fifth.
 PAPER_CUT = "rare20"
+#: Attributes that hold an age, the first that a cohort has.
+AGES = ("age_band", "age", "birth_band")
 #: The two real cohorts that a synthetic one is compared with.
 Real = Literal["train", "test"]
 Side = Literal["train", "test", "synthetic"]
 #: Patient groups that the jackknife leaves out one by one; of a reference fewer, for a fraction of the cost.
 GROUPS, COARSE_GROUPS = 20, 6
+#: Patients that are counted at a time, so that memory does not grow with a cohort; a block of bootstrap weights.
+PART = 32_768
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,6 @@ class Score:
     low: float | None = None
     high: float | None = None
     reason: str = ""
-    #: The value under other draws of the test patients, the same draws for every cohort that they evaluate.
-    redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Statistic(Protocol):
 
     #: Whether it needs the values of numbers, beside which codes were recorded.
     of_values: ClassVar[bool]
+    #: Whether it grows with the patients, so that at most `SAMPLE` of them are counted.
+    sampled: ClassVar[bool]
 
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> Self:
@@ -85,6 +92,16 @@ class Statistic(Protocol):
 
 
 S = TypeVar("S", bound=Statistic)
+
+
+def count_in_parts(statistic: type[S], cohort: Cohort, training: TrainingSummary, patients: Ints | None = None) -> S:
+    """A statistic of a cohort, or of its patients at some positions, added up over parts of `PART` patients."""
+    if patients is None and cohort.n_patients <= PART:
+        return statistic.count(cohort, training)
+    chosen = np.arange(cohort.n_patients) if patients is None else patients
+    begins = range(0, max(len(chosen), 1), PART)
+    counts = (statistic.count(cohort.subset(chosen[begin : begin + PART]), training) for begin in begins)
+    return reduce(add, counts)
 
 
 class TrainingSummary:
@@ -103,6 +120,11 @@ class TrainingSummary:
     def strata(self) -> Strata:
         """Head, mid and tail by training counts."""
         return self.train.strata()
+
+    @property
+    def age(self) -> str:
+        """The attribute that holds the age of patients or when they were born; empty without one."""
+        return next((name for name in AGES if name in self.train.attributes), "")
 
     @cached_property
     def tails(self) -> dict[str, Mask]:
@@ -162,7 +184,7 @@ class Comparison:
     seed: int = 1
     #: Fewer bootstrap draws and smaller classifiers, for a look rather than a result.
     quick: bool = False
-    #: What was asked of the synthetic population, where prevalence was controlled; the control suite needs it.
+    #: The prevalence requested of the synthetic population, where it was controlled; the control suite needs it.
     target: Prevalence | None = None
     #: Arrays that only the maker of the synthetic cohort can give (likelihoods of members and controls, for one);
     #: the privacy suite says which names it reads.
@@ -180,7 +202,7 @@ class Comparison:
     #: The control patients with the values of their numbers; None where they have none.
     control_with_values: Cohort | None = None
     # Work on this comparison, by the function that did it and its arguments.
-    _work: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _work: dict[tuple[Hashable, ...], Any] = field(default_factory=dict, repr=False)
     # Work on the real cohorts, kept for every comparison made by `with_synthetic`; holds the cohort so that no other
     # object can take over its identity.
     _real_work: dict[Hashable, tuple[Cohort, Any]] = field(default_factory=dict, repr=False)
@@ -279,7 +301,7 @@ class Comparison:
         >>> Comparison.of(train, train, train).of_cohort(lambda cohort: cohort.n_visits, train)
         2
         """
-        return self._known(("cohort", function), cohort, function)
+        return self._memoise(("cohort", function), cohort, function)
 
     def of_real(self, function: Callable[[Comparison], T]) -> T:
         """The result of a function of this comparison's real patients: once, whatever synthetic ones are compared.
@@ -295,7 +317,7 @@ class Comparison:
             self._real_work[key] = (self.train, (function(self), self.test, self.control))
         return cast(T, self._real_work[key][1][0])
 
-    def _known(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
+    def _memoise(self, key: tuple[Hashable, ...], cohort: Cohort, function: Callable[[Cohort], T]) -> T:
         """The result of a function of a cohort: of real ones kept for other comparisons, too."""
         real = any(cohort is one for one in (self.train, self.test, self.whole.train, self.whole.test))
         synthetic = not real and any(cohort is one for one in (self.synthetic, self.whole.synthetic))
@@ -308,24 +330,59 @@ class Comparison:
     # ---- statistics ---------------------------------------------------------------------------------------------
     def counts(self, statistic: type[S], side: Side = "synthetic") -> S:
         """A statistic of one of the cohorts, counted once."""
-        cohort = getattr(self.whole if statistic.of_values else self, side)
-        return self._known(("counts", statistic), cohort, lambda cohort: statistic.count(cohort, self.training))
+        cohort = self._counted(statistic, side)
+        return self._memoise(("counts", statistic), cohort, lambda one: count_in_parts(statistic, one, self.training))
+
+    def _counted(self, statistic: type[Statistic], side: Side) -> Cohort:
+        """The patients that a statistic counts."""
+        cohort: Cohort = getattr(self.whole if statistic.of_values else self, side)
+        if not statistic.sampled or cohort.n_patients <= SAMPLE:
+            return cohort
+        return self._memoise(("sample",), cohort, lambda one: some_patients(one, SAMPLE, self.seed))
 
     @cached_property
-    def groups(self) -> NDArray[np.int64] | None:
-        """The jackknife group of each synthetic patient, or None where no interval is wanted or possible."""
-        n, n_groups = self.synthetic.n_patients, COARSE_GROUPS if self.coarse else GROUPS
-        return patient_groups(n, self.seed, n_groups) if self.intervals and n > 1 else None
+    def can_leave_out(self) -> bool:
+        """Whether an interval is wanted and possible."""
+        return self.intervals and self.synthetic.n_patients > 1
 
     def counts_without_groups(self, statistic: type[S]) -> Iterator[S]:
         """A statistic of the synthetic cohort without each group of patients; nothing where no interval is wanted."""
-        if self.groups is None:
+        if not self.can_leave_out:
             return
-        cohort = (self.whole if statistic.of_values else self).synthetic
-        everything = self.counts(statistic)
-        for group in range(int(self.groups.max()) + 1):
-            part = cohort.subset(np.flatnonzero(self.groups == group))
-            yield everything - statistic.count(part, self.training)
+        cohort, everything = self._counted(statistic, "synthetic"), self.counts(statistic)
+        groups = patient_groups(cohort.n_patients, self.seed, COARSE_GROUPS if self.coarse else GROUPS)
+        for group in range(int(groups.max()) + 1):
+            yield everything - count_in_parts(statistic, cohort, self.training, np.flatnonzero(groups == group))
+
+    def parts(self) -> Iterator[Comparison]:
+        """This comparison with one part of the synthetic patients after another, for what adds up over patients.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> [part.synthetic.n_patients for part in Comparison.of(train, train, train).parts()]
+        [2]
+        """
+        n, whole = self.synthetic.n_patients, self.with_values
+        if n <= PART or not self.intervals:
+            yield self
+            return
+        for begin in range(0, n, PART):
+            rows = np.arange(begin, min(begin + PART, n))
+            both = None if whole is None else whole._replace(synthetic=whole.synthetic.subset(rows))
+            yield replace(self, synthetic=self.synthetic.subset(rows), with_values=both, _work={})
+
+    @cached_property
+    def sample(self) -> Comparison:
+        """This comparison with at most `SAMPLE` synthetic and test patients, for what is learned from all at once.
+
+        >>> train = Cohort.of([[["A", "B"]], [["C"]]])
+        >>> comparison = Comparison.of(train, train, train)
+        >>> comparison.sample is comparison
+        True
+        """
+        if max(self.synthetic.n_patients, self.test.n_patients) <= SAMPLE:
+            return self
+        synthetic, test = (some_patients(one, SAMPLE, self.seed) for one in (self.whole.synthetic, self.whole.test))
+        return self.with_synthetic(synthetic, test, self.intervals, self.coarse)
 
     # ---- other comparisons --------------------------------------------------------------------------------------
     def with_synthetic(
@@ -351,8 +408,12 @@ class Comparison:
             coarse=coarse,
             with_values=whole,
             evidence={},
-            _work={},
+            _work=self._counts_kept() if synthetic is self.whole.synthetic else {},
         )
+
+    def _counts_kept(self) -> dict[tuple[Hashable, ...], Any]:
+        """What was counted of the synthetic patients, which holds against other test patients, too."""
+        return {key: value for key, value in self._work.items() if key[0] == "counts"}
 
     def within(self, domain: str) -> Comparison | Missing:
         """This comparison on the codes of one domain alone; or why there is nothing to compare.
@@ -373,7 +434,7 @@ class Comparison:
             if not mask[cohort.codes].any():
                 who = "training" if name == "train" else name
                 return Missing(f"no {who} patient has a code of the domain {domain}")
-            parts[name] = self._known(("domain", domain), cohort, lambda one: one.keep_codes(mask))
+            parts[name] = self._memoise(("domain", domain), cohort, lambda one: one.keep_codes(mask))
         kept: dict[str, Any] = dict(parts)
         return replace(self, **kept, target=None, evidence={}, with_values=None, control_with_values=None, _work={})
 
@@ -385,11 +446,11 @@ class Comparison:
             return self.test
         return cohort.without_values()
 
-    def uncached(self) -> Comparison:
+    def with_own_memory(self) -> Comparison:
         """This comparison with a memory of its own: what it works out of real patients goes with it.
 
         >>> train = Cohort.of([[["A", "B"]], [["C"]]])
-        >>> Comparison.of(train, train, train).uncached().test.n_patients
+        >>> Comparison.of(train, train, train).with_own_memory().test.n_patients
         2
         """
         return replace(self, _work={}, _real_work=dict(self._real_work))

@@ -7,7 +7,7 @@ Each metric comes twice: against the training visits, as in the paper, where mem
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,7 +165,7 @@ def _weighted_mean(values: Floats, weight: NDArray[np.int64], where: Mask, reaso
 
 
 # ---- probabilities of pairs ---------------------------------------------------------------------------------
-class BigramR2(CountMetric[PairCounts]):
+class BigramR2(CountMetric[Any]):
     """R² of bigram probabilities with those of training visits."""
 
     key, suite, goal, origin = "bigram_r2", "fidelity", "up", "HALO"
@@ -173,24 +173,14 @@ class BigramR2(CountMetric[PairCounts]):
     against = BOTH
     sized = by_domain = True
 
-    def values(self, made: PairCounts, comparison: Comparison) -> dict[str, Value]:
-        """R² over all pairs of two codes of a visit."""
-        real = comparison.counts(PairCounts, self.real)
-        return {ALL: Value(*r_squared(real.together, real.places, made.together, made.places), _NO_VARIATION)}
+    def values(self, made: PairCounts | SequentialCounts, comparison: Comparison) -> dict[str, Value]:
+        """R² over all pairs: of codes in a visit, or of a code and one of the patient's next visit."""
+        real = comparison.counts(self.statistic, self.real)
+        reason = "their probabilities do not vary"
+        return {ALL: Value(*r_squared(real.together, real.places, made.together, made.places), reason)}
 
 
-class SequentialBigramR2(CountMetric[SequentialCounts]):
+class SequentialBigramR2(BigramR2):
     """R² of sequential bigram probabilities with those of training visits."""
 
-    key, suite, goal, origin = "sequential_bigram_r2", "fidelity", "up", "HALO"
-    bounds, unit, statistic = R2, "R²", SequentialCounts
-    against = BOTH
-    sized = by_domain = True
-
-    def values(self, made: SequentialCounts, comparison: Comparison) -> dict[str, Value]:
-        """R² over all pairs of a code and one of the patient's next visit."""
-        real = comparison.counts(SequentialCounts, self.real)
-        return {ALL: Value(*r_squared(real.together, real.places, made.together, made.places), _NO_VARIATION)}
-
-
-_NO_VARIATION = "their probabilities do not vary"
+    key, statistic = "sequential_bigram_r2", SequentialCounts

@@ -1,8 +1,8 @@
 """What comes after what: time between visits, new codes by age, time until a new code, effects of codes, broken rules.
 
 Ten index codes are those that most training patients hold; ten outcomes are the other codes that most training patients
-get at a later visit. Both are chosen by training, so that every cohort is asked the same. In whole records neither is a
-code of a stay or of what was measured: nearly everybody has these, and they are no turn in a patient's course.
+get at a later visit. Both are chosen by training, so that they are the same for every cohort. In whole records neither
+is a code of a stay or of what was measured: nearly everybody has these, and they are no turn in a patient's course.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adapcla.data.rules import RULE_KINDS, Rules
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
 from adapcla.evaluation.metric import POSITIVE, SIGNED, CountMetric, RatioMetric, Value
-from adapcla.evaluation.statistics import Floats, Sums
+from adapcla.evaluation.statistics import Floats, Sums, weighted_correlation
 
 #: Index codes, and outcomes.
 N_INDEX, N_OUTCOMES = 10, 10
@@ -29,8 +29,6 @@ NO_TURN = ("lab", "stay")
 HORIZON_DAYS, HORIZON_VISITS = 365, 5
 #: Training patients behind an index code whose curve is compared.
 FEWEST = 20
-#: Attributes that hold an age or when somebody was born, the first that a cohort has.
-AGES = ("age_band", "age", "birth_band")
 
 
 # ---- days from visit to visit -------------------------------------------------------------------------------
@@ -102,8 +100,8 @@ class Watched:
         counts = np.where(np.isin([code.domain for code in train.vocabulary.codes], NO_TURN), 0, train.patient_counts)
         counts = counts if counts.any() else train.patient_counts
         index = _most(counts, min(n_index, int((counts > 0).sum()) // 2))
-        at_first = np.asarray(train.codes)[train.visit_number[train.visit_of_entry] == 0]
-        later = np.where(counts > 0, counts - np.bincount(at_first, minlength=train.n_codes), 0)
+        first = train.with_visits(train.first_visits, train.first_visits + 1)
+        later = np.where(counts > 0, counts - first.visit_counts, 0)
         later[index] = 0
         return cls(index, _most(later, n_outcomes))
 
@@ -149,11 +147,6 @@ class Histories:
         return self.holds & ~np.where(first[:, None], False, np.roll(self.ever, 1, axis=0))
 
 
-def _watched(training: TrainingSummary) -> Watched:
-    """The watched codes of training."""
-    return training.once(Watched.of)
-
-
 # ---- effects ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class EffectCounts(Sums):
@@ -167,7 +160,7 @@ class EffectCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> EffectCounts:
         """The counts of a cohort."""
-        histories = Histories.of(cohort, _watched(training))
+        histories = Histories.of(cohort, training.once(Watched.of))
         step, k = cohort.visits_with_next, histories.n_index
         had = histories.ever[step, :k].astype(np.float64)
         risk = (~histories.ever[step, k:]).astype(np.float64)
@@ -203,26 +196,6 @@ def log_odds_ratio(counts: Floats) -> Floats:
     return np.log(a * d / (b * c))
 
 
-def weighted_difference(truth: Floats, guess: Floats, weight: Floats) -> float:
-    """Weighted mean absolute difference.
-
-    >>> weighted_difference(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.array([3.0, 1.0]))
-    0.5
-    """
-    return float(np.average(np.abs(guess - truth), weights=weight))
-
-
-def weighted_correlation(truth: Floats, guess: Floats, weight: Floats) -> float:
-    """Weighted correlation, NaN where one side does not vary.
-
-    >>> weighted_correlation(np.array([0.0, 1.0]), np.array([3.0, 7.0]), np.array([1.0, 1.0]))
-    1.0
-    """
-    one, two = (values - np.average(values, weights=weight) for values in (truth, guess))
-    spread = np.average(one**2, weights=weight) * np.average(two**2, weights=weight)
-    return float(np.clip(np.average(one * two, weights=weight) / np.sqrt(spread), -1, 1)) if spread > 1e-12 else np.nan
-
-
 # ---- incidence by age ---------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class IncidenceCounts(Sums):
@@ -236,28 +209,19 @@ class IncidenceCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> IncidenceCounts:
         """The counts of a cohort."""
-        watched, name = _watched(training), age_of(training.train)
+        watched, name = training.once(Watched.of), training.age
         bands = training.train.attributes[name].categories if name else ()
         onsets, risks = (np.zeros((len(bands) + 1, len(watched.codes)), dtype=np.int64) for _ in range(2))
         if not name or name not in cohort.attributes:
             return cls(onsets, risks, 0)
         own = cohort.attributes[name]
-        # Quantizer go by name; one that training lacks is as unknown.
+        # Bands go by name; one that training lacks is as unknown.
         place = [bands.index(word) if word in bands else len(bands) for word in own.categories]
         band = np.array([*place, len(bands)])[np.asarray(own.values)][cohort.patient_of_visit]
         histories = Histories.of(cohort, watched)
         np.add.at(onsets, band, histories.onset)
         np.add.at(risks, band, histories.at_risk)
         return cls(onsets, risks, cohort.n_patients)
-
-
-def age_of(cohort: Cohort) -> str:
-    """The attribute that holds the age of patients, empty without one.
-
-    >>> age_of(Cohort.of([[["A"]]]))
-    ''
-    """
-    return next((name for name in AGES if name in cohort.attributes), "")
 
 
 class IncidenceByAge(CountMetric[IncidenceCounts]):
@@ -267,7 +231,7 @@ class IncidenceByAge(CountMetric[IncidenceCounts]):
 
     def values(self, made: IncidenceCounts, comparison: Comparison) -> dict[str, Value]:
         """The mean difference, weighted by training visits; in a band without patients nobody falls ill."""
-        name, train = age_of(comparison.train), comparison.counts(IncidenceCounts, "train")
+        name, train = comparison.training.age, comparison.counts(IncidenceCounts, "train")
         if not name:
             return {ALL: Value.missing("the training patients have no age")}
         if name not in comparison.synthetic.attributes:
@@ -295,7 +259,7 @@ class OnsetCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> OnsetCounts:
         """The counts of a cohort."""
-        watched = _watched(training)
+        watched = training.once(Watched.of)
         histories = Histories.of(cohort, watched)
         shape = (len(watched.index), len(watched.outcomes))
         # Days count only where training has them, too, so that both are followed by one clock.
@@ -305,7 +269,7 @@ class OnsetCounts(Sums):
         counts = [np.zeros((2, *shape, horizon + 2), dtype=np.int64) for horizon in (HORIZON_VISITS, HORIZON_DAYS)]
         for i in range(shape[0]):
             for o in range(shape[1]):
-                begin, end, came = _followed(histories, i, shape[0] + o)
+                begin, end, came = _follow_up(histories, i, shape[0] + o)
                 for (clock, horizon), out in zip(clocks, counts, strict=False):
                     times = np.minimum(clock[end] - clock[begin], horizon + 1)
                     out[0, i, o] = np.bincount(times[came], minlength=horizon + 2)
@@ -313,7 +277,7 @@ class OnsetCounts(Sums):
         return cls(*counts[0], *counts[1])
 
 
-def _followed(histories: Histories, index: int, outcome: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask]:
+def _follow_up(histories: Histories, index: int, outcome: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask]:
     """Each patient's first visit with the index code, the visit of the outcome or the last one, and whether it came."""
     cohort = histories.cohort
     begin = np.flatnonzero(histories.onset[:, index])

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.data.ragged import segment_sums
-from adapcla.evaluation.bootstrap import LEVEL, n_draws, resampled
+from adapcla.evaluation.bootstrap import n_draws, percentile_interval, poisson_weights
+from adapcla.evaluation.classifier import roc_area
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric
 from adapcla.evaluation.references import some_patients
-from adapcla.evaluation.utility import roc_area
 from adapcla.seeds import random_stream
 
 Floats = NDArray[np.float64]
@@ -132,10 +132,8 @@ def _score(comparison: Comparison, made: Experiment, columns: NDArray[np.int64])
     value = float(made.area(scores, np.ones((n, 1), dtype=np.int64))[0])
     if not comparison.intervals:
         return Score(value, n)
-    weights = resampled(n, comparison.seed, n_draws(comparison)).astype(np.int64)
-    areas = made.area(scores, weights)
-    low, high = np.nanquantile(areas, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Score(value, n, float(low), float(high))
+    weights = poisson_weights(n, comparison.seed, n_draws(comparison)).astype(np.int64)
+    return Score(value, n, *percentile_interval(made.area(scores, weights)))
 
 
 def feature_importance(comparison: Comparison) -> list[dict[str, Any]]:

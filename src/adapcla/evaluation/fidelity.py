@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from scipy.stats import spearmanr
 from adapcla.data import Cohort, Prevalence
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.bootstrap import PatientSums
-from adapcla.evaluation.comparison import ALL, RARE, Comparison, Mask, Missing, Score
+from adapcla.evaluation.comparison import ALL, RARE, Comparison, Ints, Mask, Missing, Score
 from adapcla.evaluation.metric import INFINITE, R2, SIGNED, CountMetric, Metric, RatioMetric, Value
 from adapcla.evaluation.statistics import CodeCounts, Floats, Sizes
 from adapcla.seeds import random_stream
@@ -20,10 +21,11 @@ from adapcla.seeds import random_stream
 
 # ---- prevalence ---------------------------------------------------------------------------------------------
 class PrevalenceMetric(CountMetric[CodeCounts]):
-    """A comparison of the prevalence of codes with that of training, over all codes and for single strata."""
+    """R² of the prevalence of codes with that of training, over all codes and for single strata."""
 
     suite, statistic = "fidelity", CodeCounts
     sized = by_domain = True
+    measure: ClassVar[Literal["share", "log_share"]]
 
     def values(self, made: CodeCounts, comparison: Comparison) -> dict[str, Value]:
         """The number of each set of codes: those that occur, head, mid, tail, the rare ones and those of domains."""
@@ -32,31 +34,20 @@ class PrevalenceMetric(CountMetric[CodeCounts]):
         masks = {ALL: occurs, "head": strata.head, "mid": strata.mid, "tail": strata.tail}
         masks |= {name: mask for name, mask in comparison.training.tails.items() if name != RARE}
         masks |= {name: mask & occurs for name, mask in comparison.training.domains.items()}
-        return {stratum: self.value_of(real, made, mask) for stratum, mask in masks.items()}
-
-    @abstractmethod
-    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
-        """The number of one set of codes."""
+        truth, guess = (getattr(counts, self.measure) for counts in (real, made))
+        return {stratum: _r2(truth[mask], guess[mask]) for stratum, mask in masks.items()}
 
 
 class UnigramR2(PrevalenceMetric):
     """R² of unigram probabilities with those of training visits."""
 
-    key, goal, origin, bounds, unit = "unigram_r2", "up", "HALO", R2, "R²"
-
-    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
-        """R² of prevalence."""
-        return _r2(real.share[mask], made.share[mask])
+    key, goal, origin, bounds, unit, measure = "unigram_r2", "up", "HALO", R2, "R²", "share"
 
 
 class PrevalenceLogR2(PrevalenceMetric):
     """R² of log prevalence against training visits."""
 
-    key, goal, bounds, unit = "prevalence_log_r2", "up", R2, "R²"
-
-    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
-        """R² of log prevalence."""
-        return _r2(real.log_share[mask], made.log_share[mask])
+    key, goal, bounds, unit, measure = "prevalence_log_r2", "up", R2, "R²", "log_share"
 
 
 def _r2(truth: Floats, guess: Floats) -> Value:
@@ -67,22 +58,6 @@ def _r2(truth: Floats, guess: Floats) -> Value:
             "prevalence does not vary here" if len(truth) > 1 else "fewer than two such codes", len(truth)
         )
     return Value(float(1 - ((truth - guess) ** 2).sum() / spread), len(truth))
-
-
-class PrevalenceWithin2x(PrevalenceMetric):
-    """Share of the codes of training whose prevalence is between half and twice that of training visits."""
-
-    key, goal = "prevalence_within_2x", "up"
-
-    def value_of(self, real: CodeCounts, made: CodeCounts, mask: Mask) -> Value:
-        """The share of the codes that training has; one that was never generated is not within."""
-        known = mask & (real.codes > 0)
-        if not known.any():
-            return Value.missing("training has no such code")
-        ratio = made.share[known] / real.share[known]
-        # A hair for shares that are equal but for rounding.
-        within = (ratio >= 0.5 - 1e-12) & (ratio <= 2.0 + 1e-12)
-        return Value(float(within.mean()), int(known.sum()))
 
 
 class PrevalenceOff2x(CountMetric[CodeCounts]):
@@ -166,27 +141,30 @@ class TailCoverage(CountMetric[CodeCounts]):
 NOBODY = "there is no synthetic patient"
 
 
+#: A length of records or of visits, as cohorts and `Sizes` call it.
+Length = Literal["visits_per_patient", "codes_per_visit"]
+
+
 # ---- lengths ------------------------------------------------------------------------------------------------
 class LengthDifference(RatioMetric):
     """The mean length of records or visits less that of training."""
 
     suite, goal, bounds, by_domain = "fidelity", "match", INFINITE, True
-
-    @abstractmethod
-    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The lengths, and the patient of each."""
+    length: ClassVar[Length]
 
     def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
         """The sum and the number of the lengths of each synthetic patient."""
-        lengths, patient = self.lengths(comparison.synthetic)
-        n = comparison.synthetic.n_patients
-        total, number = np.bincount(patient, weights=lengths, minlength=n), np.bincount(patient, minlength=n)
-        return {ALL: PatientSums(total, number, NOBODY)}
+        cohort = comparison.synthetic
+        visits = cohort.visits_per_patient
+        if self.length == "visits_per_patient":
+            return {ALL: PatientSums(visits, np.ones_like(visits), NOBODY)}
+        return {ALL: PatientSums(np.diff(cohort.entry_starts), visits, NOBODY)}
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The mean length less that of training."""
-        score = super().compute(comparison)[ALL]
-        target = float(self.lengths(comparison.train)[0].mean())
+        score, train = super().compute(comparison)[ALL], comparison.train
+        per_patient = self.length == "visits_per_patient"
+        target = train.n_visits / train.n_patients if per_patient else train.n_entries / train.n_visits
         value, low, high = (None if x is None else x - target for x in (score.value, score.low, score.high))
         return {ALL: Score(value, score.n, low, high, score.reason)}
 
@@ -194,35 +172,24 @@ class LengthDifference(RatioMetric):
 class VisitsPerPatientDiff(LengthDifference):
     """Mean visits per patient less that of training."""
 
-    key, unit = "visits_per_patient_diff", "visits"
-
-    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Visits of each patient."""
-        return cohort.visits_per_patient, np.arange(cohort.n_patients, dtype=np.int64)
+    key, unit, length = "visits_per_patient_diff", "visits", "visits_per_patient"
 
 
 class CodesPerVisitDiff(LengthDifference):
     """Mean codes per visit less that of training."""
 
-    key, unit = "codes_per_visit_diff", "codes"
-
-    def lengths(self, cohort: Cohort) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Codes of each visit."""
-        return cohort.codes_per_visit, cohort.patient_of_visit
+    key, unit, length = "codes_per_visit_diff", "codes", "codes_per_visit"
 
 
 class LengthDistance(CountMetric[Sizes]):
     """Total variation between the distribution of a length and that of training."""
 
     suite, goal, statistic, sized = "fidelity", "down", Sizes, True
-
-    @abstractmethod
-    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
-        """How often each length occurs."""
+    length: ClassVar[Length]
 
     def values(self, made: Sizes, comparison: Comparison) -> dict[str, Value]:
         """Half the sum of all differences."""
-        counts = [self.histogram(one) for one in (made, comparison.counts(Sizes, "train"))]
+        counts = [getattr(one, self.length) for one in (made, comparison.counts(Sizes, "train"))]
         if not all(one.sum() for one in counts):
             return {ALL: Value.missing(NOBODY)}
         ours, theirs = (one / one.sum() for one in counts)
@@ -232,76 +199,58 @@ class LengthDistance(CountMetric[Sizes]):
 class VisitsPerPatientDistance(LengthDistance):
     """Total variation between the distribution of visits per patient and that of training."""
 
-    key = "visits_per_patient_tv"
-
-    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
-        """Patients by their number of visits."""
-        return sizes.visits_per_patient
+    key, length = "visits_per_patient_tv", "visits_per_patient"
 
 
 class CodesPerVisitDistance(LengthDistance):
     """Total variation between the distribution of codes per visit and that of training."""
 
-    key = "codes_per_visit_tv"
-
-    def histogram(self, sizes: Sizes) -> NDArray[np.int64]:
-        """Visits by their number of codes."""
-        return sizes.codes_per_visit
+    key, length = "codes_per_visit_tv", "codes_per_visit"
 
 
 # ---- persistence --------------------------------------------------------------------------------------------
-def _overlaps(comparison: Comparison) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The overlap of each visit with the patient's next one and with a random visit of anybody, and the patient."""
-    cohort = comparison.synthetic
-    first = cohort.visits_with_next
-    anybody = random_stream(comparison.seed, "random visit").integers(0, max(cohort.n_visits, 1), size=len(first))
-    return cohort.jaccard(first, first + 1), cohort.jaccard(first, anybody), cohort.patient_of_visit[first]
-
-
-def _overlap_sums(
-    comparison: Comparison, values: Floats, patient: NDArray[np.int64]
-) -> dict[str, PatientSums | Missing]:
-    """The sum of an overlap over the steps of each synthetic patient."""
-    n = comparison.synthetic.n_patients
-    top, bottom = np.bincount(patient, weights=values, minlength=n), np.bincount(patient, minlength=n)
-    return {ALL: PatientSums(top, bottom, "no synthetic patient has two visits")}
-
-
 class NextVisitJaccard(RatioMetric):
     """Mean overlap of a visit's codes with the same patient's next visit."""
 
     key, suite, goal, by_domain = "next_visit_jaccard", "fidelity", "match", True
 
     def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
-        """The overlap of each synthetic patient."""
-        near, _, patient = comparison.once(_overlaps)
-        return _overlap_sums(comparison, near, patient)
+        """The overlap of each synthetic patient, summed over the visits that another one follows."""
+        cohort = comparison.synthetic
+        first, n = cohort.visits_with_next, cohort.n_patients
+        owner, shared = cohort.patient_of_visit[first], self.overlap(cohort, first, comparison.seed)
+        top, bottom = np.bincount(owner, weights=shared, minlength=n), np.bincount(owner, minlength=n)
+        return {ALL: PatientSums(top, bottom, "no synthetic patient has two visits")}
+
+    def overlap(self, cohort: Cohort, first: Ints, seed: int) -> Floats:
+        """What each visit shares with the next one."""
+        return cohort.jaccard(first, first + 1)
 
 
-class NextVisitGain(RatioMetric):
+class NextVisitGain(NextVisitJaccard):
     """Next-visit overlap less the overlap with a random visit of anybody: how much a record remembers."""
 
     key, suite, goal, bounds, by_domain = "next_visit_gain", "fidelity", "match", SIGNED, True
 
-    def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
-        """The gain of each synthetic patient."""
-        near, far, patient = comparison.once(_overlaps)
-        return _overlap_sums(comparison, near - far, patient)
+    def overlap(self, cohort: Cohort, first: Ints, seed: int) -> Floats:
+        """What each visit shares with the next one, less what it shares with a random one."""
+        anybody = random_stream(seed, "random visit").integers(0, max(cohort.n_visits, 1), size=len(first))
+        return super().overlap(cohort, first, seed) - cohort.jaccard(first, anybody)
 
 
 # ---- a requested prevalence ---------------------------------------------------------------------------------
-#: Expected number of visits from which a single code's prevalence can be evaluated; the stratum `judged`.
+#: Expected number of visits from which a single code's prevalence can be evaluated; the stratum `frequent`.
 EVALUATED_FROM = 50
-_NO_TARGET, _NO_REQUEST = "no prevalence was asked for", "no such code has a requested prevalence"
+_NO_TARGET, _NO_REQUEST = "no prevalence was requested", "no such code has a requested prevalence"
 
 
-def _requested(comparison: Comparison, target: Prevalence) -> dict[str, Mask]:
+def _requested_codes(comparison: Comparison, target: Prevalence) -> dict[str, Mask]:
     """The requested codes: all, those frequent enough to be evaluated alone, and those of head, mid and tail."""
     strata = comparison.strata
     frequent = np.nan_to_num(target.share) * comparison.synthetic.n_visits >= EVALUATED_FROM
     return {
         ALL: target.known,
-        "judged": target.known & frequent,
+        "frequent": target.known & frequent,
         "head": target.known & strata.head,
         "mid": target.known & strata.mid,
         "tail": target.known & strata.tail,
@@ -323,7 +272,7 @@ class ControlMetric(CountMetric[CodeCounts]):
             stratum: Value(self.value_of(requested[mask], made.share[mask]), int(mask.sum()), _NO_VARIATION)
             if mask.any()
             else Value.missing(_NO_REQUEST)
-            for stratum, mask in _requested(comparison, target).items()
+            for stratum, mask in _requested_codes(comparison, target).items()
         }
 
     @abstractmethod
@@ -372,12 +321,12 @@ class ControlFloor(Metric):
     key, suite, goal, sized = "control_floor", "control", "none", True
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
-        """The floor of each set of requested codes."""
+        """The sampling error of each set of requested codes."""
         target = comparison.target
         if target is None:
             return {ALL: Missing(_NO_TARGET).score}
         gaps = target.sampling_error(comparison.synthetic.n_visits)
         return {
             stratum: Score(float(gaps[mask].mean()), int(mask.sum())) if mask.any() else Missing(_NO_REQUEST).score
-            for stratum, mask in _requested(comparison, target).items()
+            for stratum, mask in _requested_codes(comparison, target).items()
         }

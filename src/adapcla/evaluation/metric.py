@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,7 @@ POSITIVE, INFINITE = (0.0, float("inf")), (float("-inf"), float("inf"))
 LOG2 = float(np.log(2.0))
 NATS = (0.0, LOG2)
 S = TypeVar("S", bound=Statistic)
+M = TypeVar("M", bound="Metric")
 
 #: Every metric by its key; importing `adapcla.evaluation` fills it.
 METRICS: dict[str, Metric] = {}
@@ -126,30 +127,25 @@ class CountMetric(Metric, Generic[S]):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The score of every stratum."""
-        peers = tuple(
-            metric
-            for metric in METRICS.values()
-            if isinstance(metric, CountMetric) and (metric.statistic, metric.suite) == (self.statistic, self.suite)
-        )
-        return comparison.once(_count_scores, peers if self in peers else (self,))[self.key]
+        return comparison.once(_count_scores, _peers(self))[self.key]
 
 
 def _count_scores(comparison: Comparison, metrics: tuple[CountMetric[Any], ...]) -> dict[str, dict[str, Score]]:
     """The scores of metrics of one statistic, from one pass over the groups: one group is in memory at a time."""
     statistic = metrics[0].statistic
     whole = {metric.key: metric.values(comparison.counts(statistic), comparison) for metric in metrics}
-    asked = [m for m in metrics if any(np.isfinite(each.value) for each in whole[m.key].values())]
+    known = [m for m in metrics if any(np.isfinite(each.value) for each in whole[m.key].values())]
     rests: list[dict[str, dict[str, Value]]] = []
-    if asked:
+    if known:
         for counts in comparison.counts_without_groups(statistic):
-            rests.append({metric.key: metric.values(counts, comparison) for metric in asked})
+            rests.append({metric.key: metric.values(counts, comparison) for metric in known})
     out = {}
     for metric in metrics:
         out[metric.key] = {
             stratum: jackknife_score(
                 value,
                 n,
-                [rest[metric.key][stratum].value for rest in rests] if metric in asked else [],
+                [rest[metric.key][stratum].value for rest in rests] if metric in known else [],
                 metric.bounds,
                 reason,
             )
@@ -165,11 +161,35 @@ class RatioMetric(Metric):
 
     @abstractmethod
     def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
-        """The sums of every stratum, or why there are none."""
+        """The sums of every stratum, or why there are none; of the synthetic patients this sees one part at a time."""
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The score of every stratum."""
-        return ratio_scores(comparison, self.sums(comparison), self.of_test)
+        if self.of_test:
+            return ratio_scores(comparison.sample, [self.sums(comparison.sample)])
+        return comparison.once(_ratio_scores, _peers(self))[self.key]
+
+
+def _ratio_scores(comparison: Comparison, metrics: tuple[RatioMetric, ...]) -> dict[str, dict[str, Score]]:
+    """The scores of ratio metrics of one suite, from one pass over the synthetic patients, part by part."""
+    sums = (
+        {(m.key, name): each for m in metrics for name, each in m.sums(part).items()} for part in comparison.parts()
+    )
+    out: dict[str, dict[str, Score]] = {metric.key: {} for metric in metrics}
+    for (key, stratum), score in ratio_scores(comparison, sums).items():
+        out[key][stratum] = score
+    return out
+
+
+def _peers(metric: M) -> tuple[M, ...]:
+    """The metrics that are computed together with this one: of its kind, its suite and its statistic."""
+
+    def group(one: Any) -> tuple[Any, ...]:
+        return one.suite, getattr(one, "statistic", None), getattr(one, "of_test", None)
+
+    kind = CountMetric if isinstance(metric, CountMetric) else RatioMetric
+    peers = tuple(one for one in METRICS.values() if isinstance(one, kind) and group(one) == group(metric))
+    return cast(tuple[M, ...], peers if metric in peers else (metric,))
 
 
 # ---- suites -------------------------------------------------------------------------------------------------
@@ -184,7 +204,7 @@ class Suite:
     floor: Reference = Reference.MARGINAL
     #: The references that are worth computing.
     references: tuple[Reference, ...] = (Reference.REAL_TEST, Reference.TRAIN_COPY, Reference.MARGINAL)
-    #: Whether it compares with a prevalence that was asked for.
+    #: Whether it compares with a requested prevalence.
     needs_target: bool = False
     #: For a suite of whole records: whether a vocabulary has what it is about. It then comes along with `fidelity`.
     applies: Callable[[Vocabulary], bool] | None = None
@@ -242,18 +262,18 @@ def default_suites(with_target: bool) -> list[str]:
 
 
 def with_whole_record(names: Iterable[str], vocabulary: Vocabulary | None = None) -> list[str]:
-    """The suites with those of whole records that come along: where fidelity is asked for and the codes call for them.
+    """The suites with those of whole records that come along: where fidelity is among them and the codes call for them.
 
     Without a vocabulary it is all that may come along.
 
     >>> with_whole_record(["fidelity"], Vocabulary.of(["A"])), with_whole_record(["tail", "fidelity"])
     (['fidelity'], ['tail', 'fidelity', 'numbers', 'stays'])
     """
-    asked = list(dict.fromkeys(names))
-    if "fidelity" not in asked:
-        return asked
-    whole = {name: suite.applies for name, suite in SUITES.items() if suite.applies is not None and name not in asked}
-    return asked + [name for name, applies in whole.items() if vocabulary is None or applies(vocabulary)]
+    named = list(dict.fromkeys(names))
+    if "fidelity" not in named:
+        return named
+    whole = {name: suite.applies for name, suite in SUITES.items() if suite.applies is not None and name not in named}
+    return named + [name for name, applies in whole.items() if vocabulary is None or applies(vocabulary)]
 
 
 def ceiling_of(metric: Metric) -> Reference:
@@ -282,15 +302,15 @@ def metrics_of(suites: Iterable[str]) -> list[Metric]:
     return [metric for name in names for metric in METRICS.values() if metric.suite == name]
 
 
-def metrics_asked(suites: Iterable[str], vocabulary: Vocabulary | None = None) -> list[Metric]:
+def metrics_for(suites: Iterable[str], vocabulary: Vocabulary | None = None) -> list[Metric]:
     """The metrics of these suites with those of whole records that come along; without a vocabulary, all that may.
 
     The suites of whole records come along with `fidelity`. What models learn from stays (death, return) comes along
-    with `utility`, too, so that models of real patients are asked the same.
+    with `utility`, too, so that models of real patients are trained on the same.
 
-    >>> [metric.key for metric in metrics_asked(["utility"]) if metric.suite != "utility"]
+    >>> [metric.key for metric in metrics_for(["utility"]) if metric.suite != "utility"]
     ['mortality_auroc', 'readmission_auroc']
-    >>> metrics_asked(["utility"], Vocabulary.of(["A"])) == metrics_of(["utility"])
+    >>> metrics_for(["utility"], Vocabulary.of(["A"])) == metrics_of(["utility"])
     True
     """
     names = with_whole_record(suites, vocabulary)

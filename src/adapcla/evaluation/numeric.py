@@ -16,14 +16,11 @@ from adapcla.data import Cohort
 from adapcla.disclosure import MIN_COUNT
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
-from adapcla.evaluation.course import weighted_correlation
 from adapcla.evaluation.metric import POSITIVE, SIGNED, CountMetric, RatioMetric, Value
-from adapcla.evaluation.statistics import Floats, SortedValues, Sums
+from adapcla.evaluation.statistics import Floats, SortedValues, Sums, quantile_distance, weighted_correlation
 
 #: The share of the training values below and above the usual range of a number.
 OUTSIDE = 0.001
-#: Quantiles that two distributions are compared at.
-N_QUANTILES = 1_000
 #: Numbers that are scored one by one: those that most training patients have.
 N_SHOWN = 20
 
@@ -83,8 +80,8 @@ class ValueScales:
     #: Mean and standard deviation of the values inside the usual range.
     mean: Floats
     deviation: Floats
-    #: The evaluated numbers that most patients have, most first.
-    shown: NDArray[np.int64]
+    #: The stratum and the position of each number that is scored by itself: those that most patients have, most first.
+    strata: dict[str, int]
 
     @classmethod
     def of(cls, train: Cohort) -> ValueScales:
@@ -101,17 +98,14 @@ class ValueScales:
             inside = np.clip(own.value, low[number], high[number])
             mean[number], deviation[number] = inside.mean(), inside.std() or 1.0
         order = np.argsort(-train.patient_counts, kind="stable")
-        return cls(evaluated, low, high, spread, mean, deviation, order[evaluated[order]][:N_SHOWN])
+        shown = {f"number:{train.vocabulary.tokens[k]}": int(k) for k in order[evaluated[order]][:N_SHOWN]}
+        return cls(evaluated, low, high, spread, mean, deviation, shown)
 
     def standard(self, values: Values) -> Floats:
         """The values in standard deviations from the training mean; what lies outside the range is at its end."""
         number = values.number
         inside = np.clip(values.value, self.low[number], self.high[number])
         return (inside - self.mean[number]) / self.deviation[number]
-
-    def strata(self, cohort: Cohort) -> dict[str, int]:
-        """The stratum of each number that is scored by itself."""
-        return {f"number:{cohort.vocabulary.tokens[number]}": int(number) for number in self.shown}
 
 
 def by_number(values: Values) -> list[tuple[int, Values]]:
@@ -144,25 +138,6 @@ def usual_range(value: Floats, patient: NDArray[np.int64]) -> tuple[float, float
     return float(ends[0]), float(ends[1])
 
 
-def quantiles(ordered: Floats) -> Floats:
-    """The value at the middle of each of `N_QUANTILES` equal parts of sorted values.
-
-    >>> quantiles(np.array([1.0, 3.0])).mean()
-    np.float64(2.0)
-    """
-    middle = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
-    return np.asarray(ordered[(middle * len(ordered)).astype(np.int64)])
-
-
-def quantile_distance(one: Floats, two: Floats) -> float:
-    """The mean distance between equal quantiles of two sorted arrays: Wasserstein-1, on a grid of quantiles.
-
-    >>> quantile_distance(np.array([1.0, 3.0]), np.array([2.0, 2.0, 5.0, 5.0]))
-    1.5
-    """
-    return float(np.abs(quantiles(one) - quantiles(two)).mean()) if len(one) and len(two) else float("nan")
-
-
 def scales_of(comparison: Comparison) -> ValueScales | Missing:
     """What training says of its numbers; or why nothing is evaluated."""
     if comparison.with_values is None:
@@ -173,16 +148,12 @@ def scales_of(comparison: Comparison) -> ValueScales | Missing:
     return scales if scales.evaluated.any() else Missing("no number of enough training patients")
 
 
-def _shown(comparison: Comparison, scales: ValueScales) -> dict[str, int]:
-    """The stratum of each number that is scored by itself."""
-    return scales.strata(comparison.whole.train)
-
-
 # ---- distributions ------------------------------------------------------------------------------------------
 class NumberValues:
     """The sorted values of each evaluated number."""
 
     of_values: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
 
     def __init__(self, of_number: dict[int, SortedValues]) -> None:
         self.of_number = of_number
@@ -225,7 +196,7 @@ class ValueDistance(CountMetric[NumberValues]):
         }
         mean = float(np.mean(list(distances.values()))) if distances else float("nan")
         out = {ALL: Value(mean, len(distances), reason)}
-        for stratum, number in _shown(comparison, scales).items():
+        for stratum, number in scales.strata.items():
             n = len(made.of_number[number].values) if number in distances else 0
             out[stratum] = Value(distances.get(number, float("nan")), n, reason)
         return out
@@ -245,7 +216,7 @@ class ValueInRange(RatioMetric):
         values = values.at(scales.evaluated[values.number])
         inside = (values.value >= scales.low[values.number]) & (values.value <= scales.high[values.number])
         masks = {ALL: np.ones(len(inside), dtype=bool)}
-        masks |= {name: values.number == number for name, number in _shown(comparison, scales).items()}
+        masks |= {name: values.number == number for name, number in scales.strata.items()}
         n = comparison.synthetic.n_patients
         return {
             name: PatientSums(
@@ -330,7 +301,7 @@ class ValueEffectCorrelation(CountMetric[EffectSums]):
         for name, mask in comparison.training.domains.items():
             if mask[codes].any():
                 masks[name] = masks[ALL] & mask[codes][:, None]
-        masks |= {n: masks[ALL] & (numbers == number)[None, :] for n, number in _shown(comparison, scales).items()}
+        masks |= {n: masks[ALL] & (numbers == number)[None, :] for n, number in scales.strata.items()}
         truth, guess, out = real.effects, made.effects, {}
         for stratum, mask in masks.items():
             n = int(mask.sum())
@@ -397,7 +368,7 @@ class ValueAutocorrelationError(CountMetric[StepSums]):
         weight = np.where(scales.evaluated & (known[:, 0] >= FEWEST_PAIRS), known[:, 0], 0.0)
         error = np.abs(correlations(made.sums) - correlations(known))
         masks = {ALL: weight > 0}
-        masks |= {name: np.arange(len(weight)) == number for name, number in _shown(comparison, scales).items()}
+        masks |= {name: np.arange(len(weight)) == number for name, number in scales.strata.items()}
         out = {}
         for stratum, mask in masks.items():
             here = mask & (weight > 0)

@@ -20,6 +20,8 @@ from adapcla.seeds import random_stream
 _REDRAWS = 50
 #: The halves of the test patients are the same for every method and seed.
 _HALVES_SEED = 0
+#: The most patients of a reference, of a half of the test patients, and of what cannot be scored part by part.
+SAMPLE = 100_000
 
 
 class Beside(StrEnum):
@@ -57,7 +59,7 @@ class Reference(Beside):
     TRAIN_COPY = "train_copy"
     #: Independent codes with training prevalence: what chance scores.
     MARGINAL = "marginal"
-    #: As many training patients, each once: what real patients teach, where test patients judge what was learned.
+    #: As many training patients, each once: what real patients teach, where test patients show what was learned.
     REAL_TRAIN = "real_train"
 
     def cohort(self, train: Cohort, test: Cohort, n_patients: int, seed: int) -> Cohort:
@@ -82,12 +84,15 @@ class Halves(NamedTuple):
 def halves(cohort: Cohort, number: int = 0) -> Halves:
     """Fixed halves of a cohort's patients, others for each number; an odd patient goes to the reference.
 
+    Of more than twice `SAMPLE` patients, halves of a sample of so many.
+
     >>> [half.n_patients for half in halves(Cohort.of([[["A"]], [["B"]], [["C"]]]))]
     [2, 1]
     """
     which = (number,) if number else ()
     order = random_stream(_HALVES_SEED, "halves of the test patients", *which).permutation(cohort.n_patients)
-    middle = (cohort.n_patients + 1) // 2
+    order = order[: 2 * SAMPLE]
+    middle = (len(order) + 1) // 2
     return Halves(cohort.subset(np.sort(order[:middle])), cohort.subset(np.sort(order[middle:])))
 
 
@@ -121,8 +126,8 @@ def marginal(train: Cohort, n_patients: int, seed: int) -> Cohort:
     shares. Days from visit to visit, attributes and the values of numbers are those of training patients, too, drawn
     apart from the codes: what a value says of a code, or of the value before it, is lost.
 
-    >>> floor = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
-    >>> floor.n_patients, floor.n_codes
+    >>> chance = marginal(Cohort.of([[["A", "B"]], [["B"], ["C"]]]), 100, seed=1)
+    >>> chance.n_patients, chance.n_codes
     (100, 3)
     """
     draw = random_stream(seed, "marginal patients")

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.evaluation.bootstrap import LEVEL, PatientSums, bootstrap_sums, draws_kept, n_draws
+from adapcla.evaluation.bootstrap import PatientSums, bootstrap_sums, n_draws, percentile_interval
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric, RatioMetric
 from adapcla.evaluation.utility import Prediction, balanced_predictions, natural_predictions, tail_of
@@ -197,6 +197,7 @@ class CalibrationError(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The error of each stratum."""
+        comparison = comparison.sample
         pairs = comparison.once(pairs_of, type(self).predictions)
         if isinstance(pairs, Missing):
             return {ALL: pairs.score, "tail": pairs.score}
@@ -228,6 +229,5 @@ def _calibration_score(comparison: Comparison, pairs: Pairs) -> Score:
     columns = np.hstack([excess, np.bincount(patient, minlength=n)[:, None]])
     sums = bootstrap_sums(columns, comparison.seed, n_draws(comparison))
     drawn = np.abs(sums[:, :-1]).sum(axis=1) / np.maximum(sums[:, -1], 1)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - drawn.mean() + value
-    kept = draws_kept(drawn - drawn.mean() + value)
-    return Score(value, probability.size, max(0.0, float(low)), min(1.0, float(high)), redrawn=kept)
+    low, high = percentile_interval(drawn - drawn.mean() + value)
+    return Score(value, probability.size, max(0.0, low), min(1.0, high))

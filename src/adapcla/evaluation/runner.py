@@ -37,11 +37,11 @@ from adapcla.evaluation.metric import (
     Metric,
     ceiling_of,
     default_suites,
-    metrics_asked,
+    metrics_for,
     references_of,
     with_whole_record,
 )
-from adapcla.evaluation.references import Halves, Profile, Reference, halves, some_patients
+from adapcla.evaluation.references import SAMPLE, Halves, Profile, Reference, halves, some_patients
 from adapcla.evaluation.scores import HALVES, MATCHED, Row, Scores, normalise
 from adapcla.version import __version__
 
@@ -60,7 +60,7 @@ N_HALVES, FEWEST_HALVED = 12, 8
 #: In the place of a reference that was not computed.
 _NOTHING = Score(None, 0)
 #: Raised when what is kept on disk changes its meaning.
-_LAYOUT = "scores 3"
+_LAYOUT = "scores 4"
 
 
 def cache_folder() -> Path:
@@ -111,7 +111,7 @@ class ScoreCache:
         try:
             content = files.read_json(self._path(key))
             return {
-                name: {stratum: Score(**{**score, "redrawn": tuple(score["redrawn"])}) for stratum, score in strata}
+                name: {stratum: Score(**score) for stratum, score in strata}
                 for name, strata in content["scores"].items()
             }
         except (InputError, KeyError, TypeError, ValueError, AttributeError):
@@ -148,7 +148,7 @@ class _Subjects:
     @cached_property
     def n_matched(self) -> int:
         """Number of patients at matched numbers."""
-        return min(self.base.synthetic.n_patients, self.halves.ceiling.n_patients)
+        return min(self.base.synthetic.n_patients, self.halves.ceiling.n_patients, SAMPLE)
 
     @cached_property
     def profile(self) -> Profile:
@@ -159,7 +159,8 @@ class _Subjects:
     def _n_patients(self, subject: Subject, view: View) -> int:
         """Patients of a subject in a view: of real ones never more than the half that stands for them."""
         everybody = view == "all" or (view == "halves" and subject is not Reference.REAL_TEST)
-        return self.base.synthetic.n_patients if everybody else self.n_matched
+        n = self.base.synthetic.n_patients if everybody else self.n_matched
+        return n if subject == SYNTHETIC else min(n, SAMPLE)
 
     def _cohort(self, subject: Subject, view: View) -> Cohort:
         """The patients of a subject in a view, before thinning."""
@@ -186,7 +187,7 @@ class _Subjects:
             reference, ceiling = halves(self.base.whole.test, number)
             real = some_patients(ceiling, self.n_matched, self.base.seed)
             synthetic = real if subject is Reference.REAL_TEST else comparison.whole.synthetic
-            yield comparison.with_synthetic(synthetic, reference).uncached()
+            yield comparison.with_synthetic(synthetic, reference).with_own_memory()
 
     def key(self, subject: Subject, view: View) -> str:
         """What the scores of a comparison are kept under."""
@@ -413,16 +414,15 @@ def _rows(base: Comparison, metric: Metric, view: View, scores: dict[Subject, di
                 **{f"{one.value}_high": beside[one].high for one in Reference},
                 normalised=share,
                 normalised_reason=why,
-                redrawn=score.redrawn,
             )
         )
     return rows
 
 
 def _same_size(base: Comparison) -> bool:
-    """Whether as many patients were generated as are in the test cohort."""
+    """Whether as many patients were generated as are in the test cohort, and in every reference."""
     synthetic, real = base.synthetic.n_patients, base.test.n_patients
-    return abs(synthetic - real) <= _SAME_SIZE * real
+    return abs(synthetic - real) <= _SAME_SIZE * real and synthetic <= SAMPLE
 
 
 def evaluate(
@@ -477,7 +477,7 @@ def evaluate(
     if target is not None:
         suites = [*suites, *(suite.name for suite in SUITES.values() if suite.needs_target)]
     suites = with_whole_record(suites, train.vocabulary)
-    metrics = [metric for metric in metrics_asked(suites, train.vocabulary) if metric.key not in leave_out]
+    metrics = [metric for metric in metrics_for(suites, train.vocabulary) if metric.key not in leave_out]
     for name in suites:
         if SUITES[name].needs_target and target is None:
             raise UsageError(f"suite {name}: it needs a requested prevalence; give a target")

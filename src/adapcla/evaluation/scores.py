@@ -60,16 +60,17 @@ class Row:
     marginal_high: float | None = None
     real_train_low: float | None = None
     real_train_high: float | None = None
-    redrawn: tuple[float, ...] = field(default=(), repr=False)
 
 
 def normalise(score: Score, floor: float | None, ceiling: float | None, goal: Goal = "up") -> tuple[float | None, str]:
     """(value − floor)/(ceiling − floor), or None and why; a scale shorter than the score's own interval is none.
 
+    Where the goal is to match the ceiling, what lies beyond it is as wrong as what lies as far before it.
+
     >>> normalise(Score(0.3, 10), 0.2, 0.6)
     (0.25, '')
-    >>> normalise(Score(0.3, 10), 0.2, 0.2)
-    (None, 'ceiling and floor are equal')
+    >>> normalise(Score(0.3, 10), 1.0, 0.5, goal="match")
+    (0.6, '')
     >>> normalise(Score(0.3, 10), 0.2, 0.6, goal="down")
     (None, 'the floor is better than the ceiling')
     """
@@ -83,7 +84,8 @@ def normalise(score: Score, floor: float | None, ceiling: float | None, goal: Go
         return None, "the floor is better than the ceiling"
     if score.low is not None and score.high is not None and abs(ceiling - floor) < (score.high - score.low) / 2:
         return None, "ceiling and floor differ by less than the score's own interval"
-    return round((score.value - floor) / (ceiling - floor), 12), ""
+    share = (score.value - floor) / (ceiling - floor)
+    return round(1 - abs(1 - share) if goal == "match" else share, 12), ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +121,10 @@ class Scores:
     def __getitem__(self, key: str | tuple[str, str]) -> Score:
         """The score of a metric, or of (metric, stratum)."""
         row = self.row(*((key, ALL) if isinstance(key, str) else key))
-        return Score(row.value, row.n, row.low, row.high, row.reason, row.redrawn)
+        return Score(row.value, row.n, row.low, row.high, row.reason)
 
     def beside(self, *others: Scores) -> Scores:
-        """All rows of these scores; the card tells how many patients each suite was judged by.
+        """All rows of these scores; the card says how many patients each suite rests on.
 
         >>> row = Row("pair_seen", "tail", "up", "all", 0.5, 0.4, 0.6, 10, "")
         >>> first = Scores("demo", 1, (row,), {"suites": ["tail"], "patients": {"train": 5}})
@@ -209,7 +211,7 @@ class Scores:
         table.write_parquet(parquet)
         with files.fresh_folder(target, overwrite) as temporary:
             (temporary / TABLE).write_bytes(parquet.getvalue())
-            (temporary / CSV).write_bytes(table.drop("redrawn").write_csv().encode())
+            (temporary / CSV).write_bytes(table.write_csv().encode())
             (temporary / SUMMARY).write_bytes(files.json_bytes(self.summary()))
             (temporary / MARKDOWN).write_bytes(self.markdown().encode())
             (temporary / LATEX).write_bytes(self.latex().encode())
@@ -226,7 +228,7 @@ class Scores:
             table = polars.read_parquet(path / TABLE)
             # Tables of before lack what came later; its default stands for it.
             known_columns = [name for name in _column_types() if name in table.columns]
-            rows = tuple(_row(content) for content in table.select(known_columns).to_dicts())
+            rows = tuple(Row(**content) for content in table.select(known_columns).to_dicts())
         except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
             remedy = "evaluate again"
             raise InputError(f"not readable ({type(error).__name__})", path=path / TABLE, remedy=remedy) from None
@@ -269,13 +271,7 @@ def _column_types() -> dict[str, Any]:
     beside = dict.fromkeys(("real_test", "train_copy", "marginal", "normalised"), polars.Float64)
     why = {"normalised_reason": polars.String, "real_train": polars.Float64}
     ends = {f"{one.value}_{end}": polars.Float64 for one in Reference for end in ("low", "high")}
-    draws = {"redrawn": polars.List(polars.Float64)}
-    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, **why, **ends, **draws}
-
-
-def _row(content: dict[str, Any]) -> Row:
-    """A row from what a file holds."""
-    return Row(**{**content, "redrawn": tuple(content.get("redrawn") or ())})
+    return {**text, **numbers, "n": polars.Int64, "reason": polars.String, **beside, **why, **ends}
 
 
 def _table(rows: list[Row]) -> Table:

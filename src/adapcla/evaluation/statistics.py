@@ -21,6 +21,8 @@ from adapcla.evaluation.comparison import TrainingSummary
 Floats = NDArray[np.float64]
 #: Neighbours of a code that are compared.
 TOP = 20
+#: Quantiles that two distributions are compared at.
+N_QUANTILES = 1_000
 
 
 class Sums:
@@ -34,14 +36,15 @@ class Sums:
     """
 
     of_values: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
 
     def __add__(self, other: Self) -> Self:
-        return self._joined(other, 1)
+        return self._combine(other, 1)
 
     def __sub__(self, other: Self) -> Self:
-        return self._joined(other, -1)
+        return self._combine(other, -1)
 
-    def _joined(self, other: Self, sign: int) -> Self:
+    def _combine(self, other: Self, sign: int) -> Self:
         """The sums or differences of all fields."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         pairs = ((getattr(self, name), getattr(other, name)) for name in names)
@@ -175,6 +178,8 @@ class SortedValues:
     ([1.0, 2.0, 3.0, 3.0], [2.0, 3.0])
     """
 
+    of_values: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
     values: Floats
 
     @classmethod
@@ -189,6 +194,29 @@ class SortedValues:
         # The first of equal values goes for the first of them, the second for the second.
         place = np.arange(len(other.values)) - np.searchsorted(other.values, other.values)
         return type(self)(np.delete(self.values, np.searchsorted(self.values, other.values) + place))
+
+
+def quantile_distance(one: Floats, two: Floats) -> float:
+    """The mean distance between equal quantiles of two sorted arrays: Wasserstein-1, on a grid of quantiles.
+
+    >>> quantile_distance(np.array([1.0, 3.0]), np.array([2.0, 2.0, 5.0, 5.0]))
+    1.5
+    """
+    if not len(one) or not len(two):
+        return float("nan")
+    middle = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    return float(np.abs(np.subtract(*(x[(middle * len(x)).astype(np.int64)] for x in (one, two)))).mean())
+
+
+def weighted_correlation(truth: Floats, guess: Floats, weight: Floats) -> float:
+    """Weighted correlation, NaN where one side does not vary.
+
+    >>> weighted_correlation(np.array([0.0, 1.0]), np.array([3.0, 7.0]), np.array([1.0, 1.0]))
+    1.0
+    """
+    one, two = (values - np.average(values, weights=weight) for values in (truth, guess))
+    spread = np.average(one**2, weights=weight) * np.average(two**2, weights=weight)
+    return float(np.clip(np.average(one * two, weights=weight) / np.sqrt(spread), -1, 1)) if spread > 1e-12 else np.nan
 
 
 # ---- neighbours of single codes -----------------------------------------------------------------------------

@@ -24,10 +24,8 @@ from adapcla.data.vocabulary import (
 )
 from adapcla.evaluation.bootstrap import PatientSums
 from adapcla.evaluation.comparison import ALL, Comparison, Mask, Missing, TrainingSummary
-from adapcla.evaluation.course import age_of
 from adapcla.evaluation.metric import POSITIVE, CountMetric, RatioMetric, Value
-from adapcla.evaluation.numeric import quantile_distance
-from adapcla.evaluation.statistics import Floats, SortedValues, Sums
+from adapcla.evaluation.statistics import Floats, SortedValues, Sums, quantile_distance
 
 #: Days after the end of a stay within which another one is a readmission.
 WITHIN = 30
@@ -58,7 +56,7 @@ class Stays:
     def of(cls, cohort: Cohort) -> Stays:
         """The stays of a cohort."""
         length, died = _length(cohort), holds(cohort, DEATH.token)
-        return cls(cohort, length, died, _readmitted(cohort, length, died))
+        return cls(cohort, length, died, _readmissions(cohort, length, died))
 
     def choice(self, group: str) -> NDArray[np.int64]:
         """For each visit the position of its code among the codes of a choice group, −1 without one."""
@@ -103,8 +101,8 @@ def _length(cohort: Cohort) -> Floats:
     return out
 
 
-def _readmitted(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
-    """Whether another stay begins soon after each stay; −1 where it cannot be told."""
+def _readmissions(cohort: Cohort, length: Floats, died: Mask) -> NDArray[np.int8]:
+    """Whether another stay begins soon after each stay; −1 where it is not known."""
     known = [
         visit_kind_code(name).token
         for name in ADMISSION_KINDS
@@ -142,8 +140,6 @@ def synthetic_stays(comparison: Comparison) -> Stays:
 # ---- length, kind and ending --------------------------------------------------------------------------------
 class LengthsOfStay(SortedValues):
     """The lengths of stay that are known, in ascending order."""
-
-    of_values: ClassVar[bool] = True
 
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> LengthsOfStay:
@@ -220,12 +216,12 @@ class DeathRate(RatioMetric):
 
     def sums(self, comparison: Comparison) -> dict[str, PatientSums | Missing]:
         """Whether each synthetic patient dies."""
-        train, synthetic = comparison.whole.train, comparison.whole.synthetic
+        synthetic = comparison.whole.synthetic
         if not training_stays(comparison).died.any():
             return {ALL: Missing("no training patient dies")}
         gone = synthetic.died()
         masks = {ALL: np.ones(len(gone), dtype=bool)}
-        masks |= {f"age:{band}": mask for band, mask in _ages(train, synthetic).items()}
+        masks |= {f"age:{band}": mask for band, mask in _ages(comparison.training, synthetic).items()}
         reason = "no synthetic patient of this age"
         return {name: PatientSums((mask & gone).astype(np.float64), mask, reason) for name, mask in masks.items()}
 
@@ -243,7 +239,7 @@ class DeathCounts(Sums):
     @classmethod
     def count(cls, cohort: Cohort, training: TrainingSummary) -> DeathCounts:
         """The counts of a cohort."""
-        ages, gone = _ages(training.whole, cohort), cohort.died()
+        ages, gone = _ages(training, cohort), cohort.died()
         dead, everybody = ([int((mask & who).sum()) for mask in ages.values()] for who in (gone, np.ones_like(gone)))
         return cls(np.array(dead), np.array(everybody), cohort.n_patients if ages else 0)
 
@@ -266,14 +262,14 @@ class DeathByAge(CountMetric[DeathCounts]):
         return {ALL: Value(float(np.average(np.abs(guess - truth), weights=real.everybody)), len(truth))}
 
 
-def _ages(train: Cohort, of: Cohort) -> dict[str, Mask]:
+def _ages(training: TrainingSummary, of: Cohort) -> dict[str, Mask]:
     """The patients of each age band that enough training patients have; nothing where ages are not known."""
-    name = age_of(train)
+    name = training.age
     if not name or name not in of.attributes:
         return {}
-    real, own = train.attributes[name], of.attributes[name]
+    real, own = training.train.attributes[name], of.attributes[name]
     counts = np.bincount(np.asarray(real.values) + 1, minlength=len(real.categories) + 1)[1:]
-    # Quantizer go by name.
+    # Bands go by name.
     words = [band for band, n in zip(real.categories, counts, strict=True) if n >= FEWEST]
     places = {word: own.categories.index(word) if word in own.categories else -2 for word in words}
     return {word: np.asarray(own.values) == place for word, place in places.items()}

@@ -7,7 +7,7 @@ right gain, shares that are not lose, and without knowledge the gain is 0. The s
 for each band of counts where it gains most inside the synthetic cohort, between patients; a = ∞ is among the choices,
 so a cohort without structure chooses to know nothing. Of a code that the cohort never wrote it says nothing: 0.
 
-`tail_information_previous` asks the same of the codes of the patient's previous visit.
+`tail_information_previous` does the same for the codes of the patient's previous visit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from adapcla.data import Cohort
 from adapcla.data.fingerprints import code_keys, visit_fingerprints
 from adapcla.data.prevalence import INFORMATION_BANDS
 from adapcla.data.ragged import segment_sums
-from adapcla.evaluation.bootstrap import LEVEL, PatientSums, bootstrap_sums, draws_kept, n_draws
+from adapcla.evaluation.bootstrap import PatientSums, bootstrap_sums, n_draws, percentile_interval
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import INFINITE, Metric, RatioMetric
 from adapcla.evaluation.references import some_patients
@@ -295,6 +295,7 @@ class TailInformationShare(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The share over all rare codes and by band of training counts; n is the cases."""
+        comparison = comparison.sample
         made, real = (comparison.once(gains, self.previous) for gains in (_synthetic_gains, _real_gains))
         sums = bootstrap_sums(np.hstack([made.gains, real.gains]), comparison.seed, n_draws(comparison))
         out = {}
@@ -315,13 +316,11 @@ def _share_of_real(top: float, bottom: float, n: int, drawn: Floats, intervals: 
     """top / bottom with its interval, or why real patients are no measure."""
     if n == 0:
         return Missing(_NO_CASE).score
-    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    if bottom <= 0 or np.quantile(drawn[:, 1], ends[0]) <= 0:
+    if bottom <= 0 or percentile_interval(drawn[:, 1])[0] <= 0:
         return Missing("as many real patients gain nothing on these codes", n).score
     if not intervals:
         return Score(top / bottom, n)
     # The few draws in which real patients gain nothing say nothing of the share: they count as the share itself.
     shares = np.full(len(drawn), top / bottom)
     np.divide(drawn[:, 0], drawn[:, 1], out=shares, where=drawn[:, 1] > 0)
-    low, high = np.quantile(shares, ends)
-    return Score(top / bottom, n, float(low), float(high), redrawn=draws_kept(shares))
+    return Score(top / bottom, n, *percentile_interval(shares))

@@ -2,7 +2,7 @@
 
 A `Task` says what is learned from (synthetic patients, for training and for the choice of the epoch) and what it is
 evaluated on (test patients). The labels of the paper's task are ORs of input codes, so a classifier only has to find
-the codes; the tasks of the next visit, of masked codes and of outcomes ask for what is not in the input. Intervals
+the codes; the tasks of the next visit, of masked codes and of outcomes are about what is not in the input. Intervals
 resample the test patients and hold the classifiers fixed.
 """
 
@@ -20,8 +20,18 @@ from adapcla.data.fingerprints import code_keys, record_fingerprints
 from adapcla.data.quantization import Quantizer
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.data.vocabulary import DEATH, LENGTH_OF_STAY, READMITTED
-from adapcla.evaluation.bootstrap import LEVEL, draws_kept, n_draws
-from adapcla.evaluation.classifier import ClassifierSettings, ExampleSet, fit_classifiers, predict
+from adapcla.evaluation.bootstrap import n_draws, percentile_interval
+from adapcla.evaluation.classifier import (
+    ClassifierSettings,
+    ExampleSet,
+    Measure,
+    accuracy,
+    average_precision,
+    f1,
+    fit_classifiers,
+    predict,
+    roc_area,
+)
 from adapcla.evaluation.comparison import ALL, Comparison, Missing, Score
 from adapcla.evaluation.metric import Metric
 from adapcla.evaluation.stays import Stays, synthetic_stays
@@ -40,16 +50,12 @@ LONGEST_RECORD = 20
 N_LABELS = 25
 #: The rarest labels, which make up the tail stratum.
 N_TAIL_LABELS = 8
-
-
-#: Examples of synthetic patients, where these are fewer, and the most labels that one patient is asked for.
+#: Examples of synthetic patients, where these are fewer, and the most labels for each.
 EXAMPLES, MOST_LABELS = 20_000, 4
 #: Most examples of test patients.
 MOST_TESTED = 40_000
-#: The first part of the codes that say what is asked for.
-ASKED = "zz-asked"
-
-
+#: The first part of the codes that say which label is to be predicted.
+QUESTION = "zz-question"
 #: A quick look: every third label, a fifth of the balanced patients, fewer whole records and epochs.
 QUICK_LABELS, QUICK_SCALE, QUICK_PATIENTS, QUICK_EPOCHS = 3, 0.2, 5_000, 8
 #: Synthetic patients of two visits or more below which the next visit is not learned.
@@ -57,8 +63,6 @@ FEWEST_RETURNING = 50
 _NOTHING_TO_LEARN = "no label, no test patient, or synthetic patients that are all alike"
 #: Resamplings handled together, so that memory does not grow with their number.
 _DRAWS_AT_ONCE = 50
-
-
 #: A synthetic and a test cohort, the labels, the seed and the most synthetic patients → the task.
 TaskOf = Callable[[Cohort, Cohort, LabelRule, int, int | None], "Task"]
 
@@ -116,12 +120,12 @@ def last_visit_labels(cohort: Cohort, rule: LabelRule) -> Labels:
     return rule.apply_visits(cohort)[cohort.last_visits[several]]
 
 
-def balanced(
+def draw_balanced(
     truth: Labels, n: int, random: np.random.Generator, among: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Up to `n` patients (of those `among`), half with the label and half without, without replacement, alternating.
 
-    >>> drawn = balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, random_stream(1, "demo"))
+    >>> drawn = draw_balanced(np.array([1, 0, 0, 0, 1, 0], dtype=np.uint8), 10, random_stream(1, "demo"))
     >>> len(drawn), sorted(drawn[::2].tolist())
     (4, [0, 4])
     """
@@ -168,10 +172,10 @@ class BalancedSizes(NamedTuple):
     test: int
 
     @classmethod
-    def scaled(cls, scale: float) -> BalancedSizes:
+    def times(cls, scale: float) -> BalancedSizes:
         """The paper's numbers times a factor.
 
-        >>> BalancedSizes.scaled(0.2)
+        >>> BalancedSizes.times(0.2)
         BalancedSizes(train=1000, valid=100, test=200)
         """
         return cls(*(round(scale * n) for n in (BALANCED_TRAIN, BALANCED_VALID, BALANCED_TEST)))
@@ -196,14 +200,14 @@ def balanced_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, s
     The test patients depend on the real test cohort and the seed alone, so every method is evaluated on the same ones.
     """
     ours, theirs = rule.apply(synthetic), rule.apply(test)
-    sizes = BalancedSizes.scaled(scale)
+    sizes = BalancedSizes.times(scale)
     records = record_keys(synthetic)
     learned: list[int] = []
     untaught: dict[int, tuple[NDArray[np.int64], Labels]] = {}
     reasons: dict[int, str] = {}
     rows: list[list[NDArray[np.int64]]] = [[], [], []]
     for label in range(len(rule.names)):
-        tested = balanced(theirs[:, label], sizes.test, random_stream(seed, "tstr-test", label))
+        tested = draw_balanced(theirs[:, label], sizes.test, random_stream(seed, "tstr-test", label))
         if len(tested) < 2 * FEWEST:
             reasons[label] = f"fewer than {FEWEST} test patients with or without the label"
             continue
@@ -237,40 +241,29 @@ def _balanced_parts(
     # Patients with the label and without are parted separately: a rare label must not miss the smaller part.
     sides = [apart(records, np.flatnonzero(truth == value), share, random) for value in (1, 0)]
     train, valid = (np.concatenate(parts) for parts in zip(*sides, strict=True))
-    drawn = balanced(truth, sizes.train, random, train), balanced(truth, sizes.valid, random, valid)
+    drawn = draw_balanced(truth, sizes.train, random, train), draw_balanced(truth, sizes.valid, random, valid)
     enough = len(drawn[0]) >= 2 * (FEWEST - 1) and len(drawn[1]) >= 2
     return drawn if enough else None
 
 
 def natural_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, most: int | None = None) -> Task:
     """All synthetic and all test patients at their natural prevalence; one classifier with an output for each label."""
-    return _whole_task(synthetic, rule.apply(synthetic), test, rule.apply(test), seed, "tstr-natural", most)
+    return _whole_task(
+        synthetic, rule.apply(synthetic), test, rule.apply(test), random_stream(seed, "tstr-natural"), most
+    )
 
 
 def next_visit_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, most: int | None = None) -> Task:
     """The labels of the last visit from the visits before it; one classifier with an output for each label."""
-    return _whole_task(
-        synthetic.without_last_visits(),
-        last_visit_labels(synthetic, rule),
-        test.without_last_visits(),
-        last_visit_labels(test, rule),
-        seed,
-        "tstr-next",
-        most,
-    )
+    inputs, questions = synthetic.without_last_visits(), test.without_last_visits()
+    ours, theirs = last_visit_labels(synthetic, rule), last_visit_labels(test, rule)
+    return _whole_task(inputs, ours, questions, theirs, random_stream(seed, "tstr-next"), most)
 
 
 def _whole_task(
-    synthetic: Cohort,
-    ours: Labels,
-    test: Cohort,
-    theirs: Labels,
-    seed: int,
-    stream: str,
-    most: int | None,
+    synthetic: Cohort, ours: Labels, test: Cohort, theirs: Labels, random: np.random.Generator, most: int | None
 ) -> Task:
     """One classifier on all patients (at most `most` synthetic ones), a tenth of the synthetic ones for validation."""
-    random = random_stream(seed, stream)
     drawn = random.permutation(synthetic.n_patients)[:most]
     inputs = recent(synthetic)
     parts = apart(record_keys(synthetic), drawn, VALID_SHARE, random)
@@ -283,7 +276,7 @@ class MaskedTask(NamedTuple):
     """Examples to learn from and to be evaluated on, and for the latter the test patient of each row of examples."""
 
     task: Task
-    #: Test patients that are asked, each for every label: example = position of the patient · labels + label.
+    #: Test patients, each with every label: example = position of the patient · labels + label.
     patients: NDArray[np.int64]
 
 
@@ -294,47 +287,47 @@ def masked_task(synthetic: Cohort, test: Cohort, rule: LabelRule, seed: int, mos
     n_each = int(np.clip(EXAMPLES // max(len(chosen), 1), 1, min(MOST_LABELS, max(n_labels, 1))))
     patient = np.repeat(chosen, n_each)
     label = random.integers(0, max(n_labels, 1), len(patient))
-    inputs, truth = masked(recent(synthetic), rule, patient, label)
+    inputs, truth = mask_label_codes(recent(synthetic), rule, patient, label)
     train, valid = apart(record_keys(synthetic)[patient], np.arange(len(patient)), VALID_SHARE, random)
     most_patients = MOST_TESTED // max(n_labels, 1)
-    asked = np.sort(random_stream(seed, "tstr-masked-test").permutation(test.n_patients)[:most_patients])
-    questions, answers = masked(
-        recent(test), rule, np.repeat(asked, n_labels), np.tile(np.arange(n_labels), len(asked))
+    patients = np.sort(random_stream(seed, "tstr-masked-test").permutation(test.n_patients)[:most_patients])
+    questions, answers = mask_label_codes(
+        recent(test), rule, np.repeat(patients, n_labels), np.tile(np.arange(n_labels), len(patients))
     )
     learning, choosing = (ExampleSet(inputs, (rows,), (truth[rows, None],)) for rows in (train, valid))
     testing = ExampleSet(questions, (np.arange(len(answers)),), (answers[:, None],))
-    return MaskedTask(Task(learning, choosing, testing), asked)
+    return MaskedTask(Task(learning, choosing, testing), patients)
 
 
-def masked(
+def mask_label_codes(
     cohort: Cohort, rule: LabelRule, patient: NDArray[np.int64], label: NDArray[np.int64]
 ) -> tuple[Cohort, Labels]:
-    """Examples of patients asked for labels, and whether the last visit of each held a code of the label.
+    """Examples of a patient and a label each, and whether the last visit of each held a code of the label.
 
     >>> cohort, rule = Cohort.of([[["A"], ["A", "B"]], [["B"]]]), LabelRule.of({"a": ["A"]})
-    >>> examples, truth = masked(cohort, rule, np.array([0, 1]), np.array([0, 0]))
+    >>> examples, truth = mask_label_codes(cohort, rule, np.array([0, 1]), np.array([0, 0]))
     >>> list(examples.patients()), truth.tolist()
-    ([[['A'], ['B', 'zz-asked/00']], [['B', 'zz-asked/00']]], [1, 0])
+    ([[['A'], ['B', 'zz-question/00']], [['B', 'zz-question/00']]], [1, 0])
     """
-    asked = [f"{ASKED}/{number:02d}" for number in range(len(rule.names))]
-    wide = Vocabulary.of([*cohort.vocabulary.codes, *asked])
+    questions = [f"{QUESTION}/{number:02d}" for number in range(len(rule.names))]
+    wide = Vocabulary.of([*cohort.vocabulary.codes, *questions])
     examples = cohort.on(wide).subset(patient)
-    of_label = np.zeros((len(wide), max(len(asked), 1)), dtype=bool)
+    of_label = np.zeros((len(wide), max(len(questions), 1)), dtype=bool)
     for number, group in enumerate(rule.codes):
         positions = wide.positions(group)
         of_label[positions[positions >= 0], number] = True
     owner = examples.patient_of_entry
     hidden = (examples.visit_of_entry == examples.last_visits[owner]) & of_label[examples.codes, label[owner]]
     truth = (np.bincount(owner[hidden], minlength=len(patient)) > 0).astype(np.uint8)
-    return with_question(examples, hidden, wide.positions(asked)[label]), truth
+    return with_question(examples, hidden, wide.positions(questions)[label]), truth
 
 
 def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray[np.int64]) -> Cohort:
-    """The examples without the hidden entries, with a code in the last visit of each that says what is asked for.
+    """The examples without the hidden entries, with a code in the last visit of each that says what is to be predicted.
 
-    >>> record = Cohort.of([[["A"], ["B"]]], ["A", "B", "asked"])
+    >>> record = Cohort.of([[["A"], ["B"]]], ["A", "B", "question"])
     >>> list(with_question(record, np.array([False, True]), np.array([2])).patients())
-    [[['A'], ['asked']]]
+    [[['A'], ['question']]]
     """
     codes = np.concatenate([examples.codes[~hidden], question]).astype(np.int32)
     visit = np.concatenate([examples.visit_of_entry[~hidden], examples.last_visits])
@@ -344,9 +337,9 @@ def with_question(examples: Cohort, hidden: NDArray[np.bool_], question: NDArray
 
 
 # ---- outcomes: who dies and who comes back -------------------------------------------------------------------
-#: Quantizer of a number that classifiers read.
+#: Bands of a number that classifiers read.
 N_BANDS = 5
-#: For each visit 1 or 0 where the outcome is asked about, −1 where it is not.
+#: For each visit 1 or 0 where the outcome is to be predicted, −1 elsewhere.
 Truth = NDArray[np.int8]
 
 
@@ -359,14 +352,14 @@ class Outcome(NamedTuple):
 
 
 def died_at_last(stays: Stays) -> Truth:
-    """Whether a record ends with death, asked of its last visit."""
+    """Whether a record ends with death, for its last visit."""
     out = np.full(stays.cohort.n_visits, -1, dtype=np.int8)
     out[stays.cohort.last_visits] = stays.died[stays.cohort.last_visits]
     return out
 
 
 def came_back(stays: Stays) -> Truth:
-    """Whether another stay follows soon, asked of every stay of which it is known."""
+    """Whether another stay follows soon, for every stay of which it is known."""
     return stays.readmitted
 
 
@@ -402,7 +395,7 @@ def readable(cohort: Cohort, bands: Quantizer) -> Cohort:
 
 
 class Examples(NamedTuple):
-    """Records that are asked about, one for each: its patient, the record itself, and the answer."""
+    """Records with something to predict, one for each: its patient, the record itself, and the answer."""
 
     patient: NDArray[np.int64]
     inputs: Cohort
@@ -415,15 +408,15 @@ def examples_of(cohort: Cohort, truth: Truth, outcome: Outcome, most: int, seed:
     if len(visits) > most:
         visits = np.sort(random_stream(seed, f"outcomes of {outcome.name}").choice(visits, most, replace=False))
     patient = cohort.patient_of_visit[visits]
-    wide = Vocabulary.of([*cohort.vocabulary.codes, f"{ASKED}/00"])
+    wide = Vocabulary.of([*cohort.vocabulary.codes, f"{QUESTION}/00"])
     records = cohort.on(wide).subset(patient)
     first = records.first_visits
     records = recent(records.with_visits(first, first + cohort.visit_number[visits] + 1))
     telling = np.array([code.system in outcome.telling for code in wide.codes], dtype=bool)
     last = records.visit_of_entry == records.last_visits[records.patient_of_entry]
-    question = np.full(len(visits), wide.index[f"{ASKED}/00"], dtype=np.int64)
-    asked = with_question(records, last & telling[records.codes], question)
-    return Examples(patient, asked, (truth[visits] == 1).astype(np.uint8))
+    question = np.full(len(visits), wide.index[f"{QUESTION}/00"], dtype=np.int64)
+    inputs = with_question(records, last & telling[records.codes], question)
+    return Examples(patient, inputs, (truth[visits] == 1).astype(np.uint8))
 
 
 # ---- predictions --------------------------------------------------------------------------------------------
@@ -531,8 +524,8 @@ def _outcome_prediction(comparison: Comparison, outcome: Outcome) -> Prediction 
     whole = comparison.whole
     bands = comparison.of_cohort(bands_of, whole.train)
     known = outcome.truth(comparison.of_cohort(Stays.of, whole.test))
-    asked = examples_of(readable(whole.test, bands), known, outcome, MOST_TESTED, comparison.seed)
-    few = _too_few(asked.truth, f"test visits with {outcome.name}")
+    tested = examples_of(readable(whole.test, bands), known, outcome, MOST_TESTED, comparison.seed)
+    few = _too_few(tested.truth, f"test visits with {outcome.name}")
     if few:
         return few
     most = min(EXAMPLES, QUICK_PATIENTS) if comparison.quick else EXAMPLES
@@ -540,13 +533,13 @@ def _outcome_prediction(comparison: Comparison, outcome: Outcome) -> Prediction 
     learned = examples_of(readable(whole.synthetic, bands), truth, outcome, most, comparison.seed)
     few = _too_few(learned.truth, f"synthetic visits with {outcome.name}")
     if few:
-        return Prediction(0, asked.patient, asked.truth, np.zeros(len(asked.truth)), few.reason)
+        return Prediction(0, tested.patient, tested.truth, np.zeros(len(tested.truth)), few.reason)
     random = random_stream(comparison.seed, f"parts for {outcome.name}")
     rows = apart(record_keys(learned.inputs), np.arange(len(learned.truth)), VALID_SHARE, random)
     train, valid = (ExampleSet(learned.inputs, (part,), (learned.truth[part, None],)) for part in rows)
     model = fit_classifiers(train, valid, comparison.seed, settings_of(comparison))
-    testing = ExampleSet(asked.inputs, (np.arange(len(asked.truth)),), (asked.truth[:, None],))
-    return Prediction(0, asked.patient, asked.truth, predict(model, testing)[0][:, 0])
+    testing = ExampleSet(tested.inputs, (np.arange(len(tested.truth)),), (tested.truth[:, None],))
+    return Prediction(0, tested.patient, tested.truth, predict(model, testing)[0][:, 0])
 
 
 def _too_few(truth: Labels, what: str) -> Missing | None:
@@ -594,77 +587,7 @@ def _per_label(comparison: Comparison, sets: BalancedTask, task: Task) -> list[P
     return sorted(out, key=lambda each: each.label)
 
 
-# ---- scores of predictions, many weightings of the patients at once -----------------------------------------
-#: truth, score, weights → one number a weighting.
-Measure = Callable[[Labels, Floats, NDArray[np.int64]], Floats]
-#: A patient is called positive from this probability on.
-THRESHOLD = 0.5
-
-
-def accuracy(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The weighted share of patients on the right side of the threshold.
-
-    >>> accuracy(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).round(3).tolist()
-    [0.333]
-    """
-    right = (score >= THRESHOLD) == (truth == 1)
-    return _share(weights[right].sum(axis=0), weights.sum(axis=0))
-
-
-def f1(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The harmonic mean of precision and recall at the threshold; 0 where nothing is or was called positive.
-
-    >>> f1(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).tolist()
-    [0.5]
-    """
-    called, positive = score >= THRESHOLD, truth == 1
-    hits = weights[called & positive].sum(axis=0)
-    return np.nan_to_num(_share(2.0 * hits, weights[called].sum(axis=0) + weights[positive].sum(axis=0)))
-
-
-def average_precision(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The area under the precision–recall steps (AUPRC); not a number where nobody is positive.
-
-    >>> average_precision(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).round(3)
-    array([0.833])
-    """
-    hits, called = _ranked(truth, score, weights)
-    steps = np.diff(hits, axis=0, prepend=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # A score that no resampled patient has adds no step and no precision.
-        gained = np.where(steps > 0, steps * (hits / called), 0.0).sum(axis=0)
-    return _share(gained, hits[-1])
-
-
-def roc_area(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> Floats:
-    """The chance that a positive ranks above a negative, ties half (AUROC); not a number where one kind is missing.
-
-    >>> roc_area(np.array([1, 0, 1], np.uint8), np.array([0.9, 0.7, 0.1]), np.ones((3, 1), int)).tolist()
-    [0.5]
-    """
-    hits, called = _ranked(truth, score, weights)
-    misses = called - hits
-    height = (np.vstack([np.zeros_like(hits[:1]), hits[:-1]]) + hits) / 2.0
-    area = (height * np.diff(misses, axis=0, prepend=0)).sum(axis=0)
-    return _share(area, hits[-1].astype(float) * misses[-1])
-
-
-def _ranked(truth: Labels, score: Floats, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Weighted positives and patients at or above each distinct score, highest score first."""
-    order = np.argsort(-score, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-    ranked = weights[order]
-    called = np.cumsum(ranked, axis=0)[ends]
-    hits = np.cumsum(ranked * truth[order, None], axis=0)[ends]
-    return hits, called
-
-
-def _share(top: NDArray[np.int64] | Floats, bottom: NDArray[np.int64] | Floats) -> Floats:
-    """top / bottom as floats, not a number where the bottom is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.asarray(bottom) > 0, np.asarray(top, dtype=float) / bottom, np.nan)
-
-
+# ---- scores of predictions ---------------------------------------------------------------------------------
 def label_table(predictions: Iterable[Prediction], names: tuple[str, ...]) -> list[dict[str, object]]:
     """One row per label: its name, n, accuracy, F1, AUPRC and AUROC, or None and the reason."""
     out: list[dict[str, object]] = []
@@ -703,8 +626,7 @@ def mean_score(comparison: Comparison, predictions: list[Prediction], measure: M
         weights = random.poisson(1.0, size=(n_test, min(_DRAWS_AT_ONCE, draws - start)))
         means.append(_means(known, measure, weights))
     drawn = np.concatenate(means)
-    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Score(value, n, float(low), float(high), redrawn=draws_kept(drawn))
+    return Score(value, n, *percentile_interval(drawn))
 
 
 def _means(predictions: list[Prediction], measure: Measure, weights: NDArray[np.int64]) -> Floats:
@@ -729,6 +651,7 @@ class LabelMetric(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The mean of each stratum."""
+        comparison = comparison.sample
         predictions = comparison.once(type(self).predictions)
         names = (ALL, "tail", "new", "repeat") if self.onsets else (ALL, "tail")
         if isinstance(predictions, Missing):
@@ -792,6 +715,7 @@ class OutcomeAUROC(Metric):
 
     def compute(self, comparison: Comparison) -> dict[str, Score]:
         """The area with its bootstrap interval."""
+        comparison = comparison.sample
         predicted = comparison.once(_outcome_prediction, self.outcome)
         if isinstance(predicted, Missing):
             return {ALL: predicted.score}

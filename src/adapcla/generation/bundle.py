@@ -54,7 +54,11 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
             f"{settings.method} is the exact prevalence of every code; some have fewer than {MIN_COUNT} visits\n"
             "to do: keep rare codes out of the cohort (--set min_support=11), or share another method"
         )
-    law = _shared(model.attribute_distribution) if shareable and not private else model.attribute_distribution
+    law = (
+        _common_combinations(model.attribute_distribution)
+        if shareable and not private
+        else model.attribute_distribution
+    )
     visit_sizes, longest = model.visit_sizes, model.longest
     if shareable and not private:
         # Few visits are of an unusual size, and one patient has the longest record.
@@ -101,7 +105,7 @@ def save(model: Model, folder: Path, overwrite: bool = False, shareable: bool = 
     return folder
 
 
-def _shared(law: AttributeDistribution) -> AttributeDistribution:
+def _common_combinations(law: AttributeDistribution) -> AttributeDistribution:
     """The attribute law without combinations of few patients."""
     keep = law.counts >= MIN_COUNT
     if not keep.any():

@@ -112,5 +112,5 @@ def calibrate_prevalence(model: Model, train: Cohort, valid: Cohort, rounds: int
     before = model.facts["validation loss per visit"]
     after = -float(model.log_likelihood(valid).sum()) / valid.n_visits
     model.facts["calibration"] = history
-    # What samples is the calibrated model, and its loss is the one to be told.
+    # What samples is the calibrated model, and its loss is the one that counts.
     model.facts |= {"validation loss before calibration": before, "validation loss per visit": after}

@@ -38,7 +38,7 @@ from adapcla.data.criteria import Criteria, suggest_codes
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation.model import Model, dequantize, quantize_condition, quantize_known
-from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, draw_rule, flat, joined, roll, sample_card
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, draw_rule, flat, join, roll, sample_card
 from adapcla.models.base import FREE, NONE, DrawRule, Passage
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering
@@ -117,7 +117,7 @@ class Proposer:
         """Proposals, of which branches are drawn that may be taken under a bound of at least `floor` (patients,)."""
         n = len(begun.number)
         if self.clause is None:
-            rolled = self._rolled(begun, np.arange(n), self.rule)
+            rolled = self._roll(begun, np.arange(n), self.rule)
             rows = np.flatnonzero(self._fulfil(rolled))
             ones = np.ones(len(rows))
             kept = rolled.of_patients(rows)
@@ -186,10 +186,10 @@ class Proposer:
             target = np.where(place > number, before, np.where(place == number, branches.target[alive], FREE))
             return replace(self.rule, passage=Passage(clause, target, branches.attempt[alive]))
 
-        return self._rolled(begun, branches.stem, rule)
+        return self._roll(begun, branches.stem, rule)
 
     @torch.no_grad()
-    def _rolled(self, begun: Begun, rows: NDArray[np.int64], rule: Any) -> Rolled:
+    def _roll(self, begun: Begun, rows: NDArray[np.int64], rule: Any) -> Rolled:
         """Records of some of the patients; one may be there several times."""
         network, number, attributes = self.model.network, begun.number[rows], begun.attributes[rows]
         if not len(rows):
@@ -235,7 +235,7 @@ class Pool:
         # The bound hardly ever falls by half: what would only then be taken is not kept.
         self.floor = max(self.floor, self.bound / 2)
         rows = np.flatnonzero(self._high > self.floor * self._uniform)
-        self._parts = [joined(self._parts).of_patients(rows)]
+        self._parts = [join(self._parts).of_patients(rows)]
         self._low, self._high, self._uniform = self._low[rows], self._high[rows], self._uniform[rows]
 
     def _above(self, bound: float) -> float:
@@ -253,14 +253,14 @@ class Pool:
         return high
 
     @property
-    def _taken(self) -> NDArray[np.bool_]:
+    def _acceptance(self) -> NDArray[np.bool_]:
         at = self._uniform * self.bound
         return np.asarray((self._low <= at) & (at < self._high))
 
     @property
     def n_taken(self) -> int:
         """How many are taken at the present bound."""
-        return int(self._taken.sum())
+        return int(self._acceptance.sum())
 
     def enough(self, n: int) -> bool:
         """Whether `n` are taken, at a bound that enough branches have set."""
@@ -278,13 +278,13 @@ class Pool:
         return self.mass**2 / self._squares if self._squares else 0.0
 
     @property
-    def clipped(self) -> float:
+    def clipped_share(self) -> float:
         """Share of the distribution that lies above the bound and is not written."""
         return self._above(self.bound) / self.mass if self.mass else 0.0
 
-    def taken(self, n: int) -> Rolled:
+    def take(self, n: int) -> Rolled:
         """The first `n` that are taken, in the order of their numbers."""
-        return joined(self._parts).of_patients(np.flatnonzero(self._taken)[:n])
+        return join(self._parts).of_patients(np.flatnonzero(self._acceptance)[:n])
 
 
 def share_beyond(n: int) -> float:
@@ -378,14 +378,14 @@ def sample_given(
     request.check()
     rule = replace(rule, where=(*rule.where, *condition.where))
     beyond = share_beyond(n) if beyond is None else beyond
-    rolled, effort = _found(request, n, seed, draw_rule(model, steering, rule), rule, beyond)
+    rolled, effort = _collect(request, n, seed, draw_rule(model, steering, rule), rule, beyond)
     say(effort.text)
     card = sample_card(model, n, seed, rule, steering)
     card |= {"condition": condition.as_card(), "effort": effort.as_card()}
     return dequantize(model, cohort_of(model, rolled, card), seed)
 
 
-def _found(
+def _collect(
     request: Request, n: int, seed: int, drawn_by: DrawRule, rule: SampleRule, beyond: float
 ) -> tuple[Rolled, Effort]:
     """The patients and what it took."""
@@ -413,8 +413,8 @@ def _found(
     request.check_company(pool.probability)
     way = "plain" if proposer.clause is None else "first passage"
     rejected = n / pool.probability * trial.n_visits / trial.n
-    cost = (pool.n, pool.fulfilled, pool.effective, computed, rejected, pool.probability, pool.clipped)
-    return pool.taken(n), Effort(way, *cost)
+    cost = (pool.n, pool.fulfilled, pool.effective, computed, rejected, pool.probability, pool.clipped_share)
+    return pool.take(n), Effort(way, *cost)
 
 
 def _block(proposer: Proposer, rule: SampleRule, seed: int, low: int, pool: Pool) -> Proposed:

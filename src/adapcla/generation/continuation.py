@@ -18,7 +18,7 @@ from adapcla.data.criteria import Criteria
 from adapcla.errors import AdapclaError, UsageError
 from adapcla.generation.conditional import COMMON, Begun, Pool, Proposer, Request, rarest_clause, share_beyond
 from adapcla.generation.model import Model, dequantize, quantize_condition, refuse_dead_histories
-from adapcla.generation.sampler import Rolled, cohort_of, draw_rule, joined, roll
+from adapcla.generation.sampler import Rolled, cohort_of, draw_rule, join, roll
 from adapcla.models.batch import Records
 from adapcla.models.draws import Noise
 from adapcla.scaffold import Steering
@@ -98,7 +98,7 @@ def continue_records(
             owners.append(some[copies])
     drawn = cohort_of(
         model,
-        joined(parts),
+        join(parts),
         {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True},
     )
     history_of = np.concatenate(owners)
@@ -188,7 +188,9 @@ def continue_given(
         for length in np.unique(lengths):
             members = np.flatnonzero(lengths == length)
             state = model.network.prefill(records.batch(members), Noise(key, members, 0))
-            found, asked = _conditioned(plain, steered, records.attribute_rows(members), members, state, draws, key)
+            found, asked = _pools_of_histories(
+                plain, steered, records.attribute_rows(members), members, state, draws, key
+            )
             pools |= dict(zip(members.tolist(), found, strict=True))
             n_proposals += asked
             bar.advance(len(members))
@@ -197,13 +199,13 @@ def continue_given(
     card = {"source": "synthetic", **model.origin.as_card(), "method": model.method, "continued": True, "draws": draws}
     card |= {"condition": condition.as_card(), "seed": seed}
     card |= {"effort": {"proposals": n_proposals, "fulfilled": fulfilled, "effective": round(effective, 1)}}
-    drawn = cohort_of(model, joined([pools[i].taken(draws) for i in range(history.n_patients)]), card)
+    drawn = cohort_of(model, join([pools[i].take(draws) for i in range(history.n_patients)]), card)
     history_of = np.repeat(np.arange(history.n_patients), draws)
     return continuation_of(model, drawn_shares(drawn, history_of, draws), drawn, history_of, seed)
 
 
 @torch.no_grad()
-def _conditioned(
+def _pools_of_histories(
     plain: Proposer,
     steered: Proposer,
     attributes: NDArray[np.int64],

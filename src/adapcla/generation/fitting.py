@@ -33,7 +33,7 @@ from adapcla.training.checkpoint import Journal
 from adapcla.training.loop import Loop, Observer, Outcome
 from adapcla.training.privacy import Protection
 from adapcla.training.settings import Settings, refuse_unread, settings_from
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import choose_budget
 
 #: Bytes that a parameter costs while it is trained: itself, its gradient, two moments, the best value so far, and all
 #: but the gradient once more while a checkpoint is written.
@@ -100,25 +100,25 @@ def fit(
     """
     refuse_unread(settings)
     refuse_unlearnable(settings, train)
-    settings = chosen(settings, train.n_patients)
+    settings = choose_budget(settings, train.n_patients)
     if valid.n_patients > MOST_WATCHING:
         some = random_stream(settings.seed, "some patients").choice(valid.n_patients, MOST_WATCHING, replace=False)
         valid = valid.subset(np.sort(some))
     valid = valid.on(train.vocabulary)
     if not train.vocabulary.numbers.any():
-        return _fitted(settings, train, valid, folder, resume, observers)
+        return _fit_quantized(settings, train, valid, folder, resume, observers)
     warm = bundle.read(Path(settings.starts_from)).quantizer if settings.starts_from else None
     # Whoever rolled up codes of fewer patients wants nothing told of fewer, values among it.
     quantizer = warm or Quantizer.of(train, max(MIN_COUNT, int(train.card.get(MIN_PATIENTS_KEY, 0))))
     parts = quantizer.quantize(train), quantizer.quantize(valid)
-    model, outcome = _fitted(settings, *parts, folder, resume, observers)
+    model, outcome = _fit_quantized(settings, *parts, folder, resume, observers)
     model.quantizer = quantizer
     model.facts |= {"training data": train.fingerprint, **_learned_from(settings, train, valid).as_card()}
     model.facts |= {"codes": train.n_codes, "numbers": len(quantizer.numbers)}
     return model, outcome
 
 
-def _fitted(
+def _fit_quantized(
     settings: Settings,
     train: Cohort,
     valid: Cohort,
@@ -128,15 +128,15 @@ def _fitted(
 ) -> tuple[Model, Outcome]:
     """The model of patients in the form that networks learn."""
     if settings.family.objective is None:
-        return _counted(settings, train, valid)
+        return _count_model(settings, train, valid)
     *earlier, last = stages(settings)
     weights, spent, seconds = None, {}, 0.0
     for stage in earlier:
         stage_folder = None if folder is None else folder / FIRST_STAGE
-        model, outcome = _trained(stage, train, valid, stage_folder, resume, (), weights)
+        model, outcome = _train_stage(stage, train, valid, stage_folder, resume, (), weights)
         weights, spent = model.network.state_dict(), {name: model.facts[name] for name in _COSTS}
         seconds += outcome.seconds
-    model, outcome = _trained(last, train, valid, folder, resume, observers, weights)
+    model, outcome = _train_stage(last, train, valid, folder, resume, observers, weights)
     if spent:
         # What the first stage cost is part of the whole.
         model.facts["first stage"] = spent
@@ -146,7 +146,7 @@ def _fitted(
     return model, outcome
 
 
-def _trained(
+def _train_stage(
     settings: Settings,
     train: Cohort,
     valid: Cohort,
@@ -159,7 +159,7 @@ def _trained(
     guard = Protection.begin(settings, train, valid, folder, resume)
     if guard is not None:
         train, valid = guard.train, guard.valid
-    model = untrained(settings, train, guard)
+    model = initial_model(settings, train, guard)
     if weights is not None:
         model.network.load_state_dict(weights)
     loop = Loop(
@@ -194,7 +194,7 @@ def measure_pace(settings: Settings, train: Cohort, seconds: float = 3.0) -> Pac
 
     Private training is left out: its steps would be looks at the patients that ε does not cover.
     """
-    settings = chosen(settings, train.n_patients)
+    settings = choose_budget(settings, train.n_patients)
     if settings.family.objective is None or settings.privacy is not None:
         return None
     n_steps = settings.budget.steps(train.n_patients)
@@ -203,17 +203,17 @@ def measure_pace(settings: Settings, train: Cohort, seconds: float = 3.0) -> Pac
     began = time.monotonic()
     if train.vocabulary.numbers.any():
         train = Quantizer.of(train).quantize(train)
-    records, model = seen_records(settings, train), untrained(settings, train)
+    records, model = seen_records(settings, train), initial_model(settings, train)
     loop = Loop(objective_for(model), records, records, settings.budget, settings.seed)
     beginning = time.monotonic() - began
     return Pace(beginning, loop.seconds_per_step(seconds) * n_steps / settings.budget.passes)
 
 
-def _counted(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, Outcome]:
+def _count_model(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, Outcome]:
     """A model that is fitted in one look at all patients: nothing to train, to stop early or to resume."""
     began = time.monotonic()
     assert settings.family.count is not None
-    model = untrained(settings, train)
+    model = initial_model(settings, train)
     settings.family.count(model.network, seen_records(settings, train, model.network.order))
     loss = -float(model.log_likelihood(valid).sum()) / valid.n_visits
     outcome = Outcome(loss, 0, 0, 0, time.monotonic() - began, False, Journal())
@@ -221,7 +221,7 @@ def _counted(settings: Settings, train: Cohort, valid: Cohort) -> tuple[Model, O
     return model, outcome
 
 
-def untrained(settings: Settings, train: Cohort, guard: Protection | None = None) -> Model:
+def initial_model(settings: Settings, train: Cohort, guard: Protection | None = None) -> Model:
     """The model before its first step: its network and the statistics of the training patients."""
     records = seen_records(settings, train)
     law, prevalence = AttributeDistribution.of(records.cohort.attributes, train.n_patients), train.prevalence()
@@ -232,7 +232,7 @@ def untrained(settings: Settings, train: Cohort, guard: Protection | None = None
         settings.architecture.use_days and train.days is not None,
     )
     if guard is not None:
-        prevalence, law = guard.counted(records)
+        prevalence, law = guard.count(records)
     demand_memory(settings, shape, prevalence)
     torch.manual_seed(stream_key(settings.seed, "weights") % (1 << 63))
     network = settings.network(shape, prevalence)

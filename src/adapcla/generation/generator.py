@@ -49,7 +49,7 @@ class Generator:
 
     def __repr__(self) -> str:
         row = METHODS[self.method].settings if self.method in METHODS else Settings()
-        usual, mine = _named(row), _named(self.settings)
+        usual, mine = _flat_settings(row), _flat_settings(self.settings)
         changed = [f"{name}={value!r}" for name, value in mine.items() if usual.get(name, value) != value]
         fitted = "not fitted"
         if self.model_ is not None:
@@ -59,7 +59,7 @@ class Generator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What the constructor takes, as scikit-learn asks for it; with `deep` every setting by name, too."""
-        return {"settings": self.settings, **(_named(self.settings) if deep else {})}
+        return {"settings": self.settings, **(_flat_settings(self.settings) if deep else {})}
 
     def set_params(self, **changes: Any) -> Generator:
         """The generator with some settings changed, by name; it is to be fitted again.
@@ -219,7 +219,7 @@ class Generator:
         return bundle.save(self.model, Path(folder), overwrite, shareable)
 
 
-def _named(settings: Settings) -> dict[str, Any]:
+def _flat_settings(settings: Settings) -> dict[str, Any]:
     """Every setting by its name alone."""
     content = settings.model_dump()
     parts = {**content.pop("architecture"), **content.pop("budget")}
@@ -258,10 +258,10 @@ def AdaPCLA(**changes: Any) -> Generator:
 _LISTED_CODES = 1000
 
 
-def described(method: str, n_codes: int = _LISTED_CODES) -> dict[str, Any]:
+def describe_method(method: str, n_codes: int = _LISTED_CODES) -> dict[str, Any]:
     """What `adapcla methods` says of a row; parameters are those of a vocabulary of `n_codes` codes.
 
-    >>> described("marginal")["parameters"]
+    >>> describe_method("marginal")["parameters"]
     0
     """
     row, settings = METHODS[method].row, METHODS[method].settings

@@ -77,7 +77,7 @@ def _prepare(run_folder: Path, asked: dict[str, Any], resume: bool) -> None:
     if resume:
         demand_same(read_json(run_folder / ASKED), asked, run_folder)
     else:
-        emptied(run_folder)
+        empty_folder(run_folder)
         write_json(run_folder / ASKED, asked)
     for name in (ASKED, OUTCOME, ENVIRONMENT, MODEL, SECRET):
         remove_leftovers(run_folder / name)
@@ -131,7 +131,7 @@ def _warn_other_environment(run_folder: Path) -> None:
         write_json(path, here)
 
 
-def emptied(run_folder: Path) -> None:
+def empty_folder(run_folder: Path) -> None:
     """Clear what an earlier run left, file by file: only what runs make."""
     import shutil
 

@@ -26,7 +26,7 @@ from adapcla.engine import n_workers, run_tasks
 from adapcla.errors import InputError
 from adapcla.generation.bundle import read, save
 from adapcla.generation.model import Model, dequantize
-from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, joined, redrawn_card, sample_card, stream
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, cohort_of, join, redrawn_card, sample_card, stream
 from adapcla.scaffold import Steering
 
 #: Patients per shard: a whole number of blocks.
@@ -108,8 +108,8 @@ def _write_shard(
 ) -> int:
     """Write the shard that begins with patient `low` of n; the patients in it."""
     count = min(SHARD, n - low)
-    whole = joined(list(stream(model, low + count, seed, steering, rule, first=low)))
-    files.write_bytes(_shard(folder, low), _packed(whole))
+    whole = join(list(stream(model, low + count, seed, steering, rule, first=low)))
+    files.write_bytes(_shard(folder, low), _pack(whole))
     return count
 
 
@@ -151,13 +151,13 @@ def _key(model: Model, card: dict[str, Any], steering: Steering | None, rule: Sa
     return digest.hexdigest()[:16]
 
 
-def _packed(rolled: Rolled) -> bytes:
+def _pack(rolled: Rolled) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **{name: getattr(rolled, name) for name in Rolled.__dataclass_fields__})
     return buffer.getvalue()
 
 
-def _unpacked(path: Path) -> Rolled:
+def _unpack(path: Path) -> Rolled:
     try:
         with np.load(path, allow_pickle=False) as content:
             return Rolled(**{name: content[name] for name in Rolled.__dataclass_fields__})
@@ -172,7 +172,7 @@ def _assemble(
 ) -> None:
     """One cohort folder from the shards, an array at a time, a shard at a time."""
     if rule.rules is not None:
-        card = card | redrawn_card(rule, np.concatenate([_unpacked(path).redrawn for path in shards]))
+        card = card | redrawn_card(rule, np.concatenate([_unpack(path).redrawn for path in shards]))
     sizes: dict[str, int] = {}
     types: dict[str, np.dtype[Any]] = {}
     for piece in _pieces(model, shards, card["seed"]):
@@ -180,7 +180,7 @@ def _assemble(
             sizes[name] = sizes.get(name, 0) + len(array)
             types[name] = array.dtype
     with files.full_disk_explained(target, 8 * sum(sizes.values())), files.fresh_folder(target, overwrite) as folder:
-        at = _concatenated(_pieces(model, shards, card["seed"]), folder, sizes, types)
+        at = _concatenate(_pieces(model, shards, card["seed"]), folder, sizes, types)
         learned = model.attribute_distribution
         card = {
             **card,
@@ -194,7 +194,7 @@ def _assemble(
         storage.finish_folder(folder, model.raw_vocabulary.codes, card)
 
 
-def _concatenated(
+def _concatenate(
     pieces: Iterator[dict[str, NDArray[Any]]], folder: Path, sizes: dict[str, int], types: dict[str, np.dtype[Any]]
 ) -> dict[str, int]:
     """The arrays of all pieces one after another in files, and their lengths without the ends of the starts.
@@ -221,7 +221,7 @@ def _concatenated(
 def _pieces(model: Model, shards: list[Path], seed: int) -> Iterator[dict[str, NDArray[Any]]]:
     """The arrays of each shard, starts without their end, as the whole will hold them."""
     for path in shards:
-        cohort = dequantize(model, cohort_of(model, _unpacked(path), {}), seed, first=int(path.stem))
+        cohort = dequantize(model, cohort_of(model, _unpack(path), {}), seed, first=int(path.stem))
         piece: dict[str, NDArray[Any]] = {
             "codes": cohort.codes,
             "visit_starts": cohort.visit_starts[:-1],

@@ -82,14 +82,14 @@ class Rolled:
         >>> visits(1, 2).followed_by(visits(3, 4)).codes.tolist()
         [1, 3, 2, 4]
         """
-        both = joined([self, later])
+        both = join([self, later])
         n = len(self.lengths)
         order = np.stack([np.arange(n), n + np.arange(n)], axis=1).ravel()
         mixed = both.of_patients(order)
         return Rolled(mixed.codes, mixed.visit_sizes, self.lengths + later.lengths, mixed.gaps, self.attributes)
 
 
-def joined(parts: list[Rolled]) -> Rolled:
+def join(parts: list[Rolled]) -> Rolled:
     """Several rolls, one after another."""
     return Rolled(*(np.concatenate([getattr(p, name) for p in parts]) for name in Rolled.__dataclass_fields__))
 
@@ -177,11 +177,11 @@ def blocks(
         attributes = law.draw(patients, seed) if law.names else np.zeros((BLOCK, 0), dtype=np.int64)
         whole = drawn(patients, attributes, stream_key(seed, "patients"))
         if broken is not None:
-            whole = _mended(whole, broken, drawn, patients, seed)
+            whole = _redraw_broken(whole, broken, drawn, patients, seed)
         yield whole.first(min(BLOCK, n - low))
 
 
-def _mended(
+def _redraw_broken(
     whole: Rolled,
     broken: Callable[[Rolled], NDArray[np.bool_]],
     drawn: Callable[[NDArray[np.int64], NDArray[np.int64], int], Rolled],
@@ -201,7 +201,7 @@ def _mended(
         again.redrawn[:] = attempt
         order = np.arange(len(whole.lengths))
         order[who] = len(whole.lengths) + np.arange(len(who))
-        whole = joined([whole, again]).of_patients(order)
+        whole = join([whole, again]).of_patients(order)
     whole.redrawn[broken(whole)] *= -1
     return whole
 
@@ -232,7 +232,7 @@ def sample(
 ) -> Cohort:
     """`n` new patients; patient i of a seed is the same for any n and batch size."""
     rule = rule or SampleRule()
-    rolled = joined(list(stream(model, n, seed, steering, rule, batch_size)))
+    rolled = join(list(stream(model, n, seed, steering, rule, batch_size)))
     card = sample_card(model, n, seed, rule, steering) | redrawn_card(rule, rolled.redrawn)
     return dequantize(model, cohort_of(model, rolled, card), seed)
 
@@ -264,10 +264,10 @@ def stream(
         waiting.append(part)
         n_waiting += len(part.lengths)
         if n_waiting >= (batch_size or BLOCK):
-            yield joined(waiting)
+            yield join(waiting)
             waiting, n_waiting = [], 0
     if waiting:
-        yield joined(waiting)
+        yield join(waiting)
 
 
 def rules_for(model: Model, cohort: Cohort) -> Rules:

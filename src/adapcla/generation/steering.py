@@ -17,7 +17,7 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.errors import UsageError
 from adapcla.generation.model import Model, quantize_prevalence
 from adapcla.generation.sampler import sample
-from adapcla.scaffold.steering import Steering, achieved, choice_log_odds, choice_shares, logit, shift
+from adapcla.scaffold.steering import Steering, choice_log_odds, choice_shares, logit, measure_gap, shift
 
 #: What a target prevalence may be given as: a file, a cohort folder, a cohort, or a prevalence.
 Target = str | Path | Cohort | Prevalence
@@ -63,13 +63,13 @@ def closed_loop(model: Model, start: Steering, seed: int, pilot: int = PILOT) ->
         for number, damping in enumerate(DAMPING):
             synthetic = sample(model, pilot, seed + 7_000_003 * (number + 1), steering)
             prevalence = model.quantize(synthetic).prevalence()
-            gap = achieved(steering.target, prevalence, synthetic.n_visits)
+            gap = measure_gap(steering.target, prevalence, synthetic.n_visits)
             bar.advance(
                 1, f"mean gap {gap.mae:.5f} (sampling alone {gap.floor:.5f}), inside {gap.inside_sampling_error:.0%}"
             )
             if gap.inside_sampling_error >= CLOSED:
                 break
-            steering = steering.corrected(prevalence, synthetic.n_visits, damping)
+            steering = steering.correct(prevalence, synthetic.n_visits, damping)
     return steering
 
 

@@ -91,7 +91,7 @@ class Passage:
         return Passage(self.codes, np.where(waits, NONE, self.target), self.attempt)
 
     @property
-    def forbidden(self) -> NDArray[np.bool_]:
+    def must_not_come(self) -> NDArray[np.bool_]:
         """(patients, codes) which codes must not come."""
         place = np.arange(len(self.codes))
         return (self.target == NONE)[:, None] | (place < self.target[:, None])
@@ -122,10 +122,10 @@ class DrawRule:
         """The rule of one draw of a visit."""
         return self if self.passage is None else replace(self, passage=self.passage.at(attempt))
 
-    def applied(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:
+    def apply(self, logits: Tensor, codes: slice = slice(None)) -> Tensor:
         """The logits (…, some codes) that are drawn from.
 
-        >>> DrawRule(Tensor([0.0, 1.0]), temperature=2.0).applied(Tensor([4.0]), slice(1, 2))
+        >>> DrawRule(Tensor([0.0, 1.0]), temperature=2.0).apply(Tensor([4.0]), slice(1, 2))
         tensor([3.])
         """
         tempered = logits if self.temperature == 1 else logits / self.temperature
@@ -539,7 +539,7 @@ class Objective(ABC):
         """The weight of what is annealed (the scaffold, for one), for the journal."""
 
     @abstractmethod
-    def settled(self, moment: Moment) -> bool:
+    def is_final(self, moment: Moment) -> bool:
         """Whether the loss has reached its final form, so that weights from now on may be chosen."""
 
     @abstractmethod
@@ -561,7 +561,7 @@ class ScaffoldedLikelihood(Objective):
         """α at this moment."""
         return self.rule.schedule.weight(moment.progress)
 
-    def settled(self, moment: Moment) -> bool:
+    def is_final(self, moment: Moment) -> bool:
         """Whether the scaffold's weight will not change any more."""
         return self.weight(moment) == self.rule.schedule.weight(1.0)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapcla.data import Cohort
-from adapcla.data.ragged import expand_ranges, starts_from_sizes
+from adapcla.data.ragged import expand_ranges
 
 #: Slots of a line that several records share.
 SHARED = 16
@@ -43,7 +43,7 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
     >>> found.slot_of_row.tolist()
     [3, 1, 2, 4]
     """
-    first = n_starts + starts_from_sizes(lengths)[:-1]
+    first = n_starts + np.cumsum(lengths) - lengths
     slot_of_row = np.zeros(n_starts + int(lengths.sum()), dtype=np.int64)
     lines, begin = [], 0
     tier = np.ceil(np.log(np.maximum(lengths + 1, SHARED) / SHARED) / np.log(_RATIO) - 1e-9).astype(np.int64)
@@ -51,12 +51,12 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
         members = np.flatnonzero(tier == number)
         sizes = lengths[members] + 1
         slots = SHARED if number == 0 else int(sizes.max())
-        line, at = _shared(sizes, slots) if number == 0 else (np.arange(len(sizes)), np.zeros(len(sizes), np.int64))
+        line, at = _first_fit(sizes, slots) if number == 0 else (np.arange(len(sizes)), np.zeros(len(sizes), np.int64))
         n_lines = int(line.max()) + 1
         here = expand_ranges(line * slots + at, line * slots + at + sizes)
         rows, owner = np.zeros(n_lines * slots, dtype=np.int64), np.full(n_lines * slots, -1, dtype=np.int64)
         own = expand_ranges(first[members] - 1, first[members] - 1 + sizes)
-        own[starts_from_sizes(sizes)[:-1]] = start_of_patient[members]
+        own[np.cumsum(sizes) - sizes] = start_of_patient[members]
         rows[here], owner[here] = own, np.repeat(members, sizes)
         slot_of_row[own] = begin + here
         mask = _mask(owner.reshape(n_lines, slots)) if number == 0 else None
@@ -65,7 +65,7 @@ def attention_lines(lengths: NDArray[np.int64], start_of_patient: NDArray[np.int
     return AttentionLines(tuple(lines), torch.as_tensor(slot_of_row))
 
 
-def _shared(sizes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _first_fit(sizes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The line of each record and the slot where it begins: the largest first, each where it fits most tightly."""
     line, at = np.empty(len(sizes), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
     with_room: list[list[int]] = [[] for _ in range(slots + 1)]
@@ -199,7 +199,7 @@ class Records:
         return int(np.maximum(self.cohort.visits_per_patient - self.context, 0).sum())
 
     @property
-    def seen(self) -> Cohort:
+    def within_context(self) -> Cohort:
         """The cohort without the visits beyond the context length."""
         if not self.n_cut:
             return self.cohort
@@ -220,8 +220,8 @@ class Records:
         if cohort.days is not None:
             days = np.asarray(cohort.days)[visits].astype(np.int64)
             gap[1:] = np.maximum(np.diff(days), 0)
-            gap[starts_from_sizes(lengths)[:-1]] = 0
-        return packed(codes, sizes, lengths, self.attribute_rows(patients), gap)
+            gap[np.cumsum(lengths) - lengths] = 0
+        return pack(codes, sizes, lengths, self.attribute_rows(patients), gap)
 
     def attribute_rows(self, patients: NDArray[np.int64]) -> NDArray[np.int64]:
         """Attribute categories plus one (0 unknown) of these patients, one column per attribute."""
@@ -229,7 +229,7 @@ class Records:
         return np.stack(columns, axis=1).astype(np.int64) if columns else np.zeros((len(patients), 0), np.int64)
 
 
-def packed(
+def pack(
     codes: NDArray[np.integer],
     sizes: NDArray[np.int64],
     lengths: NDArray[np.int64],
@@ -241,7 +241,7 @@ def packed(
     starts, start_of_patient = np.unique(attributes, axis=0, return_inverse=True)
     start_of_patient = start_of_patient.ravel()
     n_starts = len(starts)
-    first_visit = starts_from_sizes(lengths)[:-1]
+    first_visit = np.cumsum(lengths) - lengths
     patient_of_visit = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(n_visits) - first_visit[patient_of_visit]
     row_before = np.where(position == 0, start_of_patient[patient_of_visit], n_starts + np.arange(n_visits) - 1)
@@ -249,7 +249,7 @@ def packed(
         n_patients=len(lengths),
         n_starts=n_starts,
         codes=torch.as_tensor(codes.astype(np.int64)),
-        offsets=torch.as_tensor(starts_from_sizes(sizes)[:-1]),
+        offsets=torch.as_tensor(np.cumsum(sizes) - sizes),
         visit_of_entry=torch.as_tensor(np.repeat(np.arange(n_visits), sizes)),
         position=torch.as_tensor(position),
         patient_of_visit=torch.as_tensor(patient_of_visit),

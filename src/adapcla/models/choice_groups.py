@@ -220,7 +220,7 @@ def group_noise(groups: Groups, noise: Noise) -> NDArray[np.float64]:
     return noise.uniform(groups.n_groups, channel=_CHANNEL)
 
 
-def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int64]:
+def drawing_order(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int64]:
     """All codes in the order in which a visit is drawn, given the codes of their own in theirs.
 
     Kind and length of the visit come first and how it ended last; what was measured comes before that, groups of equal
@@ -228,7 +228,7 @@ def arranged(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int
 
     >>> from adapcla.data.vocabulary import discharge_code, visit_kind_code
     >>> vocabulary = Vocabulary.of([discharge_code("died"), visit_kind_code("other"), "A", "B"])
-    >>> [vocabulary.tokens[code] for code in arranged(vocabulary, np.array([1, 0]))]
+    >>> [vocabulary.tokens[code] for code in drawing_order(vocabulary, np.array([1, 0]))]
     ['KIND/other', 'B', 'A', 'END/died']
     """
     by_group = vocabulary.group_of_code
@@ -280,7 +280,7 @@ def passage_logits(
     pairs, of_patient = np.unique(rows * kinds + passage.target - FREE, return_inverse=True)
     out = logits[torch.from_numpy(pairs // kinds)]
     every = Passage(passage.codes, pairs % kinds + FREE, np.zeros(len(pairs), dtype=np.int64))
-    forbidden, comes = torch.from_numpy(every.forbidden), torch.from_numpy(every.comes)
+    forbidden, comes = torch.from_numpy(every.must_not_come), torch.from_numpy(every.comes)
     hazard = np.zeros((len(pairs), len(passage.codes)))
     for k, column in enumerate(passage.codes.tolist()):
         # Of a choice group only what stands before this code is settled: the codes before it do not come.
@@ -372,18 +372,18 @@ def visits_of_codes(prevalence: Prevalence) -> NDArray[np.float64]:
     return np.asarray(np.where(np.isnan(share), MIN_COUNT - 1, share * n_visits))
 
 
-def ranked(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
+def frequency_order(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
     """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order.
 
     Codes of a few visits are taken as equally frequent: the order is saved, and small counts could be read from it.
-    Codes of choice groups stand side by side before and behind the others, see `arranged`.
+    Codes of choice groups stand side by side before and behind the others, see `drawing_order`.
 
     >>> from adapcla.data import Cohort
-    >>> ranked(Cohort.of([[["A"]], [["B"]]] + [[["B"]]] * 20).prevalence())[0].tolist()
+    >>> frequency_order(Cohort.of([[["A"]], [["B"]]] + [[["B"]]] * 20).prevalence())[0].tolist()
     [1, 0]
     """
     order = np.argsort(-visits_of_codes(prevalence), kind="stable")
     if prevalence.vocabulary.groups:
-        order = arranged(prevalence.vocabulary, order[prevalence.vocabulary.group_of_code[order] < 0])
+        order = drawing_order(prevalence.vocabulary, order[prevalence.vocabulary.group_of_code[order] < 0])
     code_of_rank = torch.from_numpy(order)
     return code_of_rank, torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]

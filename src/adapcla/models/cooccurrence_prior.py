@@ -38,7 +38,7 @@ LOWEST, SPACING, N_NODES = -4.0, 0.5, 21
 EXPECTED_EDGES = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5)
 #: Pairs that chance would give to so many patients are stored although nobody holds them.
 EXPECTED_STORED = 0.5
-#: Codes in a visit so far that are told apart by the factor; more count as so many.
+#: Codes in a visit so far that the factor tells apart; more count as so many.
 MOST_CODES = 15
 #: Pairs of codes that are listed at a time when they are counted.
 _PAIRS_AT_ONCE = 4_000_000
@@ -171,7 +171,7 @@ class CooccurrencePrior(nn.Module):
     Args:
         n_pairs: Stored pairs; 0 before they are counted.
         family: (codes,) family of each code, in the order in which codes are drawn.
-        code_visits: (codes,) training visits that hold each code; counts too small to be told must be alike.
+        code_visits: (codes,) training visits that hold each code; small counts that may not be shared must be alike.
         n_visits: Training visits.
         strength: k, in patients.
     """
@@ -215,7 +215,7 @@ class CooccurrencePrior(nn.Module):
         return np.asarray(sums + sums.T - np.diag(sums.diagonal()), dtype=np.int64)
 
     def without_small_counts(self) -> dict[str, Tensor]:
-        """The counts for others: pairs of too few patients to be told are left to their families.
+        """The counts for others: pairs of fewer patients than may be shared are left to their families.
 
         What the families know of such pairs is left out, too, where it is little.
         """
@@ -224,13 +224,13 @@ class CooccurrencePrior(nn.Module):
         rows = np.repeat(np.arange(self.n_codes), np.diff(counts.starts))[~small]
         starts = starts_from_sizes(np.bincount(rows, minlength=self.n_codes))
         kept = PairCounts(starts, counts.partner[~small], counts.patients[~small])
-        told = self._sums_by_family(kept)
-        hidden = self.family_patients.cpu().numpy() - told
+        shared = self._sums_by_family(kept)
+        hidden = self.family_patients.cpu().numpy() - shared
         return {
             "starts": torch.as_tensor(kept.starts),
             "partner": torch.as_tensor(kept.partner.astype(np.int32)),
             "patients": torch.as_tensor(kept.patients.astype(np.int32)),
-            "family_patients": torch.as_tensor(told + np.where(hidden < MIN_COUNT, 0, hidden)),
+            "family_patients": torch.as_tensor(shared + np.where(hidden < MIN_COUNT, 0, hidden)),
         }
 
     def problem_with(self, counts: dict[str, Tensor]) -> str:
@@ -373,14 +373,14 @@ class CooccurrencePrior(nn.Module):
         )
 
 
-def _matches(keys: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(position in `asked`, position in the ascending `keys`) of all equal pairs.
+def _matches(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(position in `wanted`, position in the ascending `keys`) of all equal pairs.
 
     >>> [x.tolist() for x in _matches(np.array([1, 4, 4]), np.array([4, 0, 1]))]
     [[0, 0, 2], [1, 2, 0]]
     """
-    low, high = np.searchsorted(keys, asked), np.searchsorted(keys, asked, side="right")
-    return np.repeat(np.arange(len(asked)), high - low), expand_ranges(low, high)
+    low, high = np.searchsorted(keys, wanted), np.searchsorted(keys, wanted, side="right")
+    return np.repeat(np.arange(len(wanted)), high - low), expand_ranges(low, high)
 
 
 class _Position(NamedTuple):

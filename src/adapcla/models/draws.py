@@ -88,7 +88,7 @@ def bernoulli_codes(
         marked = torch.searchsorted(line[torch.from_numpy(rows)], torch.from_numpy(arrivals), right=True).numpy()
         codes = marked[which, marks]
     else:
-        codes = _located(line, rows[which], arrivals[which, marks])
+        codes = _locate(line, rows[which], arrivals[which, marks])
     patients = some[which]
     key = np.unique(patients * logits.shape[1] + codes)  # a code hit twice is one code
     return np.divmod(key, logits.shape[1])
@@ -119,7 +119,7 @@ def _arrivals(totals: NDArray[np.float64], noise: Noise, channel: int) -> NDArra
     return np.concatenate(pieces, axis=1) if pieces else np.zeros((len(totals), 0))
 
 
-def _located(line: Tensor, rows: NDArray[np.int64], points: NDArray[np.float64]) -> NDArray[np.int64]:
+def _locate(line: Tensor, rows: NDArray[np.int64], points: NDArray[np.float64]) -> NDArray[np.int64]:
     """The code whose stretch of its row's line holds each point; for few rows that many patients share."""
     out = np.empty(len(points), dtype=np.int64)
     for row in np.unique(rows).tolist():

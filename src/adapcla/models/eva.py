@@ -115,7 +115,7 @@ class EvaNetwork(Network):
         self.gap_head = nn.Linear(width, N_BUCKETS) if shape.with_days else None
 
     # ---- learning ---------------------------------------------------------------------------------------
-    def encoded(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of each patient's latent, both (patients, latent)."""
         visits = self.embedding.visits(self.table(), batch.codes, batch.offsets, batch.position, batch.gap)
         first_visit = (batch.position == 0).nonzero()[:, 0]
@@ -143,7 +143,7 @@ class EvaNetwork(Network):
 
     def _parts(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The state of each visit (visits, width), and the divergence of each patient's latent from the prior."""
-        mean, log_variance = self.encoded(batch)
+        mean, log_variance = self.encode(batch)
         fixed = None if self.training else torch.Generator().manual_seed(0)
         latent = mean + torch.exp(0.5 * log_variance) * torch.randn(mean.shape, generator=fixed)
         known = self.embedding.starts(batch.start_attributes)[batch.start_of_patient]
@@ -228,7 +228,7 @@ class EvidenceBound(Objective):
         first, share = self.network.first_divergence, min(1.0, moment.progress / self.network.annealed)
         return first + (1.0 - first) * share
 
-    def settled(self, moment: Moment) -> bool:
+    def is_final(self, moment: Moment) -> bool:
         """Whether the divergence counts fully."""
         return self.weight(moment) >= 1.0
 

@@ -49,7 +49,7 @@ from adapcla.models.base import (
     Visit,
 )
 from adapcla.models.batch import AttentionLines, Batch, Records, attention_lines
-from adapcla.models.choice_groups import Groups, ranked, visits_of_codes
+from adapcla.models.choice_groups import Groups, frequency_order, visits_of_codes
 from adapcla.models.cooccurrence_prior import CooccurrencePrior, OwnPairs, Prefixes, Tables, count_pairs, with_expected
 from adapcla.models.draws import Noise, bernoulli, categorical
 from adapcla.models.layers import (
@@ -63,7 +63,7 @@ from adapcla.models.layers import (
     learns,
 )
 
-#: Places inside a visit that are told apart; later codes share the last.
+#: Places inside a visit that have a vector each; later codes share the last.
 _PLACES = 64
 #: Upper edges, in training visits, of the bands of frequency of the copy head.
 _COPY_EDGES = (30, 100, 300, 1000, 5000)
@@ -84,6 +84,11 @@ class GptArchitecture(Architecture):
     prior: bool = Field(False, description="Add logits from counts of pairs of codes, each patient's own left out.")
     prior_strength: float = Field(
         100.0, gt=0, description="Patients by whom a pair of codes must be held to count as much as its families do."
+    )
+    prior_below: int = Field(
+        0,
+        ge=0,
+        description="Training patients from which on the prior is left out, as pairs are learned without it; 0: never.",
     )
     shrinkage: float = Field(
         0.0,
@@ -141,9 +146,9 @@ class ShrunkEmbedding(Remembering):
         """The whole table (codes, width)."""
         if self.family_vector is None:
             return self.own
-        return self.remembered(self._made)
+        return self.remember(self._compute)
 
-    def _made(self) -> Tensor:
+    def _compute(self) -> Tensor:
         assert self.family_vector is not None
         return F.embedding(self.family, self.family_vector) + self.weight * self.own
 
@@ -280,7 +285,7 @@ def earlier_codes(codes: NDArray[np.int64], sizes: NDArray[np.int64], patient: N
     return Earlier(*(torch.as_tensor(x) for x in (visit[kept], codes[entry][kept], earlier[kept])))
 
 
-class _Summed(torch.autograd.Function):
+class _SumOverParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss_of: Callable[..., Tensor], parts: list[_Part], *inputs: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -298,11 +303,11 @@ class _Summed(torch.autograd.Function):
         return None, None, *(upstream[0] * gradient for gradient in ctx.saved_tensors)
 
 
-def summed(loss_of: Callable[..., Tensor], parts: list[_Part], inputs: list[Tensor]) -> Tensor:
+def sum_of_parts(loss_of: Callable[..., Tensor], parts: list[_Part], inputs: list[Tensor]) -> Tensor:
     """The sum of `loss_of(part, *inputs)` over parts, with gradients; the logits of one part exist at a time."""
     if not torch.is_grad_enabled():
         return torch.stack([loss_of(part, *inputs) for part in parts]).sum()
-    total: Tensor = _Summed.apply(loss_of, parts, *inputs)
+    total: Tensor = _SumOverParts.apply(loss_of, parts, *inputs)
     return total
 
 
@@ -348,7 +353,7 @@ class GPT(Network):
         super().__init__()
         width, self.n_codes = architecture.width, shape.n_codes
         self.longest_visit, self.with_days = architecture.longest_visit, shape.with_days
-        code_at, initial = ranked(prevalence)
+        code_at, initial = frequency_order(prevalence)
         n_visits = float(prevalence.n_visits or 1)
         visits = torch.from_numpy(visits_of_codes(prevalence))[code_at]
         family = family_of_code(prevalence)[code_at]
@@ -396,7 +401,7 @@ class GPT(Network):
         """Count the pairs of the training patients."""
         if self.prior is None:
             return shape
-        cohort = records.seen
+        cohort = records.within_context
         codes = self.order.encode(np.asarray(cohort.codes))
         sizes = np.asarray(cohort.codes_per_visit)
         codes = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))]
@@ -589,7 +594,7 @@ class GPT(Network):
             log_p = self._log_probabilities(given[0], given[1], given[2], made, copied, part)
             return F.nll_loss(log_p, tokens.target[part.questions], reduction="sum")
 
-        return summed(loss_of, list(self._parts(batch, tokens, own)), inputs)
+        return sum_of_parts(loss_of, list(self._parts(batch, tokens, own)), inputs)
 
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
@@ -660,7 +665,7 @@ class GPT(Network):
         n, n_codes = len(noise.patients), self.n_codes
         tables = None if self.prior is None else self.prior.tables()
         so_far = None if tables is None else torch.zeros(n, n_codes)
-        copied = self._copied(state)
+        copied = self._copy_logits(state)
         full = work = state.cache.select(torch.arange(n))
         last, reached = state.last.clone(), state.last
         members, is_open, lowest = torch.arange(n), torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.int64)
@@ -709,7 +714,7 @@ class GPT(Network):
             if so_far is not None and tables is not None and self.prior is not None:
                 distinct, which = torch.unique(token, return_inverse=True)
                 so_far += F.embedding(which, self.prior.rows(tables, distinct))
-            reached = self._extended(token, state.n_seen, place + 1, work, full, members)
+            reached = self._extend(token, state.n_seen, place + 1, work, full, members)
             sizes[members[is_open]] += 1
             last[members[is_open]] = reached[is_open]
         drawn = np.concatenate(who), np.concatenate(codes)
@@ -717,7 +722,7 @@ class GPT(Network):
         full.lengths = state.cache.lengths + sizes
         return Visit(drawn[0][in_order], drawn[1][in_order], hazard, self._after(state, last, full, drawn))
 
-    def _extended(
+    def _extend(
         self, token: Tensor, n_seen: int, place: int, work: KeyValueCache, full: KeyValueCache, members: Tensor
     ) -> Tensor:
         """States after one more code of some members, whose keys and values also go to the cache of all."""
@@ -732,7 +737,7 @@ class GPT(Network):
                     whole[layer][members, where] = tensor[every, where]
         return states
 
-    def _copied(self, state: GptState) -> Tensor | None:
+    def _copy_logits(self, state: GptState) -> Tensor | None:
         """(patients, codes) what the copy head adds."""
         if self.copy_head is None or state.before is None or state.earlier is None:
             return None
@@ -784,7 +789,7 @@ class GPT(Network):
         for place in range(int(sizes.max())):
             members = (sizes > place).nonzero()[:, 0]
             work = full if len(members) == n else full.select(members)
-            last[members] = self._extended(codes[begins[members] + place], state.n_seen, place + 1, work, full, members)
+            last[members] = self._extend(codes[begins[members] + place], state.n_seen, place + 1, work, full, members)
             full.lengths = state.cache.lengths + sizes.clamp(max=place + 1)
         return self._after(state, last, full, (who.numpy(), codes.numpy()))
 
@@ -825,7 +830,7 @@ def token_under(
     behind = torch.stack([chance[:, code:end].sum(1) for code, end in zip(codes, ends, strict=True)], dim=1)
     behind = torch.flip(torch.cumsum(torch.flip(behind, [1]), dim=1), [1])
     hazard = (chance[:, codes] / behind.clamp(min=1e-300)).clamp(max=1.0)
-    forbidden = torch.from_numpy(passage.forbidden)
+    forbidden = torch.from_numpy(passage.must_not_come)
     more, factor = torch.ones(n, dtype=torch.float64), chance
     for k, (code, end) in enumerate(zip(codes, ends, strict=True)):
         more = torch.where(forbidden[:, k], more / (1 - hazard[:, k]).clamp(min=1e-300), more)
@@ -842,13 +847,14 @@ def token_under(
 
 _OURS = {
     "prior": True,
+    "prior_below": 10_000,
     "shrinkage": 50.0,
     "copy_head": True,
     "width": 128,
     "layers": 2,
     "heads": 4,
     "schedule": "none",
-    "learning_rate": 2e-3,
+    "learning_rate": 1.5e-3,
     "batch_size": 128,
     "calibration_rounds": 4,
     "patience": 6,

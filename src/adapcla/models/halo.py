@@ -51,7 +51,7 @@ class TriangularBlocks(nn.Module):
         """The diagonal block (inputs, outputs), its corner cut."""
         return torch.triu(self.corner[number], diagonal=1 if self.strict else 0)
 
-    def gathered(self, codes: Tensor, visit_of_entry: Tensor, n_visits: int) -> Tensor:
+    def gather(self, codes: Tensor, visit_of_entry: Tensor, n_visits: int) -> Tensor:
         """The product with sparse 0/1 rows (visits, size): sums of the rows of the present inputs.
 
         `visit_of_entry` ascends, and the codes of a visit ascend.
@@ -107,17 +107,17 @@ class HaloHead(nn.Module):
         """(visits, width) hidden units that see the history alone."""
         return F.relu(F.linear(history, torch.tril(self.history.weight), self.history.bias))
 
-    def _hidden(self, history: Tensor, visits: Visits) -> Tensor:
+    def _hidden_units(self, history: Tensor, visits: Visits) -> Tensor:
         """(visits, codes) hidden units, teacher-forced."""
         order = torch.argsort(visits.visit_of_entry * self.bias.shape[0] + visits.codes)
         codes, visit_of_entry = visits.codes[order], visits.visit_of_entry[order]
-        seen = self.codes_to_hidden.gathered(codes, visit_of_entry, len(history))
+        seen = self.codes_to_hidden.gather(codes, visit_of_entry, len(history))
         return F.relu(self.history_to_hidden(history) + seen)
 
     def teacher_forced_logits(self, states: Tensor, visits: Visits) -> Tensor:
         """Logits (visits, codes) of every code given the true codes before it."""
         history = states[visits.row_before]
-        hidden, triangle = self._hidden(history, visits), self.hidden_to_code
+        hidden, triangle = self._hidden_units(history, visits), self.hidden_to_code
         base = torch.addmm(self.bias, self._history_units(history), self.history_to_code.weight.t())
         # A part of a split has a cheap gradient; that of a slice is as wide as the whole.
         parts = [whole.split([high - low for _, low, high in triangle.spans()], dim=1) for whole in (base, hidden)]
@@ -193,7 +193,7 @@ class HaloHead(nn.Module):
         who, which = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         while len(active):
             products = torch.addmm(base[active], F.relu(sums[active]), to_code)
-            logits = rule.applied(products, slice(low, low + size))
+            logits = rule.apply(products, slice(low, low + size))
             if rule.passage is not None and hazards is not None:
                 self._pass(logits, rule.passage, hazards, active, behind, low)
             hazard = F.softplus(logits).double()
@@ -219,7 +219,7 @@ class HaloHead(nn.Module):
         """Note the hazards of codes of this block that are still ahead, and make them come or not, in place."""
         rows = active.numpy()
         here = passage.select(rows)
-        forbidden, comes = torch.from_numpy(here.forbidden), torch.from_numpy(here.comes)
+        forbidden, comes = torch.from_numpy(here.must_not_come), torch.from_numpy(here.comes)
         for k, column in enumerate((passage.codes - low).tolist()):
             if 0 <= column < logits.shape[1]:
                 ahead = (behind < column).numpy()

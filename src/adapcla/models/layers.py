@@ -36,7 +36,7 @@ class Remembering(nn.Module):
         self.__dict__.pop("_remembered", None)
         return super().train(mode)
 
-    def remembered(self, make: Callable[[], Tensor]) -> Tensor:
+    def remember(self, make: Callable[[], Tensor]) -> Tensor:
         """What `make()` returns; in evaluation mode it is computed once while no parameter is replaced or edited."""
         if self.training or torch.is_grad_enabled():
             return make()
@@ -147,12 +147,12 @@ class CausalLayer(nn.Module):
     def forward(self, rows: Tensor, batch: OnLines) -> Tensor:
         """New rows (rows, width); linear parts run on packed rows, attention on lines of equal length."""
         projected = self.query_key_value(self.attention_norm(rows))  # (R, 3d)
-        pieces = [self._attended(projected, lines) for lines in batch.attention.lines]
+        pieces = [self._attend(projected, lines) for lines in batch.attention.lines]
         # `embedding` takes rows as an index would, and adds their gradients up faster.
         mixed = F.embedding(batch.attention.slot_of_row, pieces[0] if len(pieces) == 1 else torch.cat(pieces))
         return self._rest(rows, mixed)
 
-    def _attended(self, projected: Tensor, lines: Lines) -> Tensor:
+    def _attend(self, projected: Tensor, lines: Lines) -> Tensor:
         """What each slot (lines · slots, width) gathers from the slots that it sees."""
         n, slots = lines.rows.shape
         parts = F.embedding(lines.rows, projected).view(n, slots, 3, self.heads, -1).permute(2, 0, 3, 1, 4)

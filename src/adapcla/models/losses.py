@@ -47,11 +47,11 @@ def sparse_targets(
     return SparseTargets(rows, codes, torch.bincount(visit_rows, minlength=n_rows).to(torch.float32), groups)
 
 
-def asked(states: Tensor, targets: SparseTargets) -> tuple[Tensor, SparseTargets]:
+def predicting_rows(states: Tensor, targets: SparseTargets) -> tuple[Tensor, SparseTargets]:
     """The rows that predict a visit, and their targets: the last visit of a record predicts none.
 
     >>> states, targets = torch.eye(3), SparseTargets(torch.tensor([2]), torch.tensor([7]), torch.tensor([0, 0, 1.0]))
-    >>> [x.tolist() for x in (asked(states, targets)[0], *asked(states, targets)[1][:3])]
+    >>> [x.tolist() for x in (predicting_rows(states, targets)[0], *predicting_rows(states, targets)[1][:3])]
     [[[0.0, 0.0, 1.0]], [0], [7], [1.0]]
     """
     used = targets.multiplicity.nonzero()[:, 0]
@@ -248,6 +248,6 @@ def sparse_bce(
     >>> float(sparse_bce(torch.zeros(1, 2), torch.zeros(3, 2), torch.zeros(3), targets)) / 3  # ln 2 per code
     0.693...
     """
-    states, targets = asked(states, targets)
+    states, targets = predicting_rows(states, targets)
     out: Tensor = _SparseBCE.apply(states, weight, bias, targets, positive_weight)
     return out

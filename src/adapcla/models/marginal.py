@@ -27,7 +27,7 @@ from adapcla.models.base import (
     Visit,
 )
 from adapcla.models.batch import Batch, Records
-from adapcla.models.choice_groups import Groups, arranged, independent_codes
+from adapcla.models.choice_groups import Groups, drawing_order, independent_codes
 from adapcla.models.draws import Noise, bernoulli
 from adapcla.models.layers import N_BUCKETS, drawn_gap, gap_bucket, gap_nll
 from adapcla.scaffold import Scaffold
@@ -66,7 +66,7 @@ class MarginalNetwork(Network):
         vocabulary = prevalence.vocabulary
         self.last_code = vocabulary.index.get(DEATH.token)
         # Vocabulary order, but for choice groups, whose codes must stand side by side.
-        order = arranged(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
+        order = drawing_order(vocabulary, np.flatnonzero(vocabulary.group_of_code < 0))
         self.keep_order(torch.from_numpy(order), saved=False)
         self.groups = Groups.of(vocabulary.group_of_code[order])
 
@@ -78,19 +78,19 @@ class MarginalNetwork(Network):
         expected = Scaffold(records.cohort.expected_prevalence()).initial_logits
         self.logits.copy_(torch.from_numpy(expected).float())
         batch = records.batch(np.arange(records.cohort.n_patients))
-        asked = self._asked(batch) > 0
+        asked = self._may_continue(batch) > 0
         places = torch.bincount(batch.position[asked], minlength=len(self.going_on))
         stayed = torch.bincount(batch.position[asked & (batch.continues > 0)], minlength=len(self.going_on))
         self.going_on.copy_(torch.log((stayed + 0.5) / (places - stayed + 0.5)))
         later = batch.gap[batch.position > 0]
         self.gaps.copy_(torch.log(torch.bincount(gap_bucket(later), minlength=N_BUCKETS) + 0.5))
 
-    def _asked(self, batch: Batch) -> Tensor:
+    def _may_continue(self, batch: Batch) -> Tensor:
         """(visits,) 1.0 after visits that may have another after them."""
         return torch.ones(batch.n_visits) if self.last_position is None else batch.lacks(self.last_position)
 
     @property
-    def _ordered(self) -> Tensor:
+    def _log_odds(self) -> Tensor:
         """(codes,) log-odds by position; they are saved as the vocabulary numbers them."""
         return self.logits[self.code_of_rank]
 
@@ -101,12 +101,12 @@ class MarginalNetwork(Network):
     @torch.no_grad()
     def likelihood(self, batch: Batch, bias: Tensor | None = None) -> Likelihood:
         """How probable the records are."""
-        logits = (self._ordered if bias is None else self._ordered + bias).double()
+        logits = (self._log_odds if bias is None else self._log_odds + bias).double()
         sums = F.softplus(logits) if self.groups is None else self.groups.normalisers(logits[None])
         codes = sums.sum().repeat(batch.n_visits)
         codes = codes.index_add_(0, batch.visit_of_entry, -logits[batch.codes])
         rest = F.binary_cross_entropy_with_logits(self.going_on[batch.position], batch.continues, reduction="none")
-        rest = rest * self._asked(batch)
+        rest = rest * self._may_continue(batch)
         if self.with_days:
             rest = rest + gap_nll(self.gaps.expand(int((batch.position > 0).sum()), -1), batch)
         record = torch.zeros(batch.n_patients, dtype=torch.float64)
@@ -132,7 +132,7 @@ class MarginalNetwork(Network):
         if rule.counts is not None:
             raise UsageError("codes_per_visit='match' is for networks; marginal draws codes as they are")
         rows = torch.zeros(state.n, dtype=torch.int64)
-        return independent_codes(rule.applied(self._ordered[None]), rows, rule, noise, self.groups)
+        return independent_codes(rule.apply(self._log_odds[None]), rows, rule, noise, self.groups)
 
     def absorb(self, state: Place, drawn: Drawn, gap: NDArray[np.int64]) -> Place:
         """The state after one more visit; its codes are forgotten."""

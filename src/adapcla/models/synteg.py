@@ -35,7 +35,7 @@ from adapcla.models.base import (
     Visits,
 )
 from adapcla.models.batch import Batch
-from adapcla.models.choice_groups import independent_codes, ranked
+from adapcla.models.choice_groups import frequency_order, independent_codes
 from adapcla.models.draws import Noise, normal
 from adapcla.models.layers import CodeTable, RecurrentCache, RecurrentTrunk, VisitEmbedding
 from adapcla.models.visit_transformer import IndependentHead, RollState, VisitNetwork
@@ -143,7 +143,7 @@ class SyntegNetwork(VisitNetwork):
 
     def __init__(self, architecture: SyntegArchitecture, shape: Shape, prevalence: Prevalence) -> None:
         width, condition, n_codes = architecture.width, architecture.condition, shape.n_codes
-        code_at, initial = ranked(prevalence)
+        code_at, initial = frequency_order(prevalence)
         super().__init__(
             CodeTable(n_codes, width),
             AttentiveEmbedding(shape, width, architecture.heads, architecture.dropout),
@@ -190,7 +190,7 @@ class SyntegNetwork(VisitNetwork):
         out: Tensor = self.generator(torch.cat([noise, conditions], dim=1))
         return out
 
-    def judged(self, visits: Tensor, conditions: Tensor) -> Tensor:
+    def critic_scores(self, visits: Tensor, conditions: Tensor) -> Tensor:
         """The critic's opinion of visits (visits,); higher is more real."""
         out: Tensor = self.critic(torch.cat([visits, conditions], dim=1))[:, 0]
         return out
@@ -233,7 +233,7 @@ class SyntegNetwork(VisitNetwork):
             raise UsageError("synteg has no log-odds of codes, so that it can be neither steered nor matched")
         conditions = state.states if state.row_of_patient is None else state.states[state.row_of_patient]
         logits = self.written_logits(conditions, normal(noise, self.settings.noise, channel=6))
-        return independent_codes(rule.applied(logits), None, rule, noise)
+        return independent_codes(rule.apply(logits), None, rule, noise)
 
 
 def _kernel(one: Tensor, two: Tensor) -> Tensor:
@@ -283,7 +283,7 @@ class Adversarial(Objective):
         """0 while the encoder learns, 1 in the adversarial stage."""
         return float(self.turn(moment) != "encoder")
 
-    def settled(self, moment: Moment) -> bool:
+    def is_final(self, moment: Moment) -> bool:
         """Only the adversarial stage makes candidates."""
         return self.turn(moment) != "encoder"
 
@@ -306,7 +306,7 @@ class Adversarial(Objective):
         self.modules.train()
         return conditions
 
-    def _written(self, conditions: Tensor) -> Tensor:
+    def _generate(self, conditions: Tensor) -> Tensor:
         """Drawn visits of zeros and ones, whose gradient is that of their chances.
 
         The critic so sees what is sampled later; soft visits would be told from real ones by their softness alone.
@@ -318,20 +318,24 @@ class Adversarial(Objective):
     def _critic(self, batch: Batch) -> Tensor:
         conditions, real = self._conditions(batch), self.network.real_visits(batch)
         with torch.no_grad():
-            written = self._written(conditions)
+            written = self._generate(conditions)
         share = torch.rand(len(real), 1)
         between = (share * real + (1 - share) * written).requires_grad_()
-        slope = torch.autograd.grad(self.network.judged(between, conditions).sum(), between, create_graph=True)[0]
+        slope = torch.autograd.grad(self.network.critic_scores(between, conditions).sum(), between, create_graph=True)[
+            0
+        ]
         penalty = ((slope.norm(dim=1) - 1) ** 2).sum()
-        distance = (self.network.judged(real, conditions) - self.network.judged(written, conditions)).sum()
+        distance = (
+            self.network.critic_scores(real, conditions) - self.network.critic_scores(written, conditions)
+        ).sum()
         self._notes["distance"] = float(distance.detach()) / len(real)
         return self.network.settings.penalty * penalty - distance
 
     def _generator(self, batch: Batch) -> Tensor:
         conditions = self._conditions(batch)
-        written = self._written(conditions)
+        written = self._generate(conditions)
         self._watch(written.detach(), self.network.real_visits(batch))
-        return -self.network.judged(written, conditions).sum()
+        return -self.network.critic_scores(written, conditions).sum()
 
     def _watch(self, written: Tensor, real: Tensor) -> None:
         """Notice when written visits have become all alike, or empty, or full; the chosen weights are from before."""

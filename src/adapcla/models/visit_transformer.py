@@ -36,7 +36,7 @@ from adapcla.models.base import (
     Visits,
 )
 from adapcla.models.batch import Batch
-from adapcla.models.choice_groups import Groups, independent_codes, ranked
+from adapcla.models.choice_groups import Groups, frequency_order, independent_codes
 from adapcla.models.draws import Noise, bernoulli
 from adapcla.models.halo import HaloHead
 from adapcla.models.layers import (
@@ -105,7 +105,7 @@ class IndependentHead(nn.Module):
     @torch.no_grad()
     def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
         """One visit of each patient."""
-        return independent_codes(rule.applied(self.logits(states)), row_of_patient, rule, noise, self.groups)
+        return independent_codes(rule.apply(self.logits(states)), row_of_patient, rule, noise, self.groups)
 
 
 class RollState(NamedTuple):
@@ -290,7 +290,7 @@ def visit_network(architecture: VisitArchitecture, shape: Shape, prevalence: Pre
 
     Weights come from torch's global stream: seed it first.
     """
-    code_at, initial = ranked(prevalence)
+    code_at, initial = frequency_order(prevalence)
     groups = Groups.of(prevalence.vocabulary.group_of_code[code_at.numpy()])
     width = architecture.width
     table = CodeTable(shape.n_codes, width)

@@ -38,7 +38,7 @@ def _reliability(comparison: Comparison, balanced: bool = False) -> dict[str, An
     from adapcla.evaluation.reliability import pairs_of, reliability_bins
     from adapcla.evaluation.utility import balanced_predictions, natural_predictions
 
-    pairs = comparison.once(pairs_of, balanced_predictions if balanced else natural_predictions)
+    pairs = comparison.sample.once(pairs_of, balanced_predictions if balanced else natural_predictions)
     if isinstance(pairs, Missing):
         return {}
     return {
@@ -52,8 +52,8 @@ def _labels(comparison: Comparison) -> list[dict[str, object]]:
     """The scores of each label in the balanced protocol."""
     from adapcla.evaluation.utility import balanced_predictions, label_table, rule_of
 
-    predictions = comparison.once(balanced_predictions)
-    return [] if isinstance(predictions, Missing) else label_table(predictions, rule_of(comparison).names)
+    predictions = comparison.sample.once(balanced_predictions)
+    return [] if isinstance(predictions, Missing) else label_table(predictions, rule_of(comparison.sample).names)
 
 
 def _roc(comparison: Comparison) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from adapcla.generation.generator import generator_for
 from adapcla.pipeline.estimate import Sizes, evaluation_seconds, sampling_seconds, slowness, training_seconds
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.training.settings import Settings, calibration_size
-from adapcla.training.tuning import chosen, epochs_within
+from adapcla.training.tuning import choose_budget, epochs_within
 
 #: What a release is judged by, unless somebody asks for more.
 JUDGED = ("tail", "fidelity", "utility", "privacy")
@@ -169,7 +169,7 @@ def effort_for(
     >>> short.settings["passes"] < long.settings["passes"], short.quick, long.quick
     (True, True, False)
     """
-    settings = chosen(settings_of(method, given), sizes.patients)
+    settings = choose_budget(settings_of(method, given), sizes.patients)
     wanted = settings.budget.passes
     slow, pace, before = measured.slowness, measured.pace, measured.before
     training, sampling, calibrating = (slow * seconds for seconds in _seconds(settings, sizes, patients))

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adapcla.data import Cohort
 from adapcla.evaluation.metric import SUITES
 from adapcla.generation.fitting import stages
+from adapcla.generation.model import Model
+from adapcla.generation.sample_folder import SHARD
+from adapcla.generation.sampler import BLOCK, Rolled, SampleRule, join, stream
+from adapcla.io.writers import IN_PARTS, PATIENTS_AT_ONCE, WriteOptions, write
+from adapcla.machine import GIGABYTE, peak_memory_mb
 from adapcla.pipeline.settings import DataSettings, EvaluateSettings
+from adapcla.pipeline.steps import Step, seconds_on
+from adapcla.scaffold import Steering
 from adapcla.training.settings import Settings
-from adapcla.training.tuning import chosen
+from adapcla.training.tuning import choose_budget
 
 #: Multiplications and additions per second that training and sampling reach on one core of a common machine.
 _SPEED = 6e10
@@ -22,6 +33,12 @@ _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
 _PROBE = 7e-4
 #: Beyond this a short look at a busy machine says little of the minutes to come.
 _SLOWEST = 8.0
+#: Bytes of memory of an evaluation, and for each training patient, by `benchmarks/scale.py`.
+_EVALUATED, _PATIENT_EVALUATED = 4e8, 1_200
+#: Patients of whom a part is written to see how long all take.
+_TRIED = 2_000
+#: The share of all patients that is learned from.
+_TRAINING_SHARE = 0.72
 #: Sizes of a cohort that was not read yet.
 _UNKNOWN = (40_000, 60_000, 5_000, 8.0)
 
@@ -76,7 +93,7 @@ def training_seconds(settings: Settings, sizes: Sizes) -> float:
     """
     if settings.family.objective is None:
         return 1.0
-    settings = chosen(settings, sizes.patients)
+    settings = choose_budget(settings, sizes.patients)
     return (
         2
         + 3
@@ -106,6 +123,83 @@ def evaluation_seconds(asked: EvaluateSettings, sizes: Sizes) -> float:
     always, growing = _QUICK if asked.quick else _WHOLE
     scale = always + growing * sizes.patients / 10_000
     return sum(SUITES[suite].seconds for suite in asked.suites) * scale
+
+
+# ---- what a command needs -----------------------------------------------------------------------------------
+class Need(NamedTuple):
+    """What a command takes, roughly: seconds on so many workers, bytes of memory of each, and bytes of disk."""
+
+    seconds: float
+    memory: float
+    disk: float
+    workers: int = 1
+
+    @property
+    def sentence(self) -> str:
+        """For people.
+
+        >>> Need(9000, 1.2e9, 3e10, 4).sentence
+        'about 2.5 h on 4 workers, 1.2 GB of memory each and 30.0 GB of disk'
+        """
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        each = " each" if self.workers > 1 else ""
+        memory, disk = self.memory / GIGABYTE, self.disk / GIGABYTE
+        return f"about {clock(self.seconds)} on {workers}, {memory:.1f} GB of memory{each} and {disk:.1f} GB of disk"
+
+
+def cohort_bytes(sizes: Sizes, patients: float) -> float:
+    """Bytes of the folder of so many patients like these: 4 a code, 12 a visit, 8 a patient.
+
+    >>> cohort_bytes(Sizes(100, 200, 50, 3.0), 1000)
+    56000.0
+    """
+    visits = patients * sizes.visits / max(sizes.patients, 1)
+    return 8 * patients + (12 + 4 * sizes.codes_per_visit) * visits
+
+
+def sampling_need(model: Model, n: int, seed: int, steering: Steering | None, rule: SampleRule, workers: int) -> Need:
+    """What `n` patients take, by the first block of them, which is drawn and timed."""
+    some = min(n, BLOCK)
+    began = time.monotonic()
+    drawn = join(list(stream(model, some, seed, steering, rule)))
+    each = (time.monotonic() - began) / some
+    arrays = sum(getattr(drawn, name).nbytes for name in Rolled.__dataclass_fields__)
+    # A shard is in memory as patients, joined, and packed; on disk are all shards and the folder that they become.
+    return Need(
+        each * n / min(workers, -(-n // SHARD)),
+        1e6 * peak_memory_mb() + 4 * arrays / some * min(n, SHARD),
+        2 * arrays / some * n,
+        workers,
+    )
+
+
+def writing_need(cohort: Cohort, to: str, options: WriteOptions, workers: int) -> Need:
+    """What an export takes, by that of its first patients."""
+    some = cohort.between(0, min(cohort.n_patients, _TRIED))
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        written = write(some, Path(folder) / "some", to, options=options)
+        seconds = time.monotonic() - began
+        disk = sum(path.stat().st_size for path in written.rglob("*") if path.is_file())
+    times = cohort.n_patients / some.n_patients
+    parts = -(-cohort.n_patients // PATIENTS_AT_ONCE) if to in IN_PARTS else 1
+    # The tables of a part as the database holds them: ids, code and number of every entry, and the rows it sorts.
+    entries = cohort.n_entries / parts
+    return Need(seconds * times / min(workers, parts), 1e6 * peak_memory_mb() + 72 * entries, disk * times, workers)
+
+
+def evaluation_need(asked: EvaluateSettings, sizes: Sizes, workers: int) -> Need:
+    """What an evaluation takes; metrics are spread over workers."""
+    memory = _EVALUATED + _PATIENT_EVALUATED * sizes.patients
+    return Need(evaluation_seconds(asked, sizes) / workers, memory, 0.0, workers)
+
+
+def steps_need(steps: Sequence[Step], sizes: Sizes, patients: int, workers: int) -> Need:
+    """What the steps of a release or a study take that are left: of the data, what is learned from, and each sample."""
+    samples = sum(step.stage == "sample" for step in steps)
+    whole = cohort_bytes(sizes, sizes.patients / _TRAINING_SHARE)
+    disk = 2 * whole + 2 * samples * cohort_bytes(sizes, patients or sizes.patients)
+    return Need(seconds_on(steps, workers), _EVALUATED + _PATIENT_EVALUATED * sizes.patients, disk, workers)
 
 
 def clock(seconds: float) -> str:

@@ -276,6 +276,20 @@ def expected_seconds(steps: Sequence[Step]) -> list[float]:
     return out
 
 
+def seconds_on(steps: Sequence[Step], workers: int) -> float:
+    """Rough seconds of what is left on so many workers: its longest chain, or its share for each, whichever is longer.
+
+    Sampling and evaluation that have the workers to themselves spread over them; a fit does not.
+    """
+    longest: dict[int, float] = {}
+    expected = expected_seconds(steps)
+    left = [0.0 if step.done else seconds for step, seconds in zip(steps, expected, strict=True)]
+    for step, seconds in zip(steps, left, strict=True):
+        before = max((longest.get(id(other), 0.0) for other in (*step.after, *step.waits)), default=0.0)
+        longest[id(step)] = before + (seconds / workers if step.stage in ("sample", "evaluate") else seconds)
+    return max(max(longest.values(), default=0.0), sum(left) / workers)
+
+
 def code_of(*packages: str) -> str:
     """A hash of the source of these packages: the revision of a page, which takes seconds to make again.
 

@@ -21,7 +21,7 @@ from adapcla.data import Cohort, Prevalence
 from adapcla.data.split_folder import open_splits, save_splits, split_cohort
 from adapcla.errors import UsageError
 from adapcla.evaluation import Comparison
-from adapcla.evaluation.metric import metrics_asked
+from adapcla.evaluation.metric import metrics_for
 from adapcla.evaluation.references import some_patients
 from adapcla.evaluation.runner import evaluate as evaluate_cohorts
 from adapcla.generation.generator import Generator, generator_for, load
@@ -39,7 +39,7 @@ from adapcla.seeds import random_stream
 from adapcla.training.settings import METHODS
 
 #: Revisions of what the tasks write: raised when a change of the code changes the bytes, so that they are made again.
-PREPARE, TRAIN, SAMPLE, EVALUATE = 1, 2, 1, 1
+PREPARE, TRAIN, SAMPLE, EVALUATE = 1, 2, 1, 2
 CURVES = "curves.json"
 #: Times that patients with a visit too large are drawn again, and how far apart the seeds of two times are.
 _REDRAWS, _NEXT_SEED = 20, 1_000_003
@@ -303,7 +303,7 @@ def _largest_visits(cohort: Cohort) -> NDArray[np.int64]:
 # ---- evaluate -------------------------------------------------------------------------------------------------
 def evaluate_inputs(asked: EvaluateSettings, **more: Any) -> dict[str, Any]:
     """What scores depend on beside the patients: what is evaluated, and the definition of every metric of it."""
-    metrics = [metric.name for metric in metrics_asked(asked.suites) if metric.key not in asked.leave_out]
+    metrics = [metric.name for metric in metrics_for(asked.suites) if metric.key not in asked.leave_out]
     return {"evaluate": asked.model_dump(mode="json"), "metrics": metrics, **more}
 
 

@@ -211,9 +211,7 @@ def gap_closed(scores: Scores, train: Cohort, metric: str) -> Found:
     if row.normalised is None or not _distinct(row, trained):
         return Found("unknown", plain_reason(row.normalised_reason or NOT_APART), *beside)
     share = row.normalised
-    # Where more is not better, what lies beyond real is as wrong as what lies before it.
-    closed = min(share, 2 - share) if row.goal == "match" else min(share, 1.0)
-    quality: Quality = "good" if closed >= GAP_GOOD else "fair" if closed >= GAP_FAIR else "poor"
+    quality: Quality = "good" if share >= GAP_GOOD else "fair" if share >= GAP_FAIR else "poor"
     text = (
         f"{format_number(row.value)} (real data {format_number(real)}, independent codes {format_number(row.marginal)}"
     )

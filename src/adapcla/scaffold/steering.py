@@ -72,7 +72,7 @@ class Steering:
         """Whether any logit changes."""
         return bool((self.delta != 0).any())
 
-    def corrected(self, achieved: Prevalence, n_visits: int, damping: float = 1.0) -> Steering:
+    def correct(self, achieved: Prevalence, n_visits: int, damping: float = 1.0) -> Steering:
         """A damped step that closes the gap between the achieved and the target prevalence.
 
         Codes are moved by the difference of log-odds, with half a visit added to both counts so that a code that
@@ -183,11 +183,11 @@ class Achieved:
     floor: float
 
 
-def achieved(target: Prevalence, generated: Prevalence, n_visits: int) -> Achieved:
+def measure_gap(target: Prevalence, generated: Prevalence, n_visits: int) -> Achieved:
     """The gap between requested and achieved prevalence over codes with an expected count of at least 50.
 
     >>> wish, generated = Prevalence.of({"A": 0.5, "B": 0.001}), Prevalence.of({"A": 0.51, "B": 0.0})
-    >>> achieved(wish, generated, n_visits=1000)
+    >>> measure_gap(wish, generated, n_visits=1000)
     Achieved(inside_sampling_error=1.0, mae=0.01, max_gap=0.01, n_judged=1, floor=0.0126)
     """
     goal = target.share

@@ -27,7 +27,7 @@ def page_function(name: str) -> Callable[[], None]:
 
     def page() -> None:
         module: ModuleType = import_module(f"adapcla.studio.screens.{name}")
-        widgets.run_guarded(partial(getattr(module, f"{name}_page")))
+        widgets.run_guarded(partial(getattr(module, f"{name}_screen")))
 
     return page
 

@@ -116,7 +116,8 @@ def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]
     def section(name: str, title: str, *some: Table | None) -> Section:
         return Section(name, title, [*(table for table in some if table is not None), *drawn.get(name, [])])
 
-    yield section("knowledge", "Knowledge and memorisation of the tail", shown["tail-glance"])
+    title = "Knowledge and memorisation of the tail"
+    yield section("knowledge", title, shown["tail-glance"])._replace(short="Knowledge")
     claims = section("claims", "Claims", claims_table(study, results))
     unseen = claims_not_evaluated(study)
     if unseen:
@@ -129,7 +130,7 @@ def _sections(study: Study, results: Sequence[ClaimResult]) -> Iterator[Section]
     yield section("fidelity", "Fidelity", shown["fidelity"], shown["by-domain"])
     yield section("numbers", "Values", shown["numbers"])
     yield section("stays", "Stays and outcomes", shown["stays"])
-    yield section("course", "Course of records", shown["course"])
+    yield section("course", "Course of records", shown["course"])._replace(short="Course")
     yield section("discriminator", "Discriminator", shown["discriminator"], tables.discriminator_table(study))
     yield section("utility", "Utility", shown["utility"])
     yield section("reliability", "Reliability", shown["reliability"])

@@ -25,7 +25,7 @@ from adapcla.pipeline.settings import DataSettings, EvaluateSettings, RowSetting
 from adapcla.pipeline.steps import RECORD, Failures, Step, code_of, forget_records, record, run_steps
 from adapcla.pipeline.tasks import Row, checked_row
 from adapcla.scaffold import Steering
-from adapcla.study.analysis.run import OF_ROWS, Run, Subject, reads_trajectories, remove_other_parts
+from adapcla.study.analysis.run import OF_ROWS, ObservedRun, Subject, reads_trajectories, remove_other_parts
 from adapcla.study.results import ABOUT
 from adapcla.study.spec import StudySpec, TargetSettings
 from adapcla.training.settings import METHODS, Settings
@@ -532,7 +532,7 @@ class StudyPlan:
             return steering
         return closed_loop(generator.model, steering, seed, pilot=min(20_000, 4 * self._n_patients))
 
-    def _observe(self, run: Run, folder: Path) -> Mapping[str, Any]:
+    def _observe(self, run: ObservedRun, folder: Path) -> Mapping[str, Any]:
         """A fit that is observed along training."""
         return self.subject().observe(folder, run)
 

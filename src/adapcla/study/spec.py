@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -22,7 +22,8 @@ from adapcla.pipeline.steps import key_of
 
 #: The file of captions in the folder of an analysis.
 SUMMARY = "summary.json"
-ANALYSES = ("probes", "schedules", "kernel", "bound", "cases", "law", "diseases")
+Analysis = Literal["probes", "schedules", "kernel", "bound", "cases", "law", "diseases"]
+ANALYSES: tuple[Analysis, ...] = get_args(Analysis)
 
 
 class SampleSettings(SettingsGroup):
@@ -45,7 +46,7 @@ class TargetSettings(SettingsGroup):
 class AnalysisSettings(SettingsGroup):
     """Which analyses are made, of which row, and how far they go."""
 
-    parts: tuple[Literal["probes", "schedules", "kernel", "bound", "cases", "law", "diseases"], ...] = ()
+    parts: tuple[Analysis, ...] = ()
     method: str = Field("adapcla", description="The row that is observed; a method needs no fit of its own for that.")
     quick: bool = Field(False, description="Fewer contexts and the shortest flow only.")
     contexts: tuple[int, ...] = Field((30, 100), min_length=1, description="Numbers of probed contexts.")

@@ -64,7 +64,7 @@ class Checkpoints:
     def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Tensors and state of the newest good generation, or None."""
         content = self.newest()
-        return None if content is None else opened(content)
+        return None if content is None else parse_checkpoint(content)
 
     def clear(self) -> None:
         """Remove all generations."""
@@ -74,7 +74,7 @@ class Checkpoints:
             self.folder.rmdir()
 
 
-def opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def parse_checkpoint(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and state of a generation."""
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     return load_tensors(content), json.loads(header["__metadata__"]["state"])

@@ -49,7 +49,7 @@ class Processes:
     """The place of this process among `count`.
 
     >>> alone = Processes(0, 1)
-    >>> alone.main, alone.summed([2.0, 3.0]), list(alone.share(range(4)))
+    >>> alone.main, alone.sum_over_processes([2.0, 3.0]), list(alone.share(range(4)))
     (True, [2.0, 3.0], [0, 1, 2, 3])
     """
 
@@ -76,7 +76,7 @@ class Processes:
 
             PartialState().wait_for_everyone()
 
-    def summed(self, numbers: Sequence[float]) -> list[float]:
+    def sum_over_processes(self, numbers: Sequence[float]) -> list[float]:
         """The numbers, added up over all processes."""
         if self.count == 1:
             return list(numbers)
@@ -86,7 +86,7 @@ class Processes:
 
     def first_says(self, answer: bool) -> bool:
         """What the first process answers; machines may not see the same folder, and must go the same way."""
-        return self.summed([float(answer and self.main)])[0] > 0
+        return self.sum_over_processes([float(answer and self.main)])[0] > 0
 
     def bytes_of_first(self, content: bytes | None) -> bytes | None:
         """The bytes that the first process holds, or None if it holds none; what others hold does not matter."""
@@ -94,7 +94,9 @@ class Processes:
             return content
         from accelerate.utils import broadcast
 
-        size = int(self.summed([-1.0 if content is None else float(len(content))] if self.main else [0.0])[0])
+        size = int(
+            self.sum_over_processes([-1.0 if content is None else float(len(content))] if self.main else [0.0])[0]
+        )
         if size < 0:
             return None
         mine = np.frombuffer(content, dtype=np.uint8) if self.main and content else np.zeros(size, dtype=np.uint8)

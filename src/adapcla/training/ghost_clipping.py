@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from adapcla.models.base import Moment, Objective, ScaffoldedLikelihood
-from adapcla.models.batch import Batch, Records, packed
+from adapcla.models.batch import Batch, Records, pack
 from adapcla.models.layers import CausalTrunk, CodeTable, gap_bucket
 from adapcla.models.visit_transformer import IndependentHead, VisitNetwork
 
@@ -83,7 +83,7 @@ def own_starts(batch: Batch) -> Batch:
     attributes = batch.start_attributes[batch.start_of_patient].numpy()
     # Equal patients share a start row; a number of their own makes all unequal, in their order.
     numbered = np.concatenate([np.arange(batch.n_patients)[:, None], attributes], axis=1)
-    own = packed(
+    own = pack(
         batch.codes.numpy().astype(np.int32),
         (ends - batch.offsets).numpy(),
         torch.bincount(batch.patient_of_visit, minlength=batch.n_patients).numpy(),
@@ -103,7 +103,7 @@ class _Call:
 
 
 @contextmanager
-def _tapped(root: nn.Module) -> Iterator[list[_Call]]:
+def _record_calls(root: nn.Module) -> Iterator[list[_Call]]:
     """The calls of linear maps and norms inside the block."""
     calls: list[_Call] = []
 
@@ -137,20 +137,20 @@ def _forward(objective: ScaffoldedLikelihood, batch: Batch, moment: Moment) -> _
     """The network's own forward pass, with every use of a parameter noted."""
     network: Any = objective.network
     n, every_visit = batch.n_patients, torch.arange(batch.n_visits)
-    with _tapped(network.embedding) as at_starts:
+    with _record_calls(network.embedding) as at_starts:
         starts = network.embedding.starts(batch.start_attributes)
-    with _tapped(network.embedding) as at_visits:
+    with _record_calls(network.embedding) as at_visits:
         visits = network.embedding.visits(network.table(), batch.codes, batch.offsets, batch.position, batch.gap)
-    with _tapped(network.trunk) as at_rows:
+    with _record_calls(network.trunk) as at_rows:
         states = network.trunk(torch.cat([starts, visits]), batch)
     history = states[batch.row_before]
     logits = torch.addmm(_bias(objective, moment), history, network.head.table().t())
     each = _code_losses(logits, batch, objective.rule.positive_weight)
-    with _tapped(network.going_on) as at_ends:
+    with _record_calls(network.going_on) as at_ends:
         each = each + network._going_on_nll(states, batch)
     at_gaps: list[_Call] = []
     if network.gap_head is not None:
-        with _tapped(network.gap_head) as at_gaps:
+        with _record_calls(network.gap_head) as at_gaps:
             each = each + network._gap_nll(states, batch)
     uses = [[(call, torch.arange(n + batch.n_visits))] for call in at_rows]
     uses += [[(at_starts[0], torch.arange(n)), (at_visits[0], n + every_visit)]]
@@ -171,9 +171,9 @@ def losses_and_norms(objective: ScaffoldedLikelihood, batch: Batch, moment: Mome
     known = [torch.zeros_like(w) if g is None else g for w, g in zip(tensors, gradients, strict=True)]
     squares, left = _Squares(batch), iter(known[3:])
     for use in seen.uses:
-        squares.used([(call, next(left), rows) for call, rows in use])
+        squares.add_uses([(call, next(left), rows) for call, rows in use])
     squares.output(seen.history.detach(), known[0], network.head.table, batch)
-    squares.embedded(known[1], known[2], network.embedding, network.table, batch)
+    squares.add_embeddings(known[1], known[2], network.embedding, network.table, batch)
     return seen.losses, squares.total.sqrt()
 
 
@@ -200,26 +200,26 @@ class _Squares:
         self.patient_of_row = torch.cat([torch.arange(self.n), batch.patient_of_visit])
         self.total = torch.zeros(self.n, dtype=torch.float64)
 
-    def used(self, uses: list[tuple[_Call, Tensor, Tensor]]) -> None:
+    def add_uses(self, uses: list[tuple[_Call, Tensor, Tensor]]) -> None:
         """A module, used on some state rows each time: (call, gradient of its output, rows)."""
         module = uses[0][0].module
         inputs = self._spread([(call.input.detach(), rows) for call, _, rows in uses])
         gradients = self._spread([(gradient, rows) for _, gradient, rows in uses])
         if isinstance(module, nn.LayerNorm):
             straight = F.layer_norm(inputs, module.normalized_shape, eps=module.eps)
-            self.total += self._summed(gradients * straight).square().sum(1)
+            self.total += self._sum_rows(gradients * straight).square().sum(1)
         else:
             self._outer(inputs, gradients)
-        self.total += self._summed(gradients).square().sum(1)
+        self.total += self._sum_rows(gradients).square().sum(1)
 
     def output(self, history: Tensor, gradients: Tensor, table: CodeTable, batch: Batch) -> None:
         """The output table and its bias, from the gradients of the logits (visits, codes)."""
         seen = self._spread([(history, batch.row_before)])
         spread = self._spread([(gradients, batch.row_before)])
-        self.total += self._summed(spread).square().sum(1)
+        self.total += self._sum_rows(spread).square().sum(1)
         self._outer(seen, spread)
 
-    def embedded(self, starts: Tensor, visits: Tensor, embedding: Any, table: CodeTable, batch: Batch) -> None:
+    def add_embeddings(self, starts: Tensor, visits: Tensor, embedding: Any, table: CodeTable, batch: Batch) -> None:
         """Start vector, attributes, places, gaps and the code table, from the gradients of rows before their norm."""
         self.total += starts.double().square().sum(1) * (1 + len(embedding.attributes))
         # A patient is at each place once, so that there is nothing to add up before squaring.
@@ -236,7 +236,7 @@ class _Squares:
             out[rows] = values
         return out
 
-    def _summed(self, rows: Tensor) -> Tensor:
+    def _sum_rows(self, rows: Tensor) -> Tensor:
         """(patients, …) sums over each patient's rows."""
         out = torch.zeros(self.n, rows.shape[1], dtype=torch.float64)
         return out.index_add_(0, self.patient_of_row, rows.double())

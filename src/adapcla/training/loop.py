@@ -26,7 +26,7 @@ from adapcla.machine import thread_count
 from adapcla.models.base import Moment, Objective
 from adapcla.models.batch import Records
 from adapcla.seeds import random_stream, stream_key
-from adapcla.training.checkpoint import Checkpoints, Journal, opened
+from adapcla.training.checkpoint import Checkpoints, Journal, parse_checkpoint
 from adapcla.training.distributed import chosen_device, computing_on, processes
 from adapcla.training.privacy import PrivateStep
 from adapcla.training.settings import Budget
@@ -89,6 +89,9 @@ class Loop:
         self.optimisers = {name: self._optimiser(name, list(params)) for name, params in objective.turns().items()}
         #: Losses are divided by a constant, not by the batch's own rows, so that every visit weighs the same.
         self.scale = budget.batch_size * train.cohort.n_visits / train.cohort.n_patients
+        self.n_patients = train.cohort.n_patients
+        #: (patients,) visits that a step computes of each.
+        self.visits = np.minimum(train.cohort.visits_per_patient, train.context)
         self.step, self.best_loss, self.best_step, self.bad_looks = 0, math.inf, -1, 0
         self.best: dict[str, Tensor] = {}
         self.spent = 0.0
@@ -121,7 +124,7 @@ class Loop:
         with _signals(self), _no_denormals(), computing_on(self.device), meter("train", self.n_steps) as bar:
             bar.advance(self.step)
             self._observe()
-            while self.step < self.n_steps and not self._exhausted():
+            while self.step < self.n_steps and not self._out_of_patience():
                 self._one_step(bar)
         self._save()
         stopped = self.step < self.n_steps
@@ -150,8 +153,8 @@ class Loop:
         loss, norm = self._update(moment)
         self.step += 1
         alpha = self.objective.weight(moment)
-        rate = self.train.cohort.n_visits / self.train.cohort.n_patients * self.budget.batch_size
-        speed, threads = rate * self.step / max(self._seconds(), 1e-9), torch.get_num_threads()
+        seconds, threads = self._seconds(), torch.get_num_threads()
+        speed = self.scale * self.step / max(seconds, 1e-9)
         # The loss of single batches is no private number: it is neither shown nor written then.
         public = {"loss": loss} if self.private is None else {}
         shown = f"loss {loss:.3f} α {alpha:.2f} best {self.best_loss:.3f} {speed:,.0f} visits/s, threads {threads}"
@@ -163,7 +166,7 @@ class Loop:
                 **public,
                 alpha=alpha,
                 gradient=norm,
-                seconds=round(self._seconds(), 2),
+                seconds=round(seconds, 2),
                 **self.objective.notes(),
             )
         self._observe()
@@ -193,7 +196,7 @@ class Loop:
         total = self._gradients(moment, parameters)
         self.processes.sum_gradients(parameters)
         # One process that is asked to stop stops all, at the same step.
-        total, stop_votes = self.processes.summed([total, float(self.stop_asked)])
+        total, stop_votes = self.processes.sum_over_processes([total, float(self.stop_asked)])
         self._stopping = stop_votes > 0
         if self.private is None:
             norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.budget.clip))
@@ -228,7 +231,7 @@ class Loop:
 
     def _draw(self, step: int) -> NDArray[np.int64]:
         """The patients of a step: a random draw without regard to length; this process's share of it."""
-        n, size = self.train.cohort.n_patients, self.budget.batch_size
+        n, size = self.n_patients, self.budget.batch_size
         if self.private is not None:
             return self.private.drawn(step, n)
         a_pass = math.ceil(n / size)
@@ -240,8 +243,7 @@ class Loop:
 
     def _pieces(self, patients: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """The patients in pieces of bounded size, so that memory is bounded too."""
-        visits = np.minimum(self.train.cohort.visits_per_patient[patients], self.train.context)
-        number = (np.cumsum(visits) - 1) // self.budget.rows_at_once
+        number = (np.cumsum(self.visits[patients]) - 1) // self.budget.rows_at_once
         for piece in np.unique(number):
             yield patients[number == piece]
 
@@ -260,7 +262,7 @@ class Loop:
         loss = validation_loss(self.objective, self.valid, self.budget)
         if not math.isfinite(loss):
             self._demand(moment, validation=loss)
-        settled = self.objective.settled(moment)
+        settled = self.objective.is_final(moment)
         # Weights that still lean on a scaffold are no candidates: they are not what will be sampled from.
         better = settled and loss < self.best_loss
         if self.last_weights:
@@ -280,7 +282,7 @@ class Loop:
             seconds=round(self._seconds(), 2),
         )
 
-    def _exhausted(self) -> bool:
+    def _out_of_patience(self) -> bool:
         return self.bad_looks >= self.budget.patience
 
     def _seconds(self) -> float:
@@ -312,7 +314,7 @@ class Loop:
         newest = self.processes.bytes_of_first(mine)
         if newest is None:
             return
-        tensors, state = opened(newest)
+        tensors, state = parse_checkpoint(newest)
         before = state.get("processes", self.processes.count)
         if before != self.processes.count and self.processes.main:
             say(
@@ -343,12 +345,12 @@ def validation_loss(objective: Objective, valid: Records, budget: Budget) -> flo
     """The bias-free loss per visit over all validation patients."""
     objective.modules.eval()
     total, visits = 0.0, 0
-    group = processes()
-    for low in group.share(range(0, valid.cohort.n_patients, budget.batch_size)):
-        patients = np.arange(low, min(low + budget.batch_size, valid.cohort.n_patients))
+    group, n_patients = processes(), valid.cohort.n_patients
+    for low in group.share(range(0, n_patients, budget.batch_size)):
+        patients = np.arange(low, min(low + budget.batch_size, n_patients))
         part, n = objective.validation(valid.batch(patients))
         total, visits = total + part, visits + n
-    loss, rows = group.summed([total, visits])
+    loss, rows = group.sum_over_processes([total, visits])
     return loss / max(rows, 1)
 
 

@@ -355,7 +355,7 @@ class Protection:
             self.secret, spent.noise, self.settings.privacy.clip, spent.rate, self.settings.budget.batch_size
         )
 
-    def counted(self, records: Records) -> tuple[Prevalence, AttributeDistribution]:
+    def count(self, records: Records) -> tuple[Prevalence, AttributeDistribution]:
         """The prevalence and the law of attributes that the fit may use."""
         privacy, spent = self.settings.privacy, self.account.counting
         assert privacy is not None
@@ -469,14 +469,14 @@ def noised_prevalence(records: Records, bound: float, stream: np.random.Generato
     counts = bounded_counts(records, bound)
     noisy = counts + deviation * stream.standard_normal(len(counts))
     visits = max(1.0, float(noisy[-1]))
-    believed = smoothed(noisy[:-1], _BELIEVED * deviation)
+    believed = smooth(noisy[:-1], _BELIEVED * deviation)
     return Prevalence(records.cohort.vocabulary, np.clip(believed / visits, 0.0, 0.999), max(1, round(visits)))
 
 
-def smoothed(noisy: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+def smooth(noisy: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
     """Noisy counts in which those below the threshold are replaced by their mean, at least a tenth.
 
-    >>> smoothed(np.array([50.0, 3.0, -2.0, 1.1]), 10.0).round(3).tolist()
+    >>> smooth(np.array([50.0, 3.0, -2.0, 1.1]), 10.0).round(3).tolist()
     [50.0, 0.7, 0.7, 0.7]
     """
     small = noisy < threshold
@@ -499,7 +499,7 @@ def noised_law(records: Records, stream: np.random.Generator | None, deviation: 
         )
     rows = records.attribute_rows(np.arange(records.cohort.n_patients))
     exact = np.bincount(np.ravel_multi_index(tuple(rows.T), sizes), minlength=int(np.prod(sizes)))
-    believed = smoothed(exact + deviation * stream.standard_normal(len(exact)), _BELIEVED * deviation)
+    believed = smooth(exact + deviation * stream.standard_normal(len(exact)), _BELIEVED * deviation)
     counts = np.round(np.minimum(believed, records.cohort.n_patients)).astype(np.int64)
     kept = np.flatnonzero(counts)
     if not len(kept):

@@ -1,9 +1,10 @@
 """How long, in which batches and how fast to train: one rule, which every fit goes through, whoever asks for it.
 
-What settings say is done. What they leave open, with a 0, follows from the number of training patients alone, so that
-the same patients and settings give the same model from Python, the command line, an experiment, a release or the
-studio. Epochs are the most that are trained: the weights of the best validation loss are kept, and training ends early
-where validation has not improved for a while. Only a release, which has a limit of time, may shorten them, and says so.
+What settings say is done. What they leave open, with a 0, follows from the number of training patients alone, and so
+does whether `tailwise` has its co-occurrence prior: the same patients and settings give the same model from Python, the
+command line, an experiment, a release or the studio. Epochs are the most that are trained: the weights of the best
+validation loss are kept, and training ends early where validation has not improved for a while. Only a release, which
+has a limit of time, may shorten them, and says so.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ LEARNING_RATE = 3e-3
 _PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate": 3e-3}
 
 
-def chosen(settings: Settings, n_patients: int) -> Settings:
-    """The settings with passes, batches and learning rate chosen where they leave them open.
+def choose_budget(settings: Settings, n_patients: int) -> Settings:
+    """The settings with passes, batches and learning rate chosen where they leave them open, and with or without prior.
 
-    >>> budget = chosen(Settings(schedule="none"), 3_000).budget
+    >>> budget = choose_budget(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
     (32.0, 64, 0.003)
-    >>> [chosen(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
+    >>> [choose_budget(Settings(schedule="none"), n).budget.passes for n in (100_000, 200_000, 5_000_000)]
     [6.0, 3.0, 1.0]
     """
     rule = dict(_PRIVATE)
@@ -42,6 +43,11 @@ def chosen(settings: Settings, n_patients: int) -> Settings:
             passes = SCAFFOLDED_EPOCHS
         passes = max(round(passes * min(1.0, MOST_PATIENTS / n), 2), 1.0)
         rule = {"passes": passes, "batch_size": batch, "learning_rate": LEARNING_RATE}
+    architecture = settings.architecture
+    if getattr(architecture, "prior_below", 0):
+        without = settings.privacy is None and n_patients >= architecture.prior_below
+        usual = {name: type(architecture).model_fields[name].default for name in ("prior", "prior_strength")}
+        settings = settings_from(settings, {"prior_below": 0, **(usual if without else {})})
     left_open = {name: value for name, value in rule.items() if not getattr(settings.budget, name)}
     return settings_from(settings, {"budget": left_open}) if left_open else settings
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.studio.conftest import press, put, text_of
 
 from adapcla.report.html import Status
-from adapcla.studio.screens.release import pack
+from adapcla.studio.screens.release import zip_of
 from adapcla.studio.workspace import Workspace
 
 Shown = Callable[..., Any]
@@ -67,6 +67,6 @@ def test_a_folder_is_pack_to_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "csv" / "deep").mkdir(parents=True)
     (tmp_path / "csv" / "a.csv").write_text("x")
     (tmp_path / "csv" / "deep" / "b.csv").write_text("y")
-    content = pack(tmp_path / "csv")
-    assert pack(tmp_path / "csv") == content and pack(tmp_path / "csv" / "a.csv") == b"x"
+    content = zip_of(tmp_path / "csv")
+    assert zip_of(tmp_path / "csv") == content and zip_of(tmp_path / "csv" / "a.csv") == b"x"
     assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["csv/a.csv", "csv/deep/b.csv"]

@@ -343,7 +343,7 @@ MOST_NUMBERS, _WHOLE_RECORD_COLUMNS, _QUANTILES = 12, 4, np.linspace(0.01, 0.99,
 def quantile_panels(train: Cohort, generated: Mapping[str, Cohort]) -> tuple[Figure, str]:
     """One panel a number: synthetic quantiles against those of training, a line for each cohort with values."""
     scales = ValueScales.of(train)
-    numbers = scales.shown[:MOST_NUMBERS]
+    numbers = list(scales.strata.values())[:MOST_NUMBERS]
     real = dict(by_number(values_of(train)))
     written = {name: dict(by_number(values_of(cohort))) for name, cohort in generated.items()}
     n_rows = -(-len(numbers) // _WHOLE_RECORD_COLUMNS)
@@ -410,7 +410,7 @@ def cooccurring_shares(cohort: Cohort, condition: Criteria) -> NDArray[np.float6
     >>> cooccurring_shares(Cohort.of([[["A", "B"]], [["A"], ["C"]]]), Criteria.of("A")).tolist()
     [0.0, 0.5, 0.0]
     """
-    held = holdings(cohort, condition)["company"] > 0
+    held = holdings(cohort, condition)["same_visit"] > 0
     return np.asarray(held.sum(axis=0), dtype=float).ravel() / max(cohort.n_patients, 1)
 
 
@@ -446,7 +446,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
         together, there, again = axes[0]
         for k, (name, of_codes) in enumerate(zip(_NAMES, shares, strict=True)):
             together.barh(np.arange(len(top)) + 0.2 - 0.4 * k, of_codes[top], 0.38, color=PALETTE[k], label=name)
-        together.set_yticks(np.arange(len(top)), [_named(real, int(code)) for code in top])
+        together.set_yticks(np.arange(len(top)), [_code_label(real, int(code)) for code in top])
         together.set(title="in the same visit", xlabel="share of patients", xlim=(0, None))
         counts = [course(cohort, condition) for cohort in (real, written)]
         enough = counts[0][:, 0] >= MIN_COUNT
@@ -464,7 +464,7 @@ def disease(condition: Criteria, real: Cohort, written: Cohort) -> Figure:
     return figure
 
 
-def _named(cohort: Cohort, position: int) -> str:
+def _code_label(cohort: Cohort, position: int) -> str:
     """A code with as much of its description as fits."""
     code = cohort.vocabulary.codes[position]
     return f"{code.token} {code.description[:24]}".strip()

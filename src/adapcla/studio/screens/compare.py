@@ -20,7 +20,7 @@ _RUN, _REPORT = "run", "report"
 _FIRST_TABLES = ("tail-glance", "fidelity", "utility", "privacy")
 
 
-def compare_page() -> None:
+def compare_screen() -> None:
     """Choose runs, rows, tables and figures."""
     found = widgets.space().contents()
     _statuses()

@@ -27,7 +27,7 @@ _MORE_COLUMNS = ("value", "unit", "time", "kind", "length", "ending")
 _LOOK, _READ, _DESCRIBE = "look", "read", "describe"
 
 
-def data_page() -> None:
+def data_screen() -> None:
     """Choose patients, look at what they would come to, read them, and see what they are."""
     sources = widgets.space().contents().sources
     if not sources:

@@ -26,7 +26,7 @@ _A_PAGE, _LISTED, _LIKELIEST, _DRAWS = 8, 20, 20, 200
 _MOST_VISITS = 6
 
 
-def patients_page() -> None:
+def patients_screen() -> None:
     """Look, search, ask for patients, and continue one."""
     found = widgets.space().contents()
     if not found.synthetic and not found.models:

@@ -26,7 +26,7 @@ OPTIONS = options_of(ReleaseSettings)
 _FIRST = ("minutes", "patients", "formats", "name")
 
 
-def release_page() -> None:
+def release_screen() -> None:
     """Ask, start, watch, and look at what came of it."""
     found = widgets.space().contents()
     if not found.sources:
@@ -152,14 +152,14 @@ def _downloads(folder: Path) -> None:
         name = f"{folder.name}-{path.name}" + (".zip" if path.is_dir() else "")
         places[number % 4].download_button(
             f"{path.name}{' (zip)' if path.is_dir() else ''}",
-            data=partial(pack, path),
+            data=partial(zip_of, path),
             file_name=name,
             key=f"download-{folder.name}-{path.name}",
             on_click="ignore",
         )
 
 
-def pack(path: Path) -> bytes:
+def zip_of(path: Path) -> bytes:
     """A file as it is, or a folder as a zip file whose bytes depend on its files alone."""
     if path.is_file():
         return path.read_bytes()

@@ -29,7 +29,7 @@ _FROM = ("Choose codes", "Another site's prevalences (a table)", "A cohort in th
 _MOST_LINES = 60
 
 
-def steer_page() -> None:
+def steer_screen() -> None:
     """Say what is wanted, see what both ways come to, and draw."""
     found = widgets.space().contents()
     if not found.models:

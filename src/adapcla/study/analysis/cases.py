@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -19,12 +19,14 @@ from adapcla.data.cooccurrence import PairSet, cooccurrence_counts
 from adapcla.errors import InputError, UsageError
 from adapcla.evaluation.bootstrap import DRAWS, LEVEL, bootstrap_sums
 from adapcla.evaluation.statistics import top_neighbours
-from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.study.analysis.correlation import estimate
 from adapcla.study.analysis.kernel import label_kernels
 from adapcla.study.analysis.probes import NextVisits, Trajectory, require_one_shot, true_next_visit
 from adapcla.tables import Table
+
+if TYPE_CHECKING:
+    from adapcla.generation.generator import Generator
 
 # ---- case A: next visits -------------------------------------------------------------------------------------
 Array = NDArray[np.float64]

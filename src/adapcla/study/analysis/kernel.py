@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp
 
 from adapcla.errors import UsageError
-from adapcla.generation.generator import Generator
 from adapcla.generation.model import seen_records
 from adapcla.models.base import Moment
 from adapcla.models.batch import Batch, CodeOrder
 from adapcla.study.analysis.correlation import Correlation, group_means, spearman
 from adapcla.study.analysis.probes import ProbeKind, ProbeSet, Trajectory, require_one_shot
+
+if TYPE_CHECKING:
+    from adapcla.generation.generator import Generator
 
 # ---- the kernel ----------------------------------------------------------------------------------------------
 #: Named groups of parameters, by the beginning of their names. `shared` is all but the output rows and biases that

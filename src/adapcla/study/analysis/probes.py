@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,6 @@ from torch import nn
 from adapcla.data import Cohort, Strata
 from adapcla.data.cooccurrence import cooccurrence_counts
 from adapcla.errors import InputError, UsageError
-from adapcla.generation.generator import Generator
 from adapcla.generation.model import scaffold_bias, seen_records
 from adapcla.io import simulator
 from adapcla.models.base import Moment, Network
@@ -25,6 +24,9 @@ from adapcla.scaffold import schedule
 from adapcla.seeds import random_stream
 from adapcla.study.analysis.correlation import estimate, group_means, paired_difference
 from adapcla.training.settings import Settings
+
+if TYPE_CHECKING:
+    from adapcla.generation.generator import Generator
 
 
 # ---- held-out histories --------------------------------------------------------------------------------------

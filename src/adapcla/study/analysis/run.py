@@ -185,7 +185,7 @@ _TRAJECTORIES = "trajectories"
 _OBSERVED, OF_ROWS = ("probes", "kernel", "schedules"), ("cases", "law", "diseases")
 
 
-class Run(NamedTuple):
+class ObservedRun(NamedTuple):
     """A fit that is observed along training."""
 
     schedule: str
@@ -238,38 +238,38 @@ class Subject:
 
     # ---- observed fits --------------------------------------------------------------------------------------
     @property
-    def main(self) -> Run:
+    def main(self) -> ObservedRun:
         """The fit of the method itself."""
-        return Run(generator_for(self.method, **self.settings).settings.schedule, self.seeds[0])
+        return ObservedRun(generator_for(self.method, **self.settings).settings.schedule, self.seeds[0])
 
-    def schedule_runs(self) -> list[Run]:
+    def schedule_runs(self) -> list[ObservedRun]:
         """The fits of the schedules, by schedule and then by seed."""
         names = [schedule(name).name for name in self.spec.schedules] or FAMILY
-        return [Run(name, seed) for name in names for seed in self.seeds]
+        return [ObservedRun(name, seed) for name in names for seed in self.seeds]
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[ObservedRun]:
         """Every observed fit that the parts need, once."""
         parts = self.spec.parts
         needed = "kernel" in parts or "probes" in parts
         return list(dict.fromkeys([self.main] * needed + self.schedule_runs() * ("schedules" in parts)))
 
-    def run_folder(self, run: Run) -> Path:
+    def run_folder(self, run: ObservedRun) -> Path:
         """Where the trajectory of an observed fit lies."""
         return self.folder / _TRAJECTORIES / run.schedule.replace(":", "-").replace(",", "-") / f"seed{run.seed}"
 
-    def run_inputs(self, run: Run) -> dict[str, Any]:
+    def run_inputs(self, run: ObservedRun) -> dict[str, Any]:
         """What a trajectory depends on beside the patients."""
         settings = generator_for(self.method, **{"patience": NEVER, **self._changes(run)}).settings
         kernels = self._has_kernels(run)
         return {"settings": settings.fingerprint(), "contexts": max(self.contexts), "kernels": kernels}
 
-    def _changes(self, run: Run) -> dict[str, Any]:
+    def _changes(self, run: ObservedRun) -> dict[str, Any]:
         return {**self.settings, "schedule": run.schedule, "seed": run.seed}
 
-    def _has_kernels(self, run: Run) -> bool:
+    def _has_kernels(self, run: ObservedRun) -> bool:
         return "kernel" in self.spec.parts and run == self.main
 
-    def observe(self, folder: Path, run: Run) -> dict[str, Any]:
+    def observe(self, folder: Path, run: ObservedRun) -> dict[str, Any]:
         """Train with probes, and kernels where a part needs them, and save the trajectory."""
         parts = self.parts()
         probes = probe_set(parts["train"], parts["test"], max(self.contexts))
@@ -280,7 +280,7 @@ class Subject:
         save_trajectory(folder, probes, fit.trajectory, fit.kernels)
         return {}
 
-    def trajectory(self, run: Run | None = None) -> SavedTrajectory:
+    def trajectory(self, run: ObservedRun | None = None) -> SavedTrajectory:
         """The trajectory of an observed fit, of the method's own where none is named."""
         return open_trajectory(self.run_folder(run or self.main))
 
