@@ -142,7 +142,8 @@ def peak_of(folder: Path) -> dict[str, float]:
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     begin = time.process_time()
-    evaluate(*(Cohort.open(folder / name) for name in ("train", "test", "synthetic")), suites=["tail", "fidelity"])
+    train, test, synthetic = (Cohort.open(folder / name) for name in ("train", "test", "synthetic"))
+    evaluate(train, test, synthetic, suites=["tail", "fidelity"])
     done.set()
     watcher.join()
     return {"peak_mb": round(peak - before), "cpu_seconds": round(time.process_time() - begin, 1)}

@@ -39,8 +39,12 @@ def parts() -> tuple[Cohort, Cohort, Cohort]:
 
 
 def unfitted(name: str, **changes: object) -> Generator:
-    known = {**METHODS[name].settings.architecture.model_dump(), **METHODS[name].settings.budget.model_dump()}
-    return generator_for(name, **{key: value for key, value in TINY.items() if key in known}, **changes)
+    settings = METHODS[name].settings
+    known = {**settings.architecture.model_dump(), **settings.budget.model_dump()}
+    tiny = {key: value for key, value in TINY.items() if key in known}
+    # One round of calibration is as much a promise as four.
+    tiny["calibration_rounds"] = min(settings.calibration_rounds, 1)
+    return generator_for(name, **tiny, **changes)
 
 
 @cache

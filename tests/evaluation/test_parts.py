@@ -10,7 +10,7 @@ from tests.evaluation.conftest import whole_world
 
 from adapcla.data import Cohort
 from adapcla.evaluation import bootstrap, comparison
-from adapcla.evaluation.comparison import Comparison, count_in_parts
+from adapcla.evaluation.comparison import Comparison
 from adapcla.evaluation.metric import CountMetric, RatioMetric, metrics_of
 from adapcla.evaluation.references import some_patients
 from adapcla.io.simulator import simulate
@@ -52,32 +52,6 @@ def test_scores_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch)
 def near(one: float | None, two: float | None) -> bool:
     """Whether two numbers are equal but for rounding, or both missing."""
     return one == two or (one is not None and two is not None and math.isclose(one, two, rel_tol=1e-7, abs_tol=1e-9))
-
-
-def test_statistics_of_parts_add_up_and_take_away(monkeypatch: pytest.MonkeyPatch):
-    cohort = whole_world(90, 4)
-    for statistic in {metric.statistic for metric in IN_PARTS if isinstance(metric, CountMetric)}:
-        monkeypatch.setattr(comparison, "PART", 32_768)
-        one = Comparison.of(cohort, cohort, cohort)
-        patients = one.whole.train if statistic.of_values else one.train
-        everything = statistic.count(patients, one.training)
-        first, rest = (statistic.count(patients.subset(rows), one.training) for rows in (range(30), range(30, 90)))
-        monkeypatch.setattr(comparison, "PART", 7)
-        for same in (first + rest, count_in_parts(statistic, patients, one.training)):
-            assert flat(same) == pytest.approx(flat(everything), nan_ok=True), statistic
-        assert flat(everything - first) == pytest.approx(flat(rest), abs=1e-9, nan_ok=True), statistic
-
-
-def flat(value: object) -> list[float]:
-    """Every number of a statistic, in order."""
-    if hasattr(value, "toarray"):
-        return list(map(float, value.toarray().ravel()))
-    if hasattr(value, "ravel"):
-        return list(map(float, value.ravel()))
-    if isinstance(value, int | float):
-        return [float(value)]
-    items = value if isinstance(value, dict) else vars(value)
-    return [number for key, one in items.items() if key not in ("pairs", "contexts") for number in flat(one)]
 
 
 def test_memory_does_not_grow_with_the_patients(monkeypatch: pytest.MonkeyPatch):

@@ -35,13 +35,15 @@ def numbers(value: object) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda one: one.__name__)
-def test_counts_of_parts_add_up_to_the_counts_of_all_and_a_part_can_be_taken_away(statistic):
+def test_counts_of_parts_add_up_to_the_counts_of_all_and_a_part_can_be_taken_away(statistic, monkeypatch):
     world = whole_world(120, 1)
     training = TrainingSummary(world.without_values(), world)
     cohort = whole_world(90, 2) if statistic.of_values else whole_world(90, 2).without_values()
     first, second = cohort.subset(range(30)), cohort.subset(range(30, 90))
     everything, one, two = (statistic.count(part, training) for part in (cohort, first, second))
-    for found, expected in ((one + two, everything), (everything - one, two)):
+    monkeypatch.setattr(comparisons, "PART", 7)
+    in_parts = comparisons.count_in_parts(statistic, cohort, training)
+    for found, expected in ((one + two, everything), (everything - one, two), (in_parts, everything)):
         for a, b in zip(numbers(found), numbers(expected), strict=True):
             assert a == pytest.approx(b, abs=1e-6)
 

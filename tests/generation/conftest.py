@@ -26,8 +26,9 @@ def parts() -> Split:
 
 @pytest.fixture(scope="session", params=["adapcla", "tailwise"])
 def fitted(request: pytest.FixtureRequest, parts: Split) -> Generator:
-    """A fitted generator of each head."""
-    return generator_for(request.param, **SMALL).fit(parts.train, parts.valid)
+    """A fitted generator of each kind."""
+    rounds = int(request.param == "tailwise")
+    return generator_for(request.param, **SMALL, calibration_rounds=rounds).fit(parts.train, parts.valid)
 
 
 @pytest.fixture(scope="session")

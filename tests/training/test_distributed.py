@@ -19,7 +19,7 @@ from adapcla.errors import UsageError
 from adapcla.generation import generator_for
 from adapcla.io import simulator as planted
 from adapcla.training import loop
-from adapcla.training.distributed import Processes, chosen_device, computing_on, processes
+from adapcla.training.distributed import Processes, chosen_device, computing_on, exchange, processes
 from adapcla.training.settings import METHODS
 
 PRETENDED = torch.device("meta")
@@ -169,3 +169,13 @@ def test_a_process_alone_says_what_it_thinks_and_keeps_its_bytes() -> None:
     alone = Processes(0, 1)
     assert (alone.first_says(True), alone.first_says(False)) == (True, False)
     assert alone.bytes_of_first(b"abc") == b"abc" and alone.bytes_of_first(None) is None
+
+
+@pytest.mark.parametrize(
+    ("cards", "nccl", "expected"),
+    [(False, False, "gloo"), (False, True, "gloo"), (True, False, "gloo"), (True, True, "cpu:gloo,cuda:nccl")],
+)
+def test_processes_exchange_by_what_is_there(monkeypatch: pytest.MonkeyPatch, cards, nccl, expected) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cards)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: nccl)
+    assert exchange() == expected

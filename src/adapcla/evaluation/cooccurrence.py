@@ -169,7 +169,8 @@ class BigramR2(CountMetric[Any]):
     """R² of bigram probabilities with those of training visits."""
 
     key, suite, goal, origin = "bigram_r2", "fidelity", "up", "HALO"
-    bounds, unit, statistic = R2, "R²", PairCounts
+    bounds, unit = R2, "R²"
+    statistic: type[Any] = PairCounts
     against = BOTH
     sized = by_domain = True
 

@@ -123,6 +123,19 @@ class Processes:
                 parameter.grad = piece.clone()
 
 
+def exchange() -> str:
+    """How processes exchange tensors, by what is there: gloo, and NCCL for tensors on cards.
+
+    Counts and flags are on processors on every machine, gradients where the training step is computed, so that who
+    computes where need not be known here.
+
+    >>> exchange() if not torch.cuda.is_available() else "gloo"
+    'gloo'
+    """
+    cards = torch.cuda.is_available() and torch.distributed.is_nccl_available()
+    return "cpu:gloo,cuda:nccl" if cards else "gloo"
+
+
 @cache
 def processes() -> Processes:
     """The place of this process, from what its launcher said; joins the group if there is one.
@@ -134,7 +147,9 @@ def processes() -> Processes:
         return Processes(0, 1)
     from accelerate import PartialState
 
-    # gloo adds up tensors of processors and of cards alike, so that who computes where need not be known here.
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group(exchange())
+    # It takes the group that is there.
     state = PartialState(cpu=True)
     if state.process_index:
         # One bar and one log are enough.
