@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cli.conftest import Adapcla
 
 from adapcla.data import Attribute, Cohort
 
@@ -16,13 +15,8 @@ from adapcla.data import Attribute, Cohort
 FORMATS = {"csv": "table", "parquet": "table"}
 
 
-def adapcla(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "adapcla", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.mark.parametrize("to", list(FORMATS))
-def test_out_and_in_again_from_the_command_line(tiny_full: Cohort, tmp_path: Path, to: str) -> None:
+def test_out_and_in_again_from_the_command_line(adapcla: Adapcla, tiny_full: Cohort, tmp_path: Path, to: str) -> None:
     tiny_full.save(tmp_path / "cohort")
     out = adapcla("--quiet", "export", tmp_path / "cohort", "--to", to, "--out", tmp_path / "files", "--json")
     assert out.returncode == 0, out.stderr
@@ -34,7 +28,7 @@ def test_out_and_in_again_from_the_command_line(tiny_full: Cohort, tmp_path: Pat
     assert Cohort.open(tmp_path / "again").fingerprint == tiny_full.fingerprint
 
 
-def test_patients_without_an_age_are_left_out_of_omop_and_counted(tmp_path: Path) -> None:
+def test_patients_without_an_age_are_left_out_of_omop_and_counted(adapcla: Adapcla, tmp_path: Path) -> None:
     age = {"age_band": Attribute(np.array([0, -1], dtype=np.int16), ("60-69",))}
     Cohort.of([[["4019"]], [["4019"]]], attributes=age).save(tmp_path / "cohort")
     words = ("export", tmp_path / "cohort", "--to", "omop", "--out", tmp_path / "files", "--json", "--overwrite")
@@ -48,7 +42,7 @@ def test_patients_without_an_age_are_left_out_of_omop_and_counted(tmp_path: Path
     assert adapcla(*words, "--vocabulary", tmp_path / "absent").returncode == 3
 
 
-def test_wrong_format_populated_output_and_missing_cohort(tiny: Cohort, tmp_path: Path) -> None:
+def test_wrong_format_populated_output_and_missing_cohort(adapcla: Adapcla, tiny: Cohort, tmp_path: Path) -> None:
     tiny.save(tmp_path / "cohort")
     wrong = adapcla("export", tmp_path / "cohort", "--to", "halo", "--out", tmp_path / "files")
     assert wrong.returncode == 2
@@ -63,3 +57,11 @@ def test_wrong_format_populated_output_and_missing_cohort(tiny: Cohort, tmp_path
     for run in (wrong, taken, missing):
         assert "Traceback" not in run.stderr
         assert run.stdout == ""
+
+
+def test_a_dry_run_says_what_an_export_would_take_and_writes_nothing(adapcla: Adapcla, tiny: Cohort, tmp_path: Path):
+    tiny.save(tmp_path / "cohort")
+    found = adapcla("export", tmp_path / "cohort", "--to", "csv", "--out", tmp_path / "files", "--dry-run", "--json")
+    need = json.loads(found.stdout)
+    assert need["seconds"] > 0 and need["disk"] > 500 and need["memory"] > 1e7 and need["workers"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["cohort"]

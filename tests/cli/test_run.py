@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import polars as pl
 import pytest
@@ -49,16 +47,16 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(toml, tmp_path):
     assert [step["stage"] for step in told["steps"]] == stages
 
 
-def test_a_wrong_key_ends_with_code_2_and_the_nearest_name(toml):
+def test_a_wrong_key_ends_with_code_2_and_the_nearest_name(adapcla, toml):
     arguments = ["run", str(toml), "--set", "fit.metods=[]"]
-    ran = subprocess.run([sys.executable, "-m", "adapcla", *arguments], capture_output=True, text=True, check=False)
+    ran = adapcla(*arguments)
     assert ran.returncode == 2 and "did you mean 'fit.methods'" in ran.stderr and "Traceback" not in ran.stderr
 
 
-def test_absent_data_ends_with_code_3(tmp_path, repository, monkeypatch):
+def test_absent_data_ends_with_code_3(adapcla, tmp_path, repository, monkeypatch):
     monkeypatch.setenv("ADAPCLA_DATA", str(tmp_path))
     arguments = ["run", str(repository / "experiments" / "paper.toml"), "--out", str(tmp_path / "out")]
-    ran = subprocess.run([sys.executable, "-m", "adapcla", *arguments], capture_output=True, text=True, check=False)
+    ran = adapcla(*arguments)
     assert ran.returncode == 3 and "--set data.path=" in ran.stderr
 
 
