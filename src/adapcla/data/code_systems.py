@@ -362,13 +362,13 @@ class Hierarchy:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Hierarchy | None:
         """The hierarchy of a vocabulary, or None where too few of its diagnoses are known."""
-        found = identify_codes(vocabulary)
-        asked = vocabulary.domain_mask("diagnosis") & (vocabulary.group_of_code < 0)
-        asked = asked if asked.any() else np.ones(len(vocabulary), dtype=bool)
-        known = np.array([where is not None for where in found], dtype=bool)
-        if not len(vocabulary) or known[asked].sum() < _ENOUGH * asked.sum():
+        places = identify_codes(vocabulary)
+        diagnoses = vocabulary.domain_mask("diagnosis") & (vocabulary.group_of_code < 0)
+        diagnoses = diagnoses if diagnoses.any() else np.ones(len(vocabulary), dtype=bool)
+        known = np.array([where is not None for where in places], dtype=bool)
+        if not len(vocabulary) or known[diagnoses].sum() < _ENOUGH * diagnoses.sum():
             return None
-        names = [_levels(code, where) for code, where in zip(vocabulary.codes, found, strict=True)]
+        names = [_levels(code, where) for code, where in zip(vocabulary.codes, places, strict=True)]
         columns = []
         for level in range(3):
             # Two systems may write different things alike (V10), so the system is part of what is told apart.

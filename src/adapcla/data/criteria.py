@@ -61,8 +61,8 @@ class Criteria:
     ) -> Criteria:
         """The condition that texts ask for: `A|B` is any of them, `E84*` a family, `3..` and `2..5` numbers of visits.
 
-        >>> asked = Criteria.of(["A|B", "C*"], visits="2..5")
-        >>> asked.having, asked.fewest_visits, asked.most_visits
+        >>> criteria = Criteria.of(["A|B", "C*"], visits="2..5")
+        >>> criteria.having, criteria.fewest_visits, criteria.most_visits
         ((('A', 'B'), ('C*',)), 2, 5)
         """
         if at not in PLACES:

@@ -89,9 +89,9 @@ def read_frame(
     """The patients of a frame; `Cohort.from_frame` says what the columns mean."""
     table = _Table(frame)
     columns = (codes,) if isinstance(codes, str) else tuple(codes)
-    asked = {"patient": patient, "visit": visit, "date": date, "day": day, "value": value, "unit": unit}
+    given = {"patient": patient, "visit": visit, "date": date, "day": day, "value": value, "unit": unit}
     table.require(
-        {**{k: name for k, name in asked.items() if name}, **{f"codes[{i}]": c for i, c in enumerate(columns)}}
+        {**{k: name for k, name in given.items() if name}, **{f"codes[{i}]": c for i, c in enumerate(columns)}}
     )
     table.require({f"attributes[{i}]": name for i, name in enumerate(attributes)})
     if not (visit or date or day):
@@ -164,9 +164,9 @@ class _Table:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def require(self, asked: Mapping[str, str]) -> None:
-        """Raise where a column that is asked for is not there."""
-        for what, name in asked.items():
+    def require(self, columns: Mapping[str, str]) -> None:
+        """Raise where a column that was named is not there."""
+        for what, name in columns.items():
             if name not in self.columns:
                 raise UsageError(f"from_frame: no column {name!r} for {what}; {nearest(name, self.columns)}")
 

@@ -94,23 +94,23 @@ class SourceTables:
 
 
 def assemble(
-    db: Database, found: SourceTables, options: ReadOptions, source: str = "", path: Path | None = None
+    db: Database, tables: SourceTables, options: ReadOptions, source: str = "", path: Path | None = None
 ) -> Cohort:
     """The cohort in what a reader found; `options.max_visits`, `icd` and `level` are applied here, for all alike."""
-    card = dict(found.card)
-    _make_views(db, found, options, path, card)
+    card = dict(tables.card)
+    _make_views(db, tables, options, path, card)
     order_visits(db, path)
-    known = _known_names(db, found.names)
+    known = _known_names(db, tables.names)
     if "stay" in options.domains:
-        card["stays"] = make_stays(db, found.kind_terms, found.discharge_terms)
+        card["stays"] = make_stays(db, tables.kind_terms, tables.discharge_terms)
         known |= _STAY_CODES
     _make_codes(db, "stay" in options.domains)
-    with_numbers = found.numbers or "stay" in options.domains
+    with_numbers = tables.numbers or "stay" in options.domains
     read, said = numbers.select_numbers(db, options, known) if with_numbers else ([], {})
     vocabulary, n_usable = _build_vocabulary(db, read, known, path)
     _make_entries(db, vocabulary, n_usable, read, "stay" in options.domains)
-    make_people(db, found.known, found.attributes)
-    categories = {name: make_attribute(db, name, path) for name in (*found.known, *found.attributes)}
+    make_people(db, tables.known, tables.attributes)
+    categories = {name: make_attribute(db, name, path) for name in (*tables.known, *tables.attributes)}
     arrays = _collect(db, vocabulary, bool(read), options, list(categories))
     if len(arrays["patient_starts"]) == 1:
         raise InputError(
@@ -126,8 +126,8 @@ def assemble(
         attributes=attributes,
         card={
             "source": source,
-            **Origin(found.origin).as_card(),
-            "visit_rule": found.visit_rule,
+            **Origin(tables.origin).as_card(),
+            "visit_rule": tables.visit_rule,
             "options": options.for_card(),
             **card,
             **said,
@@ -142,18 +142,18 @@ def assemble(
 
 
 def _make_views(
-    db: Database, found: SourceTables, options: ReadOptions, path: Path | None, card: dict[str, Any]
+    db: Database, tables: SourceTables, options: ReadOptions, path: Path | None, card: dict[str, Any]
 ) -> None:
     """Make `source_visits`, `source_events` and `source_patients`; events without a visit go to their calendar day."""
     # A table, because what it is made of may be many times as long, and it is looked at several times.
-    db.run(f"CREATE TABLE source_visits AS {found.visits}")
+    db.run(f"CREATE TABLE source_visits AS {tables.visits}")
     starts = 'SELECT start FROM source_visits UNION ALL SELECT "end" FROM source_visits'
     if unclear := db.settle_dates(options, [starts]):
         raise InputError(f"unclear: {unclear}", path=path, remedy="name the option that is right")
     if options.decimal is not None:
         db.settle_decimals(options, "")
-    events = found.events
-    if found.day_visits:
+    events = tables.events
+    if tables.day_visits:
         db.run(
             f"""CREATE TABLE placed AS SELECT * REPLACE (CASE WHEN visit <> '' THEN visit WHEN time <> ''
                 THEN 'day ' || coalesce(CAST(CAST(floor(days_of(time)) AS BIGINT) AS VARCHAR), time) ELSE '' END
@@ -169,7 +169,7 @@ def _make_views(
             "SELECT count(*) FROM placed WHERE starts_with(visit, 'day ')"
         )
     db.run(f"CREATE VIEW source_events AS {events}")
-    db.run(f"CREATE VIEW source_patients AS {found.patients}")
+    db.run(f"CREATE VIEW source_patients AS {tables.patients}")
 
 
 def _known_names(db: Database, names: str) -> dict[tuple[str, str], tuple[str, str]]:

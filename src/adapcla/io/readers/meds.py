@@ -127,8 +127,8 @@ def _load_events(db: Database, table: Table, options: ReadOptions, path: Path) -
 def _visits_and_events(db: Database, table: Table) -> tuple[str, str, str]:
     """The first rule that the data allow, in words, with its visits and events."""
     column = table.first_of(*_VISIT_COLUMNS)
-    asked = "coded_events" if db.number("SELECT count(*) FROM coded_events") else "events"
-    if column is not None and db.number(f"SELECT count(*) FROM {asked} WHERE visit <> ''"):
+    events = "coded_events" if db.number("SELECT count(*) FROM coded_events") else "events"
+    if column is not None and db.number(f"SELECT count(*) FROM {events} WHERE visit <> ''"):
         begins, ends = (f"regexp_matches(code, '^(HOSPITAL_)?{name}')" for name in _OWN[:2])
         visits = f"""SELECT patient, visit, time AS start, '' AS "end", '' AS day, '' AS sequence, {_NO_TIMES}
             FROM events WHERE visit <> '' UNION ALL
