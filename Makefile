@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt lock.txt
 demo: $(STAMP)
 	@rm -rf $(DEMO)
 	@mkdir -p $(DEMO)
-	$(BIN)/adapcla synthesize planted --out $(DEMO)/release --minutes 2.5
+	$(BIN)/adapcla synthesize simulated --out $(DEMO)/release --minutes 2.5
 	@echo
 	@echo "data      $(DEMO)/release/csv, their card $(DEMO)/release/README.md"
 	@echo "page      $(DEMO)/release/report.html"

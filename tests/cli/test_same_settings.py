@@ -75,7 +75,7 @@ def test_every_door_gives_the_same_settings(table: Path, tmp_path: Path, resolve
         adapcla.synthesize(str(table), out=tmp_path / "out", settings=DOTTED, **GIVEN, **READING)
     toml = tmp_path / "release.toml"
     toml.write_text(
-        'name = "visits.csv"\ntitle = "visits.csv"\nminutes = 3.0\nformats = ["csv", "omop"]\nmethod = "marginal"\n'
+        'name = "visits.csv"\ntitle = "visits"\nminutes = 3.0\nformats = ["csv", "omop"]\nmethod = "marginal"\n'
         'min_patients = 20\nrepair = true\nrollup = "ccs"\naccept = ["copy_excess"]\nreason = "few patients"\n'
         "birth_year = 1950\nallow_dropped = 0.2\nseed = 3\n"
         f'[data]\nsource = "table"\npath = "{table}"\n'

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from adapcla.pipeline.effort import MOST_JUDGED, around, effort_for, settings_of
+from adapcla.generation.fitting import Pace
+from adapcla.pipeline.effort import MOST_JUDGED, Speed, around, effort_for, settings_of
 from adapcla.pipeline.estimate import Sizes
 
 SMALL, LARGE = Sizes(2_000, 5_000, 400), Sizes(600_000, 2_000_000, 3_000)
@@ -40,6 +41,16 @@ def test_a_plan_that_cannot_converge_says_how_long_it_would_take():
     minutes = int(re.search(r"--minutes (\d+)", short.shortened).group(1))
     whole = effort_for(minutes, "tailwise", {}, SMALL._replace(patients=20_000, visits=50_000))
     assert whole.shortened == "" and whole.settings["passes"] == short.wanted_passes
+
+
+def test_a_method_that_counts_has_no_epochs_to_leave_out():
+    assert effort_for(0.1, "marginal", {}, LARGE).shortened == ""
+
+
+def test_a_slow_machine_trains_for_fewer_epochs_and_says_more_minutes():
+    fast, slow = (effort_for(10, "tailwise", {}, SMALL, measured=Speed(Pace(1.0, each), 1.0)) for each in (0.1, 60.0))
+    assert fast.settings["passes"] == fast.wanted_passes and not fast.shortened
+    assert slow.settings["passes"] < fast.settings["passes"] and slow.minutes > 10
 
 
 def test_what_was_given_stays():

@@ -31,6 +31,21 @@ def test_the_three_statuses_come_before_everything_else(page):
     assert places == sorted(places) and places[-1] < page.index('id="prevalence"')
 
 
+def test_every_status_says_what_use_it_permits_and_why(page):
+    from html import unescape
+
+    said = re.findall(r'class="permits">(.*?)</p>', unescape(page))
+    assert len(said) == 3
+    for one in said:
+        assert re.match(r"Recommended use: (may go to|inside the|not at all).*, because \w.*\.$", one), one
+
+
+def test_what_must_not_be_shared_is_not_called_released(finished_release):
+    told = finished_release.summary()
+    quality = told.chosen.comparisons.quality
+    assert quality == "poor" and release_page(told).badge == ("Written, not recommended for use", "poor")
+
+
 def test_every_chart_and_table_says_what_good_looks_like(page):
     """All sections but the tables, which say it one by one, and the limits."""
     sections, tables = page.count("<section"), page.count('<figure class="table') - 1
@@ -38,7 +53,7 @@ def test_every_chart_and_table_says_what_good_looks_like(page):
 
 
 def test_every_comparison_is_on_the_page_with_its_status(page):
-    from adapcla.release.comparisons import COMPARISONS
+    from adapcla.release.summary import COMPARISONS
 
     table = page[page.index('<figure class="table comparisons">') :]
     table = table[: table.index("</figure>")]

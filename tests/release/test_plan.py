@@ -24,13 +24,12 @@ from adapcla.generation import load
 from adapcla.generation.fitting import Pace
 from adapcla.io import read
 from adapcla.io.simulator import simulate
-from adapcla.pipeline.effort import Measured
+from adapcla.pipeline.effort import Speed
 from adapcla.pipeline.steps import expected_seconds, run_steps
 from adapcla.release import plan as module
-from adapcla.release.comparisons import REQUIRED
 from adapcla.release.plan import ReleasePlan
 from adapcla.release.settings import ReleaseSettings, release_settings
-from adapcla.release.summary import usefulness
+from adapcla.release.summary import REQUIRED, usefulness
 
 COUNTED = {"evaluate.quick": True, "evaluate.suites": ("privacy",)}
 
@@ -314,7 +313,7 @@ def network(minutes: float, **more) -> ReleaseSettings:
 
 def measured_as(monkeypatch, seconds_an_epoch: float) -> None:
     """Let the machine be measured as this fast."""
-    found = Measured(Pace(0.1, seconds_an_epoch), 1.0, 5.0)
+    found = Speed(Pace(0.1, seconds_an_epoch), 1.0, 5.0)
     monkeypatch.setattr(module, "measure", lambda *_, **__: found)
 
 
@@ -324,7 +323,7 @@ def test_time_is_measured_on_this_machine_and_a_slow_one_trains_less(monkeypatch
         measured_as(monkeypatch, seconds)
         plan = ReleasePlan(network(1.0), tmp_path / str(seconds))
         run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary", "choose")], plan.root)
-        found[seconds] = files.read_json(plan.root / "plan.json")["attempts"]["1"]
+        found[seconds] = plan.as_plan()["attempts"]["1"]
     fast, slow = found[0.01], found[10.0]
     assert fast["settings"]["passes"] == fast["wanted passes"] == slow["wanted passes"]
     assert slow["settings"]["passes"] < 0.2 * slow["wanted passes"]
@@ -344,7 +343,7 @@ def test_most_of_the_minutes_go_into_training_where_that_has_not_converged(monke
 def test_real_steps_on_the_patients_are_what_is_measured(tmp_path):
     plan = ReleasePlan(network(3.0), tmp_path / "out")
     run_steps([step for step in plan.steps if step.stage in ("read", "vocabulary", "choose")], plan.root)
-    kept = files.read_json(plan.root / "plan.json")["measured"]["1"]
+    kept = files.read_json(plan.place(plan.attempts[0], "choice") / "measured.json")
     assert kept["pace"]["epoch"] > 0 and kept["slowness"] > 0 and kept["before"] > 3
 
 
@@ -388,13 +387,13 @@ def test_an_interruption_at_any_step_ends_with_the_same_bytes(tmp_path, monkeypa
 def test_a_full_disk_while_writing_leaves_no_release(tmp_path, monkeypatch):
     import errno
 
-    from adapcla.release import release_folder
+    from adapcla.release import card
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(release_folder, "write", full)
+        patched.setattr(card, "write", full)
         with pytest.raises(ExistsError, match="the disk is full"):
             ReleasePlan(planted(), tmp_path / "out").run()
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out.*"))

@@ -19,7 +19,8 @@ def test_a_path_alone_is_a_table_a_cohort_or_refused(tmp_path, capsys):
     assert "read as a table" in capsys.readouterr().err
     simulate(40, 60, seed=1).save(tmp_path / "cohort")
     assert source_of(str(tmp_path / "cohort")) == ("cohort", str(tmp_path / "cohort"))
-    assert source_of("demo") == ("planted", "")
+    assert source_of("demo") == source_of("simulated") == source_of("planted") == ("planted", "")
+    assert release_settings("simulated") == release_settings("planted")
     with pytest.raises(UsageError, match="its source is not named"):
         source_of(str(tmp_path))
     with pytest.raises(InputError, match="no such file"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def synthesize(
     source: Annotated[
-        str, typer.Argument(metavar="[SOURCE] PATH", help="A table, or a source of `import` and its path; or planted.")
+        str, typer.Argument(metavar="[SOURCE] PATH", help="A table, a source of `import` and its path, or simulated.")
     ],
     out: Out,
     given: Given,
@@ -51,6 +51,8 @@ def synthesize(
         _show_source(settings, as_json)
         end = f"the release: {plan.out}"
         show_steps(plan.steps, plan.root, settings.data, settings.patients, cluster, as_json, end)
+        if not as_json and (plan.steps[0].done or settings.data.source == "planted"):
+            say(plan.effort(plan.attempts[0]).shortened or "there is time for all epochs")
         return
     with engine.cluster(cluster):
         plan.run()

@@ -74,7 +74,7 @@ def around(sizes: Sizes, patients: int, formats: Sequence[str]) -> Around:
     return Around(BEGINNING + reading, 1.0 + rolling, BEGINNING + entries * each)
 
 
-class Measured(NamedTuple):
+class Speed(NamedTuple):
     """How fast this machine is."""
 
     #: Of a fit; None where it is reckoned.
@@ -87,19 +87,19 @@ class Measured(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """For a plan.
 
-        >>> Measured.from_json(Measured(Pace(1.0, 2.0), 3.0).as_json())
-        Measured(pace=Pace(beginning=1.0, epoch=2.0), slowness=3.0, before=None)
+        >>> Speed.from_json(Speed(Pace(1.0, 2.0), 3.0).as_json())
+        Speed(pace=Pace(beginning=1.0, epoch=2.0), slowness=3.0, before=None)
         """
         return {**self._asdict(), "pace": None if self.pace is None else self.pace._asdict()}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Measured:
+    def from_json(cls, content: Mapping[str, Any]) -> Speed:
         """The same again."""
         pace = content["pace"]
         return cls(None if pace is None else Pace(**pace), content["slowness"], content["before"])
 
 
-def measure(method: str, given: dict[str, Any], train: Cohort, before: float) -> Measured:
+def measure(method: str, given: dict[str, Any], train: Cohort, before: float) -> Speed:
     """How fast this machine is at this moment, by real steps of training on these patients.
 
     Args:
@@ -111,7 +111,7 @@ def measure(method: str, given: dict[str, Any], train: Cohort, before: float) ->
     began = time.monotonic()
     pace = None if "passes" in given else measure_pace(settings_of(method, given), train)
     slow = slowness()
-    return Measured(pace, slow, before + time.monotonic() - began)
+    return Speed(pace, slow, before + time.monotonic() - began)
 
 
 class Effort(NamedTuple):
@@ -151,7 +151,7 @@ def effort_for(
     patients: int = 0,
     judged: EvaluateSettings = EvaluateSettings(suites=JUDGED, leave_out=NOT_JUDGED),
     attack_models: int = 0,
-    measured: Measured = Measured(),
+    measured: Speed = Speed(),
 ) -> Effort:
     """What fits into the minutes; settings that were given stay as they are.
 
@@ -191,7 +191,7 @@ def effort_for(
 
     left, is_quick = left_for_training(minutes)
     passes = wanted
-    if "passes" not in given:
+    if "passes" not in given and settings.family.objective is not None:
         passes = epochs_within(max(left, _LEAST_SECONDS), training / max(wanted, 1e-9), wanted)
         if passes < wanted:
             # Two digits, so that machines that differ little choose alike.

@@ -31,6 +31,8 @@ _SPEED = 6e10
 _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
 #: Seconds of the work by which machines are compared, on the one that these numbers were measured on.
 _PROBE = 7e-4
+#: Beyond this a short look at a busy machine says little of the minutes to come.
+_SLOWEST = 8.0
 #: Bytes of memory of an evaluation, and for each training patient: 1.6 GB at a million (`benchmarks/scale.py`).
 _EVALUATED, _PATIENT_EVALUATED = 4e8, 1_200
 #: Patients of whom a part is written to see how long all take.
@@ -66,7 +68,7 @@ def sizes_of(data: DataSettings, prepared: dict[str, Any]) -> Sizes:
     return Sizes(*_UNKNOWN)
 
 
-def slowness(seconds: float = 0.4) -> float:
+def slowness(seconds: float = 1.0) -> float:
     """How many times longer work takes at this moment than on the machine that the numbers of this file are from.
 
     >>> slowness(0.05) > 0
@@ -80,7 +82,7 @@ def slowness(seconds: float = 0.4) -> float:
         np.sort(numbers)
         sum(range(10_000))
         n += 1
-    return (time.monotonic() - began) / n / _PROBE
+    return min((time.monotonic() - began) / n / _PROBE, _SLOWEST)
 
 
 def training_seconds(settings: Settings, sizes: Sizes) -> float:

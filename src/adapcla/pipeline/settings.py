@@ -69,13 +69,18 @@ class PlantedSettings(SettingsGroup):
 class DataSettings(SettingsGroup):
     """Where patients come from."""
 
-    source: str = Field("planted", description="planted, cohort, or a name from `adapcla import`.")
+    source: str = Field("planted", description="simulated (or planted), cohort, or a name from `adapcla import`.")
     path: str = Field("", description="File or folder, absolute or below the folder of data.")
     planted: PlantedSettings = PlantedSettings()
     options: dict[str, Any] = Field(default_factory=dict, description="Options of `adapcla import`.")
     where: dict[str, list[str]] = Field(default_factory=dict, description="Keep patients with these attributes.")
     min_patients: int = Field(0, ge=0, description="Leave out codes of fewer patients than this.")
     patients: int = Field(0, ge=0, description="Take this many patients at random; 0 takes all.")
+
+    @field_validator("source")
+    @classmethod
+    def _by_one_name(cls, source: str) -> str:
+        return "planted" if source == "simulated" else source
 
     @model_validator(mode="after")
     def _has_path(self) -> DataSettings:

@@ -7,16 +7,20 @@ from collections.abc import Iterator, Sequence
 from adapcla.disclosure import format_count
 from adapcla.evaluation.metric import has_stays
 from adapcla.evaluation.scores import MATCHED
-from adapcla.release.comparisons import Measured, find_row, gap_closed, plain_reason, share_text
-from adapcla.release.dataset_card import converged, read_table
 from adapcla.release.summary import (
     CHANCE,
     Attempt,
+    Measured,
     ReleaseSummary,
     advice,
     badge,
+    converged,
+    find_row,
+    gap_closed,
     indicators,
+    plain_reason,
     refusal,
+    share_text,
     usefulness,
 )
 from adapcla.report import aggregates, charts
@@ -49,7 +53,8 @@ def release_page(release: ReleaseSummary) -> Page:
         list(_sections(release)),
         window=f"{word}: {release.title}",
         badge=(word, outcome),
-        over="synthetic patients, not real people",
+        over="synthetic patients, not real people"
+        + (" · a demonstration: “real” patients are simulated here, too" if release.simulated else ""),
         lead=f"Recommended use: {advice(release).sentence}",
         facts=_facts(release),
         warning=refusal(release),
@@ -183,7 +188,7 @@ def _tables(release: ReleaseSummary) -> Iterator[Part]:
     if attempt.model_lines:
         yield gate_table(attempt.model_lines, of_model=True)
     yield read_table(release)
-    yield _codes_table(release)
+    yield codes_table(release)
     if len(release.attempts) > 1:
         yield _attempts_table(release.attempts)
     yield _made_table(release)
@@ -268,15 +273,15 @@ def _domain_table(release: ReleaseSummary) -> Table:
 
 
 def _nearest(values: tuple[float | None, ...], real: float | None) -> int | None:
-    """The position of the value nearest to real.
+    """The position of the value nearest to real; None where several are.
 
-    >>> _nearest((0.4, 0.1, 0.9), 0.5)
-    0
+    >>> _nearest((0.4, 0.1, 0.9), 0.5), _nearest((0.0, 0.0, None), 0.0)
+    (0, None)
     """
     if real is None:
         return None
-    known = [(abs(value - real), number) for number, value in enumerate(values) if value is not None]
-    return min(known)[1] if len(known) > 1 else None
+    known = sorted((abs(value - real), number) for number, value in enumerate(values) if value is not None)
+    return known[0][1] if len(known) > 1 and known[0][0] < known[1][0] else None
 
 
 def _useful_table(attempt: Attempt) -> Table:
@@ -296,7 +301,21 @@ def _useful_table(attempt: Attempt) -> Table:
     return Table(columns, tuple(rows), "useful", "Useful", caption, good=good)
 
 
-def _codes_table(release: ReleaseSummary) -> Table:
+def read_table(release: ReleaseSummary) -> Table:
+    """What the source held, and what was left out while it was read, by reason."""
+    k, read = release.min_patients, release.read
+    rows = read.rows(k)
+    by_rule = ", ".join(f"{format_count(n, k)} {reason}" for reason, n in read.by_rule.items())
+    caption = "Counted in the source as it was." if rows else "The source did not count what it held."
+    caption += f" Left out by rule, which is no loss: {by_rule}." if by_rule else ""
+    good = "Nothing or nearly nothing left out."
+    columns = ("", "in the source", "left out", "share", "why")
+    lines = tuple(Line(tuple(Cell(text or "–") for text in row)) for row in rows)
+    return Table(columns, lines, "read", "Read from the source", caption, good=good)
+
+
+def codes_table(release: ReleaseSummary) -> Table:
+    """How many codes and occurrences kept their full code, all and of the rarest third."""
     k, facts = release.min_patients, release.chosen.rollup
     codes, entries, tail = facts["codes"], facts["entries"], facts["tail"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,23 @@ from adapcla.generation.model import has_choices
 from adapcla.io.losses import MOST_DROPPED
 from adapcla.io.writers import WriteOptions, check_format, writable
 from adapcla.pipeline import tasks
-from adapcla.pipeline.effort import BEGINNING, MOST_JUDGED, REAL_SHARE, Effort, Measured, around, effort_for, measure
+from adapcla.pipeline.effort import BEGINNING, MOST_JUDGED, REAL_SHARE, Effort, Speed, around, effort_for, measure
 from adapcla.pipeline.estimate import Sizes, clock, sizes_of
 from adapcla.pipeline.settings import EvaluateSettings
 from adapcla.pipeline.steps import RECORD, Step, code_of, record, run_steps
 from adapcla.pipeline.tasks import checked_row, known_settings
-from adapcla.release.comparisons import COMPARED, REQUIRED, Comparisons, compare, require_reason
-from adapcla.release.release_folder import PLAN, write_release
+from adapcla.release.card import PLAN, write_release
 from adapcla.release.settings import ReleaseSettings
-from adapcla.release.summary import Attempt, ReleaseSummary, WhatWasRead
+from adapcla.release.summary import (
+    COMPARED,
+    REQUIRED,
+    Attempt,
+    Comparisons,
+    ReleaseSummary,
+    WhatWasRead,
+    compare,
+    require_reason,
+)
 from adapcla.report.gate_words import detectable_words
 from adapcla.training.settings import METHODS
 from adapcla.version import __version__
@@ -42,6 +50,7 @@ FEWEST_PATIENTS = 500
 ATTACK_MODELS = 4
 #: Repairs at most, and ε of the last one.
 MOST_REPAIRS, EPSILON = 3, 8.0
+MEASURED = "measured.json"
 GATE, REFERENCE, PAGE = "gate.json", "real", "report.html"
 #: Revisions of what the steps of a release write; those of fits, samples and scores are with the tasks.
 VOCABULARY, CHOICE, DECISION = 2, 2, 1
@@ -194,7 +203,7 @@ class ReleasePlan:
         inputs |= {} if allowed == MOST_DROPPED else {"allow dropped": allowed}
         read = Step(
             "read",
-            asked.data.source,
+            "simulated" if asked.data.source == "planted" else asked.data.source,
             self.data,
             self._read,
             inputs,
@@ -227,96 +236,88 @@ class ReleasePlan:
         """From the vocabulary of an attempt to the decision of the gate; `before`: scores and gates of earlier ones."""
         asked, patients = self.settings, self.settings.patients
         what = "" if attempt.number == 1 else f"again: {attempt.what}"
-        wanted = partial(self._still_wanted, attempt)
-        vocabulary = Step(
+
+        def step(stage: str, folder: str, run: Callable[..., Mapping[str, Any]], **more: Any) -> Step:
+            more.setdefault("wanted", partial(self._still_wanted, attempt))
+            return Step(stage, what, self.place(attempt, folder), partial(run, attempt), **more)
+
+        vocabulary = step(
             "vocabulary",
-            what,
-            self.place(attempt, "patients"),
-            partial(self._roll_up, attempt),
-            {"min_patients": attempt.min_patients, "rollup": ladder_fingerprint(asked.rollup)},
-            (read,),
+            "patients",
+            self._roll_up,
+            inputs={"min_patients": attempt.min_patients, "rollup": ladder_fingerprint(asked.rollup)},
+            after=(read,),
             revision=VOCABULARY,
             seconds=lambda: self._around().rolling_up,
-            wanted=wanted,
             waits=before[-1:],
         )
-        choose = Step(
+        fit = tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed)
+        planned = self._planned(attempt)
+        choose = step(
             "choose",
-            what,
-            self.place(attempt, "choice"),
-            partial(self._choose, attempt),
-            {
-                # Evaluation and attacks take from the time for training, so that they change the sizes.
-                **tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed),
+            "choice",
+            self._choose,
+            inputs={
+                # Evaluation and attacks take from the time for training, so that they change the epochs.
+                **fit,
                 "given": attempt.settings,
                 "passes": attempt.passes,
                 "minutes": asked.minutes,
                 "patients": patients,
                 "evaluate": asked.evaluate.model_dump(mode="json", exclude={"seed", "population"}),
                 "attack models": self._attack_models,
-                **({"plan": self._planned(attempt)} if self._planned(attempt) else {}),
+                **({"plan": planned} if planned else {}),
             },
-            (vocabulary,),
+            after=(vocabulary,),
             revision=CHOICE,
             seconds=5.0,
-            wanted=wanted,
             by_result=True,
         )
-        train = Step(
+        train = step(
             "train",
-            what,
-            self.place(attempt, "fit"),
-            partial(self._train, attempt),
-            tasks.fit_inputs((self.method, known_settings(self.method, attempt.settings)), asked.seed),
-            (vocabulary, choose),
+            "fit",
+            self._train,
+            inputs=fit,
+            after=(vocabulary, choose),
             revision=tasks.TRAIN,
             seconds=lambda: self.effort(attempt).training,
-            wanted=wanted,
         )
-        sample = Step(
+        sample = step(
             "sample",
-            what,
-            self.place(attempt, "sample"),
-            partial(self._sample, attempt),
-            {"patients": patients, "seed": asked.seed, "visits reached by": attempt.min_patients},
-            (vocabulary, train),
+            "sample",
+            self._sample,
+            inputs={"patients": patients, "seed": asked.seed, "visits reached by": attempt.min_patients},
+            after=(vocabulary, train),
             revision=tasks.SAMPLE,
             seconds=lambda: self.effort(attempt).sampling,
-            wanted=wanted,
         )
         utility = asked.evaluate.model_copy(update={"suites": ("utility",)})
-        real = Step(
+        real = step(
             "evaluate real",
-            what,
-            self.place(attempt, REFERENCE),
-            partial(self._evaluate_real, attempt),
-            tasks.evaluate_inputs(utility, patients=patients, most=MOST_JUDGED),
-            (vocabulary, choose),
+            REFERENCE,
+            self._evaluate_real,
+            inputs=tasks.evaluate_inputs(utility, patients=patients, most=MOST_JUDGED),
+            after=(vocabulary, choose),
             revision=tasks.EVALUATE,
             seconds=lambda: self._evaluating(attempt) * REAL_SHARE,
             wanted=partial(self._real_wanted, attempt),
         )
-        evaluate = Step(
+        of_scores = tasks.evaluate_inputs(asked.evaluate, most=MOST_JUDGED, attack_models=self._attack_models)
+        evaluate = step(
             "evaluate",
-            what,
-            self.place(attempt, "scores"),
-            partial(self._evaluate, attempt),
-            {
-                **tasks.evaluate_inputs(asked.evaluate, most=MOST_JUDGED, attack_models=self._attack_models),
-                "method": self.method,
-            },
-            (vocabulary, choose, train, sample),
+            "scores",
+            self._evaluate,
+            inputs={**of_scores, "method": self.method},
+            after=(vocabulary, choose, train, sample),
             revision=tasks.EVALUATE,
             seconds=lambda: self._evaluating(attempt),
-            wanted=wanted,
         )
         limits = [list(limit) for limit in (*LIMITS, *(MODEL_LIMITS if asked.model else ()))]
-        decide = Step(
+        decide = step(
             "gate",
-            what,
-            self.place(attempt, "gate"),
-            partial(self._decide, attempt),
-            {
+            "gate",
+            self._decide,
+            inputs={
                 "limits": limits,
                 "chances": [CHANCE, len(self.attempts)],
                 "accept": asked.accept,
@@ -324,10 +325,9 @@ class ReleasePlan:
                 # A decision that was written with other fields cannot be read.
                 "fields": list(GateLine.__dataclass_fields__),
             },
-            (vocabulary, *before, evaluate),
+            after=(vocabulary, *before, evaluate),
             revision=DECISION + COMPARED,
             seconds=0.5,
-            wanted=wanted,
         )
         return vocabulary, choose, train, sample, real, evaluate, decide
 
@@ -343,9 +343,9 @@ class ReleasePlan:
 
     def effort(self, attempt: PlannedAttempt) -> Effort:
         """What fits into the time, by what is known of the patients at this moment."""
-        return self._effort_of(attempt, self._sizes(attempt), self._measured.get(str(attempt.number), Measured()))
+        return self._effort_of(attempt, self._sizes(attempt), self._measured(attempt))
 
-    def _effort_for(self, attempt: PlannedAttempt, sizes: Sizes, measured: Measured) -> Effort:
+    def _effort_for(self, attempt: PlannedAttempt, sizes: Sizes, measured: Speed) -> Effort:
         """What fits into the time for patients of these numbers."""
         asked, given = self.settings, known_settings(self.method, attempt.settings)
         found = effort_for(
@@ -437,20 +437,20 @@ class ReleasePlan:
         They are those of a plan where one is given. The record holds nothing of the time that was measured, so that
         what comes after is the same wherever the same was chosen.
         """
-        sizes, planned = list(self._sizes(attempt)[:3]), self._planned(attempt)
+        sizes, planned = self._patients_known(attempt), self._planned(attempt)
         if planned:
             if planned["sizes"] != sizes:
                 raise UsageError(
                     f"{self.settings.plan}: a plan for {planned['sizes']} training patients, visits and codes; "
                     f"found {sizes}\nto do: give the same data and options, or leave --plan out"
                 )
-            self._keep_plan(attempt, planned, None)
             return {name: value for name, value in planned.items() if name not in ("sizes", "method")}
         before = sum(record(place).get("seconds", 0.0) for place in (self.data, self.place(attempt, "patients")))
         train = open_splits(self.place(attempt, "patients"))["train"]
         given = known_settings(self.method, attempt.settings)
         measured = measure(self.method, given, train, BEGINNING + before)
-        self._measured[str(attempt.number)] = measured
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_json(folder / MEASURED, measured.as_json())
         effort = self.effort(attempt)
         rest = self._around().writing * measured.slowness + (measured.before or 0.0)
         seconds = effort.training + effort.sampling + effort.judging + rest
@@ -459,33 +459,38 @@ class ReleasePlan:
             say(f"{clock(seconds)} will be needed for so many patients; {short}")
         if effort.shortened:
             say(effort.shortened)
-        found = {
+        return {
             "settings": known_settings(self.method, effort.settings),
             "quick": effort.quick or self.settings.evaluate.quick,
             "wanted passes": effort.wanted_passes,
         }
-        self._keep_plan(attempt, {"method": self.method, "sizes": sizes, **found}, measured)
-        return found
 
     def _planned(self, attempt: PlannedAttempt) -> dict[str, Any]:
         """What the plan that was given says of an attempt; empty where there is none."""
         return dict(self.given_plan.get("attempts", {}).get(str(attempt.number), {}))
 
-    def _keep_plan(self, attempt: PlannedAttempt, chosen: dict[str, Any], measured: Measured | None) -> None:
-        """Write the plan to the working folder."""
-        place = self.root / PLAN
-        kept = files.read_json(place) if place.is_file() else {}
-        of_attempt = {"attempts": chosen, "measured": None if measured is None else measured.as_json()}
-        parts = {name: {**kept.get(name, {}), str(attempt.number): value} for name, value in of_attempt.items()}
+    def as_plan(self) -> dict[str, Any]:
+        """What the time allowed in each attempt, which makes the same bytes where it is given again."""
+        chosen = {}
+        for attempt in self.attempts:
+            found = self._of[attempt.number, "choose"]
+            if found.done:
+                chosen[str(attempt.number)] = {
+                    "method": self.method,
+                    "sizes": self._patients_known(attempt),
+                    **found.facts,
+                }
         about = {"format": files.FORMAT_VERSION, "made by": f"adapcla {__version__}", "minutes": self.settings.minutes}
-        files.write_json(place, {**about, **parts})
+        return {**about, "attempts": chosen}
 
-    @cached_property
-    def _measured(self) -> dict[str, Measured]:
-        """What was measured on this machine, by attempt."""
-        place = self.root / PLAN
-        kept = files.read_json(place).get("measured", {}) if place.is_file() else {}
-        return {number: Measured.from_json(each) for number, each in kept.items() if each is not None}
+    def _patients_known(self, attempt: PlannedAttempt) -> list[int]:
+        """Training patients, visits and codes of an attempt whose vocabulary is known."""
+        return [int(n) for n in record(self.place(attempt, "patients"))["sizes"][:3]]
+
+    def _measured(self, attempt: PlannedAttempt) -> Speed:
+        """How fast this machine was found to be; where it was not looked at, as the numbers of the estimate say."""
+        place = self.place(attempt, "choice") / MEASURED
+        return Speed.from_json(files.read_json(place)) if place.is_file() else Speed()
 
     def _train(self, attempt: PlannedAttempt, folder: Path) -> Mapping[str, Any]:
         """The fitted method."""
@@ -553,11 +558,10 @@ class ReleasePlan:
         """The page, and the release where the gate is met."""
         release = self.summary()
         target = self.out if release.passed else None
+        files.write_json(self.root / PLAN, self.as_plan())
         chosen = self.attempts[release.chosen.number - 1]
         model = load(self.place(chosen, "fit")).model if release.model_passed and target is not None else None
-        kept = files.read_json(self.root / PLAN)
-        plan = {name: value for name, value in kept.items() if name != "measured"}
-        write_release(release, self.page, target, self.settings, self.export_options, model, plan)
+        write_release(release, self.page, target, self.settings, self.export_options, model, self.as_plan())
         return {"out": None if target is None else str(target.resolve())}
 
     # ---- the whole ------------------------------------------------------------------------------------------

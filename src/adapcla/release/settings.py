@@ -44,7 +44,7 @@ class ReleaseSettings(SettingsGroup):
         ("csv",), "csv, parquet, xlsx, meds, omop, fhir, with commas.", flag="--format", min_length=1
     )
     method: str = setting(METHOD, "A row of `adapcla methods`.")
-    title: str = setting("", "Heading of page and card; the file's name if empty.")
+    title: str = setting("", "Heading of page and card; the file's name if not given.")
     min_patients: int = setting(MIN_COUNT, "Fewest training patients of a code; rarer ones roll up.", ge=2)
     model: bool = setting(False, "Write the model too, where attacks on it fail; takes longer.")
     repair: bool = setting(False, "Where the gate is not met, try more carefully, three times at most.")
@@ -79,19 +79,20 @@ def release_settings(
     """The settings of a release from a source and its path.
 
     Args:
-        source: planted, cohort, or a name from `adapcla import`.
+        source: simulated, cohort, or a name from `adapcla import`.
         path: File or folder of the source.
         options: Options for reading it.
         changes: Changed settings by their dotted names, as `--set` has them.
         more: Changed settings by their names.
 
-    >>> release_settings("planted", minutes=5, changes={"fit.settings.width": 64}).fit.settings
+    >>> release_settings("simulated", minutes=5, changes={"fit.settings.width": 64}).fit.settings
     {'width': 64}
     """
+    source = "planted" if source == "simulated" else source
     given = {name: value for name, value in (options or {}).items() if value not in (None, "", ())}
     refuse_unknown(given, source)
     stem = Path(path).resolve().name
-    content: dict[str, Any] = {"title": stem if path else "Simulated patients"}
+    content: dict[str, Any] = {"title": stem.partition(".")[0] or stem if path else "Simulated patients"}
     if path:
         content["name"] = re.sub(r"[^a-z0-9.]+", "-", stem.lower()).strip("-.") or "release"
     data = {"path": str(Path(path).expanduser().resolve()), "options": given} if path else {"planted": DEMONSTRATION}

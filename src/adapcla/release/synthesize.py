@@ -20,7 +20,7 @@ from adapcla.release.settings import ReleaseSettings, release_settings
 from adapcla.tables import facts_as_html
 
 #: The built-in simulated patients by name.
-BUILT_IN = ("planted", "demo")
+BUILT_IN = ("simulated", "planted", "demo")
 #: Characters of a path at most; what is longer is a table and must not be shown.
 _LONGEST_NAME = 4096
 
@@ -57,7 +57,7 @@ class Release:
 def source_of(first: str, second: str = "") -> tuple[str, str]:
     """(source, path) of what stands on the command line: a source and its path, or a path alone.
 
-    >>> source_of("mimic4", "path/to/mimic-iv"), source_of("planted")
+    >>> source_of("mimic4", "path/to/mimic-iv"), source_of("simulated")
     (('mimic4', 'path/to/mimic-iv'), ('planted', ''))
     """
     from adapcla.io import READERS, reader_of
@@ -98,7 +98,7 @@ def settings_of(
     """The settings of a release, the same for Python, the command line and a TOML file with the same content.
 
     Args:
-        data: A source (with its path), a file, a cohort folder, `planted`, or a TOML file of settings.
+        data: A source (with its path), a file, a cohort folder, `simulated`, or a TOML file of settings.
         path: File or folder of the source.
         options: Options for reading the source.
         changes: Changed settings by their dotted names, as `--set` has them.
@@ -152,7 +152,7 @@ def synthesize(
 
     Args:
         data: A data frame (pandas, polars, pyarrow), a file, the name of a source (with `path`), a cohort folder, a
-            cohort, `planted`, or a TOML file of settings.
+            cohort, `simulated`, or a TOML file of settings.
         path: File or folder of the source.
         out: Folder of the release.
         minutes: Time on two cores that the size of the network and its epochs are chosen for; 10 if not given.

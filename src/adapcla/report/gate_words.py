@@ -97,23 +97,23 @@ def words_of(line: GateLine) -> Words:
 
 
 def gain(line: GateLine) -> str:
-    """What the line lets somebody gain who guesses, at most; empty where nothing was found.
+    """How many guesses of somebody who looks for training patients are right, at most; empty where nothing was found.
 
     A gap g between members and controls lets somebody who sees such a set guess right in 50 + 50 g of 100 cases. What
     can be read off is compared with what is read off of people who were used for nothing.
 
     >>> gain(GateLine("pair_holder_gap", "met", 0.01, -0.01, 0.04, 0.05))
-    'a guess is right in at most 52 of 100 cases; by a coin in 50'
+    'at most 52 of 100 guesses are right (chance 50)'
     >>> gain(GateLine("attribute_residual", "met", 0.01, -0.01, 0.03, 0.09))
-    'of 100 that cannot be read off of others, at most 3 can'
+    'at most 3 of 100 that cannot be read off of others'
     """
     if line.upper is None:
         return ""
     gap = min(max(line.upper if line.no_leak == 0 else 2 * (line.upper - line.no_leak), 0.0), 1.0)
     # Rounded up, since it is said to be the most; the inner rounding takes away what binary fractions add.
     if line.name in READ_OFF:
-        return f"of 100 that cannot be read off of others, at most {ceil(round(100 * gap, 6))} can"
-    return f"a guess is right in at most {ceil(round(50 + 50 * gap, 6))} of 100 cases; by a coin in 50"
+        return f"at most {ceil(round(100 * gap, 6))} of 100 that cannot be read off of others"
+    return f"at most {ceil(round(50 + 50 * gap, 6))} of 100 guesses are right (chance 50)"
 
 
 def in_words(line: GateLine) -> str:
@@ -140,7 +140,7 @@ def gate_table(lines: Sequence[GateLine], of_model: bool = False) -> Table:
         words = words_of(line)
         note = f"accepted: {line.accepted}" if line.accepted else ""
         if line.value is None and line.outcome == Outcome.MET:
-            note = f"{format_count(line.n)} people" if line.n else "nobody"
+            note = f"{format_count(line.n)} people" if line.n else "not in these data"
         elif line.value is None:
             note = note or line.note
         cells = (
@@ -148,20 +148,21 @@ def gate_table(lines: Sequence[GateLine], of_model: bool = False) -> Table:
             Cell(format_number(line.value), line.value),
             Cell(format_number(line.upper), line.upper),
             Cell(f"{line.limit:g}", line.limit),
-            Cell(line.verdict, None, note),
             Cell(gain(line) or "–"),
+            Cell(line.verdict, None, note),
         )
         rows.append(Line(cells, line.outcome))
-    columns = ("check", "value", "upper bound", "limit", "outcome", "what a guess gains")
+    columns = ("check", "value", "upper bound", "limit", "what an attacker gains", "outcome")
     caption = (
-        "Training patients against real patients who were used for nothing. Upper bounds of all lines together hold "
-        "in 95 of 100 cases. Met: the bound keeps the limit. Exceeded: the lower bound lies above it. Not shown: there "
-        f"are too few patients to say. Good: within {GOOD:g} of no leak."
+        "What the records reveal about training patients, compared with control patients (real, never used to make "
+        "them). Met: the upper bound keeps the limit; all bounds together hold in 95 of 100 cases. Exceeded: the lower "
+        f"bound lies above the limit. Not shown: too few patients to say. Good: within {GOOD:g} of no leak."
     )
     good = (
         "Every line met; only then is the model written with the data."
         if of_model
-        else "Every line met. Excess and gap are 0 and an attack is 0.5 where nothing leaks. Evidence, not a guarantee."
+        else "Every check met. Where nothing leaks, copies and gaps are 0 and membership is 0.5. This is evidence, "
+        "not a guarantee."
     )
     key, title = ("model", "Attacks on the model") if of_model else ("gate", "Privacy checks")
     return Table(columns, tuple(rows), key, title, caption, good=good, always_open=True)
@@ -171,7 +172,7 @@ def beside_gate(scores: Mapping[str, Mapping[str, Score]]) -> list[str]:
     """Sentences about what boards ask for beside the gate: singling out, and membership among a whole population.
 
     >>> beside_gate({"singling_out_excess": {"all": Score(0.01, 90, -0.01, 0.03)}})
-    ['Singling out: 0.01 (95 % interval -0.01 to 0.03); boards use marks at 0.05 and 0.09.']
+    ['Singling out, beyond chance: 0.01 (95 % interval -0.01 to 0.03; ethics boards use 0.05 and 0.09 as marks).']
     """
     found = {key: scores.get(key, {}).get(ALL) for key in ("singling_out_excess", "membership_f1")}
     out = []
@@ -179,7 +180,7 @@ def beside_gate(scores: Mapping[str, Mapping[str, Score]]) -> list[str]:
     if single is not None and single.value is not None and single.low is not None and single.high is not None:
         marks = " and ".join(f"{mark:g}" for mark in SINGLING_OUT_MARKS)
         interval = f"95 % interval {single.low:.2g} to {single.high:.2g}"
-        out.append(f"Singling out: {single.value:.2g} ({interval}); boards use marks at {marks}.")
+        out.append(f"Singling out, beyond chance: {single.value:.2g} ({interval}; ethics boards use {marks} as marks).")
     advantage = scores.get("membership_advantage", {}).get(ALL)
     if f1 is not None and f1.value is not None and advantage is not None and advantage.value is not None:
         out.append(f"Membership: F1 {f1.value:.3g} {f1.reason}; advantage {advantage.value:.2g} (usual limit 0.2).")

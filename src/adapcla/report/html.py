@@ -54,6 +54,10 @@ class Status(NamedTuple):
     value: str = ""
     unit: str = ""
     sentence: str = ""
+    #: Why it permits no more and no less than it does.
+    why: str = ""
+    #: What it permits where that does not follow from the outcome alone.
+    use: str = ""
 
     @property
     def tone(self) -> Tone:
@@ -63,7 +67,7 @@ class Status(NamedTuple):
     @property
     def permits(self) -> str:
         """What it permits, as advice."""
-        return PERMITS[self.tone]
+        return self.use or PERMITS[self.tone]
 
 
 class Text(NamedTuple):

@@ -129,7 +129,7 @@ def _show_release(out: str) -> None:
 
 def _status(content: dict[str, Any]) -> Status:
     """A status as the command printed it."""
-    return Status(**{name: content[name] for name in Status._fields})
+    return Status(**{name: content[name] for name in Status._fields if name in content})
 
 
 def _curve(out: str, job: Job | None = None) -> None:

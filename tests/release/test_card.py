@@ -8,7 +8,9 @@ import re
 
 import pytest
 
-from adapcla.release.dataset_card import card, checksums
+from adapcla.data import Cohort
+from adapcla.data.provenance import Group, Kind, Origin
+from adapcla.release.card import card, checksums, shareable
 
 
 def test_the_card_says_what_people_must_know(finished_release):
@@ -24,8 +26,8 @@ def test_small_counts_of_real_patients_are_not_told(finished_release):
     few = {"all": 100, "kept in full": 90, "rolled up": 7, "not placed": 3}
     told.chosen.rollup["entries"] = few
     text = card(told, {"csv": ""}, model=False)
-    line = next(line for line in text.splitlines() if line.startswith("| occurrences"))
-    assert line == "| occurrences | 100 | 90 | fewer than 11 | fewer than 11 |"
+    line = next(line for line in text.splitlines() if line.startswith("| Occurrences in visits"))
+    assert line == "| Occurrences in visits | 100 | 90 | fewer than 11 | fewer than 11 |"
 
 
 def test_croissant_lists_every_file_with_its_hash_and_every_column(finished_release):
@@ -49,3 +51,12 @@ def test_mlcroissant_reads_the_card_and_the_data(finished_release, monkeypatch):
 def test_checksums_are_as_sha256sum_writes_them(tmp_path):
     (tmp_path / "a").write_text("x")
     assert re.fullmatch(rb"[0-9a-f]{64}  a\n", checksums(tmp_path))
+
+
+def test_nothing_of_the_patients_behind_stays_in_the_card():
+    """A sample's card knows whom its generator learned from, by a hash; a shared one does not."""
+    behind = Origin(Kind.SYNTHETIC, (), (Group("train", "ab12cd34", Origin(Kind.REAL)),))
+    sample = Cohort.of([[["4019"]]], card={**behind.as_card(), "trained on": "ward 7"})
+    shared = shareable(sample)
+    assert "ab12cd34" not in str(shared.card) and "ward 7" not in str(shared.card)
+    assert shared.origin.kind is Kind.SYNTHETIC and shared.fingerprint == sample.fingerprint

@@ -1,6 +1,6 @@
-"""The files that describe the data of a release: a card for people, one for programs (Croissant), and checksums.
+"""The folder that may be shared: synthetic patients, the page, the card for people and for programs, and checksums.
 
-None of them holds a number of real patients below the smallest count of the release.
+No file holds a number of real patients below the smallest count of the release.
 """
 
 from __future__ import annotations
@@ -8,17 +8,29 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adapcla.data import Cohort, Kind, Origin
+from adapcla.data.code_systems import add_descriptions
 from adapcla.data.vocabulary import DEATH
 from adapcla.disclosure import MIN_COUNT, format_count
-from adapcla.files import json_bytes, sha256_of
-from adapcla.release.summary import ReleaseSummary, advice, indicators
-from adapcla.report.gate_words import beside_gate, gate_table
-from adapcla.tables import Cell, Line, Table, format_number
+from adapcla.evaluation.comparison import ALL
+from adapcla.evaluation.privacy import GateLine
+from adapcla.evaluation.scores import HALVES, MATCHED, Row
+from adapcla.files import FORMAT_VERSION, fresh_folder, full_disk_explained, json_bytes, sha256_of, write_bytes
+from adapcla.generation import bundle
+from adapcla.generation.model import Model
+from adapcla.io.writers import WriteOptions, not_held, write
+from adapcla.release.page import codes_table, read_table, release_page
+from adapcla.release.settings import ReleaseSettings
+from adapcla.release.summary import ReleaseSummary, advice, converged, indicators, usefulness
+from adapcla.report.gate_words import beside_gate, gain, gate_table, words_of
+from adapcla.report.html import Status
+from adapcla.tables import Table, format_number
 from adapcla.version import __version__
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
@@ -27,8 +39,58 @@ READERS = {"csv": "table", "parquet": "table"}
 _MEDIA = {".csv": "text/csv", ".parquet": "application/x-parquet", ".json": "application/json"}
 _MEDIA |= {".ndjson": "application/x-ndjson", ".html": "text/html", ".md": "text/markdown"}
 _BINARY = "application/octet-stream"
+#: The statuses, comparisons, privacy checks and scores for programs.
+EVALUATION = "evaluation.json"
+#: What was chosen by the time: given again, it makes the same bytes on any machine.
+PLAN = "plan.json"
 
 
+def write_release(
+    release: ReleaseSummary,
+    page: Path,
+    target: Path | None,
+    settings: ReleaseSettings,
+    options: WriteOptions,
+    model: Model | None,
+    plan: Mapping[str, Any],
+) -> None:
+    """Write the page and, where there is a target, the folder that may be shared: whole or not at all."""
+    html = release_page(release).html().encode()
+    write_bytes(page, html)
+    if target is None:
+        return
+    cohort = shareable(release.synthetic)
+    # Text in every format takes less than this for each code of each visit.
+    needed = 200 * cohort.n_entries * len(settings.formats)
+    with full_disk_explained(target, needed), fresh_folder(target, overwrite=True) as folder:
+        for name in settings.formats:
+            write(cohort, folder / name, name, options=options)
+        if model is not None:
+            bundle.save(model, folder / "model", shareable=True)
+        (folder / "report.html").write_bytes(html)
+        (folder / PLAN).write_bytes(json_bytes(plan))
+        (folder / EVALUATION).write_bytes(json_bytes(as_json(release)))
+        lost = {name: not_held(cohort, name, options) for name in settings.formats}
+        text = card(release, lost, model is not None)
+        (folder / CARD).write_text(text, encoding="utf-8")
+        (folder / CROISSANT).write_bytes(croissant(release, folder, settings.formats))
+        (folder / SUMS).write_bytes(checksums(folder))
+
+
+def shareable(synthetic: Cohort) -> Cohort:
+    """The synthetic patients with names of their codes, and nothing in their card that came from real ones.
+
+    The card of a sample knows the fingerprint, the number and the split of the patients behind it.
+
+    >>> shareable(Cohort.of([[["4019"]]], card={"trained on": "ab12"})).card["origin"]
+    {'kind': 'synthetic'}
+    """
+    named = add_descriptions(synthetic)
+    card = {"source": "adapcla synthesize", "note": "SYNTHETIC: nobody in this cohort is real."}
+    return replace(named, card={**card, **Origin(Kind.SYNTHETIC).as_card()})
+
+
+# ---- the card for people ----------------------------------------------------------------------------------------
 def card(release: ReleaseSummary, formats: Mapping[str, str], model: bool) -> str:
     """The dataset card in Markdown; with each format stands what it cannot hold."""
     synthetic, n_trained = release.synthetic, format_count(release.train.n_patients, release.min_patients)
@@ -92,19 +154,6 @@ def _way_back(name: str, lost: str) -> str:
     return f"- `{name}/`: read back with {command}" + (f"; {lost}" if lost else "")
 
 
-def read_table(release: ReleaseSummary) -> Table:
-    """What the source held, and what was left out while it was read, by reason."""
-    k, read = release.min_patients, release.read
-    rows = read.rows(k)
-    by_rule = ", ".join(f"{format_count(n, k)} {reason}" for reason, n in read.by_rule.items())
-    caption = "Counted in the source as it was." if rows else "The source did not count what it held."
-    caption += f" Left out by rule, which is no loss: {by_rule}." if by_rule else ""
-    good = "Nothing or nearly nothing left out."
-    columns = ("", "in the source", "left out", "share", "why")
-    lines = tuple(Line(tuple(Cell(text or "–") for text in row)) for row in rows)
-    return Table(columns, lines, "read", "Read from the source", caption, good=good)
-
-
 def _read(release: ReleaseSummary) -> list[str]:
     """The same for the card."""
     table = read_table(release)
@@ -145,19 +194,6 @@ def _judged(release: ReleaseSummary) -> list[str]:
     ]
 
 
-def converged(release: ReleaseSummary) -> str:
-    """Whether training had learned what it could, in a sentence."""
-    attempt = release.chosen
-    if not attempt.costs.get("steps"):
-        return "The method counts and does not train, so there is nothing to converge."
-    if attempt.converged:
-        return "Training had converged: more time would change little."
-    return (
-        f"Training had not converged in the time: {release.minutes:g} minutes allowed "
-        f"{format_number(attempt.costs.get('passes'))} of about {attempt.wanted_passes:.3g} epochs. More minutes help."
-    )
-
-
 def _source(release: ReleaseSummary) -> str:
     known = {"planted": "Simulated patients that come with adapcla; they are not real either"}
     return known.get(release.source, f"Health records read as `{release.source}`")
@@ -176,40 +212,10 @@ def _sizes(settings: dict[str, Any]) -> str:
 
 
 def _vocabulary(release: ReleaseSummary) -> list[str]:
-    """How much of the vocabulary and of its tail kept its full code."""
-    k, facts = release.min_patients, release.chosen.rollup
-    codes, entries, tail = facts["codes"], facts["entries"], facts["tail"]
-    rows = [
-        (
-            "codes",
-            f"{codes['before']:,}",
-            f"{codes['kept in full']:,}",
-            f"{codes['rolled up']:,}",
-            f"{codes['not placed']:,}",
-        ),
-        (
-            "occurrences",
-            format_count(entries["all"], k),
-            format_count(entries["kept in full"], k),
-            format_count(entries["rolled up"], k),
-            format_count(entries["not placed"], k),
-        ),
-    ]
-    share = tail["entries kept in full"] / tail["entries"] if tail["entries"] else 0.0
-    of_tail = (
-        f"Of the rarest third of the codes ({tail['codes']:,}), {tail['kept in full']:,} kept their full code, with "
-        f"{share:.0%} of the occurrences of that third."
-    )
-    hidden = release.chosen.n_hidden_attributes
-    return [
-        f"Every code is held by at least {k} training patients. A rarer one was rolled up to its category, section or "
-        "chapter, whichever first has as many; what has no such ancestor was left out.",
-        "",
-        Table(("", "in the source", "kept in full", "rolled up", "left out"), rows).markdown(),
-        of_tail,
-        *([f"Attributes that fewer than {k} patients share were made unknown."] if hidden else []),
-        "",
-    ]
+    """How much of the vocabulary and of its tail kept its full code, as on the page."""
+    table, hidden = codes_table(release), release.chosen.n_hidden_attributes
+    of_few = f"Attributes that fewer than {release.min_patients} patients share were made unknown."
+    return [table.caption, "", table.markdown(), *([of_few] if hidden else []), ""]
 
 
 def _whole_record(release: ReleaseSummary) -> list[str]:
@@ -233,6 +239,65 @@ def _whole_record(release: ReleaseSummary) -> list[str]:
         "rest of the visit.",
         "",
     ]
+
+
+# ---- for programs -------------------------------------------------------------------------------------------
+def as_json(release: ReleaseSummary) -> dict[str, Any]:
+    """The statuses, comparisons, privacy checks and headline scores of a release; no count of patients."""
+    attempt = release.chosen
+    return {
+        "format": FORMAT_VERSION,
+        "made by": f"adapcla {__version__}",
+        "title": release.title,
+        "released": release.passed,
+        "advice": _status_json(advice(release)),
+        "status": {one.key: _status_json(one) for one in indicators(release)},
+        "read": _read_json(release),
+        "comparisons": [
+            {
+                "key": one.key,
+                "title": one.title,
+                "quality": one.quality,
+                "applies": one.applies,
+                "sentence": one.sentence,
+                "permits": one.permits,
+                "measures": [
+                    {"metric": each.metric, "what": each.what, **each.found._asdict()} for each in one.measures
+                ],
+            }
+            for one in attempt.comparisons.each
+        ],
+        "useful": [line._asdict() | {"share": line.share} for line in usefulness(attempt)],
+        "gate": [_line_json(line) for line in attempt.lines],
+        "model gate": [_line_json(line) for line in attempt.model_lines],
+        "scores": _scores_json(attempt.scores.rows),
+    }
+
+
+def _read_json(release: ReleaseSummary) -> dict[str, Any]:
+    """What the source held and what was left out, by reason, as the page says it."""
+    k = release.min_patients
+    names = ("what", "in source", "left out", "share", "why")
+    by_rule = {reason: format_count(n, k) for reason, n in release.read.by_rule.items()}
+    return {"lost": [dict(zip(names, row, strict=True)) for row in release.read.rows(k)], "by rule": by_rule}
+
+
+def _status_json(status: Status) -> dict[str, str]:
+    return {**status._asdict(), "tone": status.tone, "permits": status.permits}
+
+
+def _line_json(line: GateLine) -> dict[str, Any]:
+    return {**asdict(line), "title": words_of(line).title, "passed": line.passed, "gain": gain(line)}
+
+
+def _scores_json(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """The headline scores by metric and stratum, with their intervals and references."""
+    names = ("value", "low", "high", "real_test", "real_train", "train_copy", "marginal", "normalised")
+    out: dict[str, dict[str, dict[str, float | None]]] = {}
+    for row in rows:
+        if row.stratum in (ALL, MATCHED, HALVES):
+            out.setdefault(row.metric, {})[row.stratum] = {name: getattr(row, name) for name in names}
+    return out
 
 
 def croissant(release: ReleaseSummary, folder: Path, formats: Sequence[str]) -> bytes:
