@@ -164,7 +164,7 @@ def prepared(method: str, cohort: Cohort, **changes: object) -> tuple[Generator,
     settings = choose_budget(generator.settings, cohort.n_patients)
     generator.model_ = initial_model(settings, cohort)
     plan = objective_for(generator.model_)
-    records = Records(cohort, generator.settings.architecture.context)
+    records = Records(cohort, generator.settings.architecture.context, generator.network_.order)
     return generator, Loop(plan, records, records, settings.budget, 1)
 
 

@@ -13,7 +13,7 @@ from adapcla.data.split import Split
 from adapcla.errors import UsageError
 from adapcla.generation import fitting as memory
 from adapcla.generation import generator_for
-from adapcla.generation.fitting import FIRST_STAGE, fit, initial_model, objective_for, stages
+from adapcla.generation.fitting import FIRST_STAGE, fit, initial_model, measure_pace, objective_for, stages
 from adapcla.models.base import Moment, ScaffoldedLikelihood, Shape
 from adapcla.models.registry import FAMILIES
 from adapcla.training.settings import METHODS, Settings, settings_from
@@ -140,3 +140,11 @@ def test_training_is_refused_before_the_first_step(parts: Split, monkeypatch: py
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(UsageError, match="parameters"):
         generator_for("adapcla", width=16, layers=1, heads=2).fit(parts.train, parts.valid)
+
+
+@pytest.mark.parametrize("method", ["adapcla", "tailwise"])
+def test_the_pace_of_a_fit_is_measured_on_its_own_patients(method: str, parts: Split) -> None:
+    """A prior that leaves each patient's own pairs out must find them among those that it counted."""
+    settings = generator_for(method, width=16, layers=1, heads=2, batch_size=32).settings
+    pace = measure_pace(settings, parts.train, seconds=0.0)
+    assert pace is not None and pace.epoch > 0

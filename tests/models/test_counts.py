@@ -10,10 +10,10 @@ import torch
 from scipy import stats
 
 from adapcla.errors import AdapclaError
-from adapcla.models import choice_groups
+from adapcla.models import independent_head
 from adapcla.models.base import DrawRule
-from adapcla.models.choice_groups import codes_given_number, independent_codes, with_expected_count
 from adapcla.models.draws import Noise, bernoulli_codes
+from adapcla.models.independent_head import codes_given_number, independent_codes, with_expected_count
 
 LOGITS = torch.tensor([[-3.0, -0.5, 0.0, 1.0, 2.5, -1.0]])
 
@@ -71,7 +71,7 @@ def test_codes_that_never_come_out_are_not_counted_on() -> None:
 
 
 def test_a_number_that_never_comes_out_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice_groups, "_ATTEMPTS", 1)
+    monkeypatch.setattr(independent_head, "_ATTEMPTS", 1)
     with pytest.raises(AdapclaError, match="did not come out"):
         codes_given_number(torch.zeros(50, 20), np.full(50, 10), Noise(1, np.arange(50), 0))
 

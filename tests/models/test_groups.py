@@ -17,7 +17,8 @@ from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
 from adapcla.models.base import DrawRule, Network, Shape
 from adapcla.models.batch import Batch, Records, pack
-from adapcla.models.choice_groups import Groups, Run, choices_, frequency_order
+from adapcla.models.choice_groups import Groups, Run, choices_
+from adapcla.models.code_order import frequency_order
 from adapcla.models.draws import Noise
 from adapcla.models.registry import FAMILIES
 from adapcla.seeds import random_stream

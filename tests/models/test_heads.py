@@ -13,9 +13,9 @@ from torch import Tensor
 
 from adapcla.models.base import DrawRule
 from adapcla.models.draws import Noise
+from adapcla.models.independent_head import IndependentHead, sparse_nll
 from adapcla.models.layers import CodeTable
 from adapcla.models.losses import sparse_bce, sparse_targets
-from adapcla.models.visit_transformer import IndependentHead, sparse_nll
 
 
 class Visits(NamedTuple):

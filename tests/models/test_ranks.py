@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from adapcla.data import Cohort
-from adapcla.models.choice_groups import frequency_order
+from adapcla.models.code_order import frequency_order
 
 
 def test_codes_of_up_to_ten_visits_are_tied_and_ties_go_by_code_string() -> None:

@@ -10,9 +10,10 @@ from adapcla.data import Cohort
 from adapcla.models.base import Shape
 from adapcla.models.gpt import GptArchitecture
 from adapcla.models.halo import HaloHead
+from adapcla.models.independent_head import IndependentHead
 from adapcla.models.layers import CausalTrunk, RecurrentTrunk
 from adapcla.models.synteg import SyntegArchitecture
-from adapcla.models.visit_transformer import IndependentHead, VisitArchitecture, visit_network
+from adapcla.models.visit_transformer import VisitArchitecture, visit_network
 
 
 def _built(cohort: Cohort, **changes: object):  # type: ignore[no-untyped-def]

@@ -203,7 +203,8 @@ def measure_pace(settings: Settings, train: Cohort, seconds: float = 3.0) -> Pac
     began = time.monotonic()
     if train.vocabulary.numbers.any():
         train = Quantizer.of(train).quantize(train)
-    records, model = seen_records(settings, train), initial_model(settings, train)
+    model = initial_model(settings, train)
+    records = seen_records(settings, train, model.network.order)
     loop = Loop(objective_for(model), records, records, settings.budget, settings.seed)
     beginning = time.monotonic() - began
     return Pace(beginning, loop.seconds_per_step(seconds) * n_steps / settings.budget.passes)

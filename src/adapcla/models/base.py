@@ -20,7 +20,7 @@ from adapcla.data import Prevalence
 from adapcla.errors import AdapclaError
 from adapcla.models.batch import Batch, CodeOrder, Records
 from adapcla.models.draws import Noise
-from adapcla.scaffold import Schedule
+from adapcla.scaffold.schedule import Schedule
 from adapcla.seeds import stream_key
 
 #: Draws of a visit that came out too small which its place in the record has random numbers for, and how often a new

@@ -10,7 +10,6 @@ Groups of equal size that lie side by side are a *run*, and are computed togethe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,16 +18,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapcla.data import Prevalence, Vocabulary
-from adapcla.data.vocabulary import DISCHARGE, LENGTH_OF_STAY, VISIT_KIND
-from adapcla.disclosure import MIN_COUNT
-from adapcla.errors import AdapclaError, UsageError
-from adapcla.models.base import FREE, Drawn, DrawRule, Passage, Visit
-from adapcla.models.draws import FIRST_CHANNEL, Noise, bernoulli_codes
-from adapcla.scaffold import Scaffold
+from adapcla.errors import AdapclaError
+from adapcla.models.draws import Noise
 
-#: Groups that are drawn before all other codes of a visit, in this order, and after all others.
-FIRST, LAST = (VISIT_KIND, LENGTH_OF_STAY.token), (DISCHARGE,)
 #: The random numbers of groups, one for each group; code draws begin with channel 8.
 _CHANNEL = 4
 
@@ -218,172 +210,3 @@ def choices_(logits: Tensor) -> Tensor:
 def group_noise(groups: Groups, noise: Noise) -> NDArray[np.float64]:
     """(patients, groups) the random numbers of one visit's choices."""
     return noise.uniform(groups.n_groups, channel=_CHANNEL)
-
-
-def drawing_order(vocabulary: Vocabulary, plain: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All codes in the order in which a visit is drawn, given the codes of their own in theirs.
-
-    Kind and length of the visit come first and how it ended last; what was measured comes before that, groups of equal
-    size side by side. Inside a group codes stand as in the vocabulary.
-
-    >>> from adapcla.data.vocabulary import discharge_code, visit_kind_code
-    >>> vocabulary = Vocabulary.of([discharge_code("died"), visit_kind_code("other"), "A", "B"])
-    >>> [vocabulary.tokens[code] for code in drawing_order(vocabulary, np.array([1, 0]))]
-    ['KIND/other', 'B', 'A', 'END/died']
-    """
-    by_group = vocabulary.group_of_code
-    members = {name: np.flatnonzero(by_group == number) for number, name in enumerate(vocabulary.groups)}
-    measured = sorted(set(members) - {*FIRST, *LAST}, key=lambda name: (len(members[name]), name))
-    first, last = ([members[name] for name in names if name in members] for names in (FIRST, LAST))
-    return np.concatenate([*first, plain, *(members[name] for name in measured), *last])
-
-
-#: The logit of a code that must come.
-_SURE = 50.0
-#: Draws of a visit before its number of codes is given up; one in 2.5 standard deviations has the number.
-_ATTEMPTS = 2000
-
-
-def independent_codes(
-    logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise, groups: Groups | None = None
-) -> Visit:
-    """Independent draws of the columns; with counts in the rule, each visit holds exactly one of them."""
-    hazard = None
-    if rule.passage is not None:
-        logits, row_of_patient, hazard = passage_logits(logits, row_of_patient, rule.passage, groups)
-    if groups is not None:
-        who, codes = _codes_and_choices(logits, row_of_patient, rule, noise, groups)
-    elif rule.counts is None:
-        who, codes = bernoulli_codes(logits, row_of_patient, noise, channel=FIRST_CHANNEL)
-    else:
-        number = rule.counts[(noise.uniform(1, channel=2)[:, 0] * len(rule.counts)).astype(np.int64)]
-        who, codes = codes_given_number(logits if row_of_patient is None else logits[row_of_patient], number, noise)
-    return Visit(who, codes, hazard)
-
-
-def passage_logits(
-    logits: Tensor, row_of_patient: Tensor | None, passage: Passage, groups: Groups | None = None
-) -> tuple[Tensor, Tensor, NDArray[np.float64]]:
-    """Logits of independent columns under a passage, the row of each patient, and the hazards (patients, codes).
-
-    Rows are those pairs of a row and a target that occur. A code that must not come has the logit −∞; one that must
-    come, a very large one.
-
-    >>> from adapcla.models.base import NONE
-    >>> passage = Passage(np.array([1, 2]), np.array([NONE, 1]), np.zeros(2, dtype=np.int64))
-    >>> shifted, rows, hazard = passage_logits(torch.zeros(1, 3), torch.zeros(2, dtype=torch.int64), passage)
-    >>> shifted[rows].tolist(), hazard.tolist()
-    ([[0.0, -inf, -inf], [0.0, -inf, 50.0]], [[0.5, 0.5], [0.5, 0.5]])
-    """
-    rows = np.arange(len(logits)) if row_of_patient is None else row_of_patient.numpy()
-    kinds = len(passage.codes) + 2
-    pairs, of_patient = np.unique(rows * kinds + passage.target - FREE, return_inverse=True)
-    out = logits[torch.from_numpy(pairs // kinds)]
-    every = Passage(passage.codes, pairs % kinds + FREE, np.zeros(len(pairs), dtype=np.int64))
-    forbidden, comes = torch.from_numpy(every.must_not_come), torch.from_numpy(every.comes)
-    hazard = np.zeros((len(pairs), len(passage.codes)))
-    for k, column in enumerate(passage.codes.tolist()):
-        # Of a choice group only what stands before this code is settled: the codes before it do not come.
-        run = None if groups is None else groups.run_of(column)
-        others = slice(column, column + 1) if run is None else run.group_of(column)
-        inside = F.pad(out[:, others].double(), (0, 1))
-        hazard[:, k] = torch.softmax(inside, dim=1)[:, column - others.start].numpy()
-        out[forbidden[:, k], column] = -torch.inf
-        chosen = comes[:, k].nonzero()[:, 0]
-        out[chosen, others] = -torch.inf
-        out[chosen, column] = _SURE
-    return out, torch.from_numpy(of_patient.ravel()), hazard[of_patient.ravel()]
-
-
-def _codes_and_choices(
-    logits: Tensor, row_of_patient: Tensor | None, rule: DrawRule, noise: Noise, groups: Groups
-) -> Drawn:
-    """(patient, code) pairs of codes of their own and one choice of each group, all independent."""
-    if rule.counts is not None:
-        raise UsageError(
-            "codes_per_visit='match' counts codes that are drawn one by one, and this vocabulary has choice groups\n"
-            "to do: sample with codes_per_visit='natural'"
-        )
-    alone = torch.cat([torch.arange(stretch.start, stretch.stop) for stretch in groups.plain()] or [torch.zeros(0)])
-    parts = []
-    if len(alone):
-        who, which = bernoulli_codes(logits[:, alone.long()], row_of_patient, noise, channel=FIRST_CHANNEL)
-        parts.append((who, alone.long().numpy()[which]))
-    parts.append(groups.draw(logits, group_noise(groups, noise), row_of_patient))
-    who, codes = (np.concatenate(part) for part in zip(*parts, strict=True))
-    order = np.lexsort((codes, who))
-    return who[order], codes[order]
-
-
-def codes_given_number(logits: Tensor, number: NDArray[np.int64], noise: Noise) -> Drawn:
-    """Exactly `number[i]` codes of row i: the law of independent codes given how many there are.
-
-    That law does not change when all logits of a row are shifted alike. So they are shifted until the number is the
-    expected one, which makes it the likeliest, and drawn until it comes out: rejection, and exact.
-
-    >>> who, codes = codes_given_number(torch.zeros(2, 5), np.array([3, 9]), Noise(1, np.arange(2), 0))
-    >>> np.bincount(who).tolist()
-    [3, 5]
-    """
-    number = np.minimum(number, torch.isfinite(logits).sum(1).numpy())
-    shifted = with_expected_count(logits, torch.from_numpy(number))
-    waiting = np.arange(len(number))
-    patients, drawn_codes = [], []
-    for attempt in range(_ATTEMPTS):
-        again = replace(noise.keep(waiting), attempt=attempt)
-        who, codes = bernoulli_codes(shifted[torch.from_numpy(waiting)], None, again, channel=FIRST_CHANNEL)
-        right = np.bincount(who, minlength=len(waiting)) == number[waiting]
-        patients.append(waiting[who[right[who]]])
-        drawn_codes.append(codes[right[who]])
-        waiting = waiting[~right]
-        if not len(waiting):
-            who, codes = np.concatenate(patients), np.concatenate(drawn_codes)
-            order = np.lexsort((codes, who))
-            return who[order], codes[order]
-    raise AdapclaError(
-        f"{len(waiting)} visits did not come out with their number of codes in {_ATTEMPTS} draws\n"
-        "to do: sample with codes_per_visit='natural', or check the target prevalence"
-    )
-
-
-def with_expected_count(logits: Tensor, expected: Tensor, rounds: int = 40) -> Tensor:
-    """Logits (rows, codes) shifted by one scalar per row so that the expected number of codes is as wanted.
-
-    >>> shifted = with_expected_count(torch.zeros(1, 10), torch.tensor([2.0]))
-    >>> round(float(torch.sigmoid(shifted).sum()), 3)
-    2.0
-    """
-    low = torch.full((logits.shape[0], 1), -30.0)
-    high = -low
-    for _ in range(rounds):
-        middle = (low + high) / 2
-        too_many = torch.sigmoid(logits + middle).sum(1, keepdim=True) > expected[:, None]
-        low, high = torch.where(too_many, low, middle), torch.where(too_many, middle, high)
-    return logits + (low + high) / 2
-
-
-def visits_of_codes(prevalence: Prevalence) -> NDArray[np.float64]:
-    """(codes,) training visits of each code; counts too small to be told are all as large as the largest of them.
-
-    A model for others does not know these counts, and must be the same model.
-    """
-    n_visits = prevalence.n_visits or 1
-    share = prevalence.raise_small_counts().share
-    return np.asarray(np.where(np.isnan(share), MIN_COUNT - 1, share * n_visits))
-
-
-def frequency_order(prevalence: Prevalence) -> tuple[Tensor, Tensor]:
-    """The code at each rank, most frequent first, and the log-odds of the training prevalence in that order.
-
-    Codes of a few visits are taken as equally frequent: the order is saved, and small counts could be read from it.
-    Codes of choice groups stand side by side before and behind the others, see `drawing_order`.
-
-    >>> from adapcla.data import Cohort
-    >>> frequency_order(Cohort.of([[["A"]], [["B"]]] + [[["B"]]] * 20).prevalence())[0].tolist()
-    [1, 0]
-    """
-    order = np.argsort(-visits_of_codes(prevalence), kind="stable")
-    if prevalence.vocabulary.groups:
-        order = drawing_order(prevalence.vocabulary, order[prevalence.vocabulary.group_of_code[order] < 0])
-    code_of_rank = torch.from_numpy(order)
-    return code_of_rank, torch.from_numpy(Scaffold(prevalence).initial_logits).float()[code_of_rank]

@@ -36,8 +36,8 @@ from adapcla.models.base import (
 )
 from adapcla.models.batch import Batch
 from adapcla.models.draws import Noise, bernoulli, normal
+from adapcla.models.independent_head import IndependentHead
 from adapcla.models.layers import N_BUCKETS, CodeTable, VisitEmbedding, drawn_gap, gap_nll
-from adapcla.models.visit_transformer import IndependentHead
 from adapcla.scaffold import Scaffold
 
 #: Each deconvolution doubles the number of steps.

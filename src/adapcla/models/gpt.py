@@ -49,7 +49,8 @@ from adapcla.models.base import (
     Visit,
 )
 from adapcla.models.batch import AttentionLines, Batch, Records, attention_lines
-from adapcla.models.choice_groups import Groups, frequency_order, visits_of_codes
+from adapcla.models.choice_groups import Groups
+from adapcla.models.code_order import frequency_order, visits_of_codes
 from adapcla.models.cooccurrence_prior import CooccurrencePrior, OwnPairs, Prefixes, Tables, count_pairs, with_expected
 from adapcla.models.draws import Noise, bernoulli, categorical
 from adapcla.models.layers import (

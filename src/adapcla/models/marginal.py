@@ -27,8 +27,10 @@ from adapcla.models.base import (
     Visit,
 )
 from adapcla.models.batch import Batch, Records
-from adapcla.models.choice_groups import Groups, drawing_order, independent_codes
+from adapcla.models.choice_groups import Groups
+from adapcla.models.code_order import drawing_order
 from adapcla.models.draws import Noise, bernoulli
+from adapcla.models.independent_head import independent_codes
 from adapcla.models.layers import N_BUCKETS, drawn_gap, gap_bucket, gap_nll
 from adapcla.scaffold import Scaffold
 

@@ -35,10 +35,11 @@ from adapcla.models.base import (
     Visits,
 )
 from adapcla.models.batch import Batch
-from adapcla.models.choice_groups import frequency_order, independent_codes
+from adapcla.models.code_order import frequency_order
 from adapcla.models.draws import Noise, normal
+from adapcla.models.independent_head import IndependentHead, independent_codes
 from adapcla.models.layers import CodeTable, RecurrentCache, RecurrentTrunk, VisitEmbedding
-from adapcla.models.visit_transformer import IndependentHead, RollState, VisitNetwork
+from adapcla.models.visit_transformer import RollState, VisitNetwork
 
 #: Made visits that differ among themselves less than this share of what real ones do are one visit.
 _LEAST_SPREAD = 0.02

@@ -19,7 +19,6 @@ from adapcla.data import Prevalence
 from adapcla.data.vocabulary import DEATH
 from adapcla.models.base import (
     Architecture,
-    Bias,
     Drawn,
     DrawRule,
     Entered,
@@ -28,17 +27,17 @@ from adapcla.models.base import (
     Likelihood,
     Network,
     Row,
-    Rows,
     ScaffoldedLikelihood,
     Shape,
     Traits,
     Visit,
-    Visits,
 )
 from adapcla.models.batch import Batch
-from adapcla.models.choice_groups import Groups, frequency_order, independent_codes
+from adapcla.models.choice_groups import Groups
+from adapcla.models.code_order import frequency_order
 from adapcla.models.draws import Noise, bernoulli
 from adapcla.models.halo import HaloHead
+from adapcla.models.independent_head import IndependentHead
 from adapcla.models.layers import (
     N_BUCKETS,
     CausalTrunk,
@@ -48,64 +47,6 @@ from adapcla.models.layers import (
     drawn_gap,
     gap_nll,
 )
-from adapcla.models.losses import TILE_ELEMENTS, sparse_bce, sparse_targets
-
-
-@torch.no_grad()
-def sparse_nll(
-    states: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    visit_rows: Tensor,
-    visit_of_entry: Tensor,
-    codes: Tensor,
-    groups: Groups | None = None,
-) -> Tensor:
-    """The negative log-likelihood of each visit (visits,), in nats; `codes` and `visit_of_entry` list its entries."""
-    used, row_of_visit = torch.unique(visit_rows, return_inverse=True)
-    asked, tall = states[used], max(1, TILE_ELEMENTS // max(len(weight), 1))
-    base = torch.empty(len(used), dtype=torch.float64)
-    for low in range(0, len(used), tall):
-        logits = torch.addmm(bias, asked[low : low + tall], weight.t())
-        sums = F.softplus(logits) if groups is None else groups.normalisers(logits)
-        base[low : low + tall] = sums.sum(1).double()
-    out = base[row_of_visit]
-    entry_logits = (states[visit_rows[visit_of_entry]] * weight[codes]).sum(1) + bias[codes]
-    return out.index_add_(0, visit_of_entry, -entry_logits.double())
-
-
-class IndependentHead(nn.Module):
-    """The paper's: one Bernoulli per code, all at once; one category per choice group."""
-
-    def __init__(self, table: CodeTable, initial_logits: Tensor, groups: Groups | None = None) -> None:
-        super().__init__()
-        self.table, self.groups = table, groups
-        self.bias = nn.Parameter(initial_logits.clone())
-
-    def _bias(self, extra: Tensor | None) -> Tensor:
-        return self.bias if extra is None else self.bias + extra
-
-    def logits(self, states: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Logits (rows, codes)."""
-        return torch.addmm(self._bias(bias), states, self.table().t())
-
-    def loss(self, states: Tensor, visits: Visits, bias: Bias, positive_weight: float = 1) -> Tensor:
-        """The summed loss of all visits, with gradients."""
-        targets = sparse_targets(
-            visits.row_before[visits.visit_of_entry], visits.codes, visits.row_before, states.shape[0], self.groups
-        )
-        return sparse_bce(states, self.table(), self._bias(bias), targets, positive_weight)
-
-    @torch.no_grad()
-    def nll(self, states: Tensor, visits: Visits, bias: Bias = None) -> Tensor:
-        """The negative log-likelihood of each visit (visits,)."""
-        entries = (visits.row_before, visits.visit_of_entry, visits.codes)
-        return sparse_nll(states, self.table(), self._bias(bias), *entries, self.groups)
-
-    @torch.no_grad()
-    def draw(self, states: Tensor, row_of_patient: Rows, rule: DrawRule, noise: Noise) -> Visit:
-        """One visit of each patient."""
-        return independent_codes(rule.apply(self.logits(states)), row_of_patient, rule, noise, self.groups)
 
 
 class RollState(NamedTuple):

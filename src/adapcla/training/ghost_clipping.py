@@ -23,8 +23,9 @@ from torch import Tensor, nn
 
 from adapcla.models.base import Moment, Objective, ScaffoldedLikelihood
 from adapcla.models.batch import Batch, Records, pack
+from adapcla.models.independent_head import IndependentHead
 from adapcla.models.layers import CausalTrunk, CodeTable, gap_bucket
-from adapcla.models.visit_transformer import IndependentHead, VisitNetwork
+from adapcla.models.visit_transformer import VisitNetwork
 
 #: Logits held at once; they are kept for two passes.
 _LOGITS = 1 << 22
