@@ -32,7 +32,7 @@ def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the verbs leave it, with little in it; not to be changed."""
     root = tmp_path_factory.mktemp("stocked")
-    world = simulator.simulate(300, 60, seed=1, tripwires=5)
+    world = simulator.simulate(300, 60, seed=1)
     world.save(root / "cohorts" / "world")
     train, valid, _ = world.split(seed=4)
     settings = {"width": 16, "layers": 1, "heads": 2, "passes": 0.5, "batch_size": 64}
