@@ -96,13 +96,16 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return StudyPlan(spec, base / "finished").run().parent
 
 
-def write_hospital_table(path: Path, patients: int = 560, tripwires: int = 12) -> Path:
+def write_hospital_table(path: Path, patients: int = 560, marked: int = 12) -> Path:
     """A table as a hospital might keep it: made-up patients under ids and dates that are found again if they leak."""
     import datetime
 
-    from adapcla.io.simulator import simulate
+    from tests.simulated import with_marked_patients
 
-    world = simulate(patients, 80, seed=1, tripwires=tripwires)
+    from adapcla.io.simulator import simulate
+    from adapcla.io.simulator.codes import code_layout
+
+    world = with_marked_patients(simulate(patients, 80, seed=1), code_layout(80), marked)
     assert world.days is not None
     lines = ["patient_id,date,code"]
     for visit in range(world.n_visits):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from tests.simulated import planted_pairs
 
 from adapcla.data import Cohort
 from adapcla.data.split import Split
@@ -42,10 +43,9 @@ def _pair_ratio(cohort: Cohort) -> float:
 
     Pairs that the other world happens to plant too are left out.
     """
-    elsewhere = {frozenset((p.code, p.partner)) for p in planted.law(codes=CODES, law_seed=WRONG).pairs()}
-    pairs = [
-        p for p in planted.law(codes=CODES).pairs() if p.lift > 8 and frozenset((p.code, p.partner)) not in elsewhere
-    ]
+    right, wrong = (planted_pairs(planted.make_world(CODES, law_seed=seed)) for seed in (planted.LAW_SEED, WRONG))
+    elsewhere = {frozenset((pair.code, pair.partner)) for pair in wrong}
+    pairs = [pair for pair in right if pair.lift > 8 and frozenset((pair.code, pair.partner)) not in elsewhere]
     index = cohort.vocabulary.index
     first = np.array([index[pair.code] for pair in pairs])
     second = np.array([index[pair.partner] for pair in pairs])
@@ -67,13 +67,13 @@ def test_next_visit_probabilities_follow_the_law(annealed: Generator, world: Spl
     known = strata.head | strata.mid
     learned = annealed.continue_(histories, draws=1).probabilities[:, known].ravel()
 
-    def agreement(law: planted.Law) -> float:
+    def agreement(law: planted.World) -> float:
         truth = np.asarray(law.next_visit(law.after_visits(histories)))[last][:, known].ravel()
         return float(spearmanr(learned, truth).statistic)
 
-    right = agreement(planted.law(codes=CODES))
+    right = agreement(planted.make_world(codes=CODES))
     assert right >= 0.88
-    assert right > agreement(planted.law(codes=CODES, law_seed=WRONG)) + 0.05
+    assert right > agreement(planted.make_world(codes=CODES, law_seed=WRONG)) + 0.05
 
 
 def test_planted_pairs_are_generated_and_another_world_does_not_make_them(blockwise: Generator, world: Split) -> None:
@@ -103,7 +103,7 @@ def test_records_are_as_long_and_visits_as_full_as_real_ones(
 
 def test_steering_reaches_the_planted_label_shift(annealed: Generator) -> None:
     """The paper's rule moves codes towards their target; closed loop ends inside sampling error for ≥ 95 % of them."""
-    target = planted.law(codes=CODES, population="shifted").prevalence(patients=40_000, seed=3).prevalence
+    target = planted.true_prevalence(planted.make_world(codes=CODES, population="shifted"), 40_000, seed=3)
     plain = annealed.sample(8000, seed=2)
     paper = annealed.steering(target)
     assert paper is not None

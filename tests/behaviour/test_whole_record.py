@@ -42,8 +42,8 @@ def independent() -> Fitted:
     return fitted(patients=6000, passes=4)
 
 
-def law(seed: int = planted.LAW_SEED) -> planted.WholeLaw:
-    return planted.WholeLaw(planted.law(CODES, law_seed=seed))
+def law(seed: int = planted.LAW_SEED) -> planted.WholeRecordWorld:
+    return planted.WholeRecordWorld(planted.make_world(CODES, law_seed=seed))
 
 
 WRONG = planted.LAW_SEED + 1
@@ -58,7 +58,7 @@ def errors_off(found: float, true: float, n_drawn: int, n_learned: int) -> float
     return float(abs(found - true) / np.sqrt(true * (1 - true) * (1 / n_drawn + 1 / n_learned)))
 
 
-def kinds_off(fit: Fitted, world: planted.WholeLaw) -> float:
+def kinds_off(fit: Fitted, world: planted.WholeRecordWorld) -> float:
     """The largest deviation of kinds at first visits, in standard errors."""
     first = fit.drawn.first_visits
     return max(
@@ -67,19 +67,19 @@ def kinds_off(fit: Fitted, world: planted.WholeLaw) -> float:
     )
 
 
-def correlations(drawn: Cohort, world: planted.WholeLaw) -> NDArray[np.float64]:
+def correlations(drawn: Cohort, world: planted.WholeRecordWorld) -> NDArray[np.float64]:
     """(values, 2) the correlation of each value with its disorder, as it was found and by the law."""
     assert drawn.values is not None
     rows = []
     for value in world.measured:
         entries = np.asarray(drawn.codes) == drawn.vocabulary.index[value.code.token]
-        has = holds(drawn, world.law.vocabulary.tokens[value.disorder])[drawn.visit_of_entry[entries]]
+        has = holds(drawn, world.world.vocabulary.tokens[value.disorder])[drawn.visit_of_entry[entries]]
         found = np.corrcoef(drawn.values[entries].astype(float), has)[0, 1]
         rows.append((found, value.correlation_at(has.mean())))
     return np.array(rows)
 
 
-def correlations_off(drawn: Cohort, world: planted.WholeLaw) -> float:
+def correlations_off(drawn: Cohort, world: planted.WholeRecordWorld) -> float:
     """The largest deviation of a correlation of value and disorder from the law."""
     return float(np.abs(np.diff(correlations(drawn, world))).max())
 
@@ -110,7 +110,7 @@ def test_independent_draws_do_not_go_together(independent: Fitted) -> None:
 
 def test_endings_follow_kind_and_disorder(tailwise: Fitted) -> None:
     drawn, world = tailwise.drawn, law()
-    severe = holds(drawn, world.law.vocabulary.tokens[world.marked[3]])
+    severe = holds(drawn, world.world.vocabulary.tokens[world.marked[3]])
     inpatient, dead = holds(drawn, "KIND/inpatient"), holds(drawn, "END/died")
     assert dead[~inpatient].mean() < 0.005
     share = severe[inpatient].mean()
@@ -130,11 +130,11 @@ def test_stays_and_drugs_follow_their_disorders(tailwise: Fitted) -> None:
     drawn, world = tailwise.drawn, law()
     assert drawn.values is not None
     entries = np.asarray(drawn.codes) == drawn.vocabulary.index["STAY/days"]
-    longer = holds(drawn, world.law.vocabulary.tokens[world.marked[0]])[drawn.visit_of_entry[entries]]
+    longer = holds(drawn, world.world.vocabulary.tokens[world.marked[0]])[drawn.visit_of_entry[entries]]
     for with_disorder in (False, True):
         found = drawn.values[entries][longer == with_disorder].mean()
         assert found == pytest.approx(world.mean_days(with_disorder), rel=0.3)
-    treated = holds(drawn, world.law.vocabulary.tokens[world.marked[1]])
+    treated = holds(drawn, world.world.vocabulary.tokens[world.marked[1]])
     assert holds(drawn, "RX/belovin")[treated].mean() == pytest.approx(0.7, abs=0.05)
     assert holds(drawn, "RX/belovin")[~treated].mean() == pytest.approx(0.03, abs=0.02)
 

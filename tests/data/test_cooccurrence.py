@@ -6,8 +6,10 @@ from collections import Counter
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from adapcla.data import Cohort
 from adapcla.data.cooccurrence import PairSet, cooccurrence_counts, visit_pairs, visits_with_neighbours
@@ -65,3 +67,21 @@ def test_a_single_code_visit_has_no_neighbour():
     cohort = Cohort.of([[["A", "B"], ["A"]], [["C"]]])
     assert visits_with_neighbours(cohort).tolist() == [1, 1, 0]
     assert list(visit_pairs(Cohort.of([[["A"]], [["B"]]]))) == []
+
+
+@pytest.mark.parametrize("wide", [0, 16_384])
+def test_pairs_of_few_and_of_many_codes_are_looked_up_alike(wide: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("adapcla.data.cooccurrence.WIDE", wide)
+    seen = PairSet.of(cooccurrence_counts(Cohort.of([[["A", "B"], ["B", "C"]], [["D"]]])))
+    first, second = np.divmod(np.arange(16), 4)
+    assert np.flatnonzero(seen.holds(first, second)).tolist() == [1, 4, 6, 9]
+    none = PairSet.of(cooccurrence_counts(Cohort.of([[["A"]], [["B"]]])))
+    assert not none.holds(first[:2], second[:2]).any()
+
+
+def test_the_pairs_of_50_000_codes_take_as_much_memory_as_there_are_pairs():
+    row = np.arange(49_999)
+    counts = sparse.csr_matrix((np.ones(49_999), (row, row + 1)), shape=(50_000, 50_000))
+    seen = PairSet.of(counts)
+    assert seen.bits is None and seen.keys is not None and seen.keys.nbytes == 8 * 49_999
+    assert seen.holds(np.array([0, 49_998, 5]), np.array([1, 49_999, 5])).tolist() == [True, True, False]

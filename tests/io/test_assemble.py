@@ -15,7 +15,7 @@ from tests.io.whole import WHOLES
 
 from adapcla.data import Cohort
 from adapcla.errors import InputError
-from adapcla.io import ReadOptions, assemble, read, visits
+from adapcla.io import ReadOptions, assemble, read
 from adapcla.io.assemble import SourceTables
 from adapcla.io.database import Database
 
@@ -191,7 +191,7 @@ def test_an_attribute_is_that_of_the_first_visit_that_has_one() -> None:
 
 
 def test_an_attribute_with_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits, "MAX_CATEGORIES", 1)
+    monkeypatch.setattr(assemble, "MAX_CATEGORIES", 1)
     with pytest.raises(InputError, match="column 'sex': 2 different values"):
         built(undated(("1", "1"), ("2", "1")), [("1", "1", "A"), ("2", "1", "A")], [("1", "", "F"), ("2", "", "M")])
 

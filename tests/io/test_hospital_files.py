@@ -134,6 +134,72 @@ def test_a_workbook_as_it_comes(tmp_path: Path) -> None:
     assert cohort.days is not None and cohort.days.tolist() == [0, 30, 0]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+@pytest.mark.parametrize(
+    "titles", ["Auswertung Fälle\nStand: 12.03.2024, 14:05\n\n", "Liste;;;\n;;;\nStand;12.03.2024;;\n"]
+)
+def test_rows_above_the_header_are_left_out_and_said(tmp_path: Path, titles: str, encoding: str) -> None:
+    path = written(tmp_path, titles + "Patient;Fall;Datum;ICD\n7;1;31.01.2020;I10\n7;2;01.03.2020;E11.9\n", encoding)
+    cohort = read("table", path)
+    assert list(cohort.patients()) == [[["I10"], ["E11.9"]]]
+    assert cohort.card["taken for"]["rows above the header of t.csv"] == "2 left out"
+    found = preview("table", path)
+    assert found.header and found.problem is None and found.taken_for == cohort.card["taken for"]
+
+
+def test_rows_above_the_header_of_a_workbook(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(str(tmp_path / "t.xlsx")) as book:
+        sheet = book.add_worksheet("Export")
+        rows = (["Diagnosen 2020"], ["erstellt am", "12.03.2024"], [], ["Pat-ID", "Fall-ID", "Datum", "Diagnosecode"])
+        for place, row in enumerate([*rows, ["7", "1", "31.01.2020", "I10"], [], ["8", "2", "01.03.2020", "E11.9"]]):
+            sheet.write_row(place, 0, row)
+    cohort = read("table", tmp_path / "t.xlsx")
+    assert list(cohort.patients()) == [[["I10"]], [["E11.9"]]]
+    assert cohort.card["taken for"] == {"rows above the header of t.xlsx": "2 left out"}
+
+
+def test_a_wide_table_whose_rows_end_early_is_read(tmp_path: Path) -> None:
+    text = "MRN,ENC_ID,ADMIT_DT,DX1,DX2,DX3\n1,5,01/31/2020,I10,E119\n1,6,02/03/2020,I10\n2,7,03/01/2020,A01,A02,A03\n"
+    cohort = read("table", written(tmp_path, text))
+    assert list(cohort.patients()) == [[["E119", "I10"], ["I10"]], [["A01", "A02", "A03"]]]
+    assert cohort.card["taken for"]["rows of t.csv with fewer cells than the header"] == "the missing ones are empty"
+    with pytest.raises(InputError, match=r"row 3.*\n?.*7 cells"):
+        read("table", written(tmp_path, "id,visit,date,dx1,dx2,dx3\n1,5,2020-01-31,I10\n2,7,2020-03-01,A,B,C,D\n"))
+
+
+def test_a_row_that_is_cut_off_is_named_with_its_remedy(tmp_path: Path) -> None:
+    path = written(tmp_path, "patient_id,visit_id,code\n1,1,I10\n1,1\n")
+    with pytest.raises(InputError, match="row 3") as caught:
+        read("table", path)
+    assert "2 cells" in str(caught.value) and "cut off" in str(caught.value)
+
+
+@pytest.mark.parametrize("nothing", ["NULL", "null", "(null)", r"\N", "#N/A", "#NV", "NaN", "nan"])
+def test_what_databases_write_for_nothing_is_no_code(tmp_path: Path, nothing: str) -> None:
+    """`NULL` was a code of its own."""
+    text = f"PatientID|AdmitDateTime|ICD10Code\n1|2020-01-31 08:00:00|I10\n1|2020-02-03|{nothing}\n1|2020-02-03|NA\n"
+    cohort = read("table", written(tmp_path, text))
+    assert list(cohort.patients()) == [[["I10"], ["NA"]]]
+    assert cohort.days is not None and cohort.card["dropped"] == {"empty code cells": 1}
+
+
+def test_dates_as_spreadsheets_keep_them(tmp_path: Path) -> None:
+    cohort = read("table", written(tmp_path, "patient_id,date,icd10\n1,43831,I10\n1,43831.75,E11\n1,43862,I10\n"))
+    assert list(cohort.patients()) == [[["E11", "I10"], ["I10"]]]
+    assert cohort.days is not None and cohort.days.tolist() == [0, 31]
+    assert "spreadsheets" in cohort.card["taken for"]["dates such as 43831"]
+
+
+def test_a_code_and_its_text_in_one_cell(tmp_path: Path) -> None:
+    """The whole cell was taken for a local code."""
+    text = "Patient;Fall;Diagnose\n1;1;I10.90 - Hypertonie\n2;1;E11.9 Diabetes, Typ 2\n3;1;J18.9: Pneumonie\n"
+    vocabulary = read("table", written(tmp_path, text)).vocabulary
+    assert vocabulary.tokens == ("E11.9", "I10.90", "J18.9")
+    assert [code.description for code in vocabulary.codes] == ["Diabetes, Typ 2", "Hypertonie", "Pneumonie"]
+    names = "Patient;Fall;Medikament\n1;1;A10 Aspirin 81 mg\n"
+    assert read("table", written(tmp_path, names), domains=("rx",)).vocabulary.tokens == ("RX/A10 Aspirin 81 mg",)
+
+
 def test_a_table_of_local_codes_keeps_them_all(tmp_path: Path) -> None:
     """Codes with an umlaut or a blank were dropped: 66 of 100 rows, and the card knew of 2 codes in the source."""
     names = ["Übelkeit", "Fieber unklar", "A01", "Sturz, häuslich", "(Verdacht)"]

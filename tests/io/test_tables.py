@@ -32,7 +32,7 @@ def rows(table: Table, *columns: str) -> list[tuple[str, ...]]:
         return db.query("SELECT * FROM t")
 
 
-@pytest.mark.parametrize("cell", ["0389", "NA", "None", "1E10", "null", "", "nan", "true", "00", "1.0", "=1+1"])
+@pytest.mark.parametrize("cell", ["0389", "NA", "None", "1E10", "nil", "", "-", "true", "00", "1.0", "=1+1"])
 def test_a_cell_is_text_and_nothing_else(tmp_path: Path, cell: str) -> None:
     assert rows(table_of(tmp_path, f"a,b\n{cell},y\n"), "a") == [(cell,)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from adapcla.io.assemble import make_stays
 from adapcla.io.database import Database
-from adapcla.io.visits import make_stays
 
 KINDS, ENDS = {"": "", "in": "inpatient"}, {"": "", "out": "home"}
 
@@ -16,8 +16,8 @@ def made(rows: list[str], death: str = "") -> tuple[list[tuple[object, ...]], di
         f"SELECT '1' AS patient, '{number}' AS visit, {row}" for number, row in enumerate(rows, start=1)
     )
     with Database() as db:
-        db.run(f"CREATE VIEW found_visits AS {query}")
-        db.run(f"CREATE VIEW found_patients AS SELECT '1' AS patient, '{death}' AS death")
+        db.run(f"CREATE VIEW source_visits AS {query}")
+        db.run(f"CREATE VIEW source_patients AS SELECT '1' AS patient, '{death}' AS death")
         said = make_stays(db, KINDS, ENDS)
         found = db.query("SELECT visit, kind, ending, days, late FROM stays ORDER BY visit")
         return found, said, dict(db.dropped)

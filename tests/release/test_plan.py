@@ -97,11 +97,12 @@ def test_nothing_of_a_real_patient_is_in_any_file(finished_release):
 
 
 def test_no_marked_patient_comes_back(finished_release):
-    """A tripwire holds six rare codes in a visit; the law puts them together less than once in 10¹² visits."""
-    from adapcla.io.simulator.names import layout
-    from adapcla.io.simulator.tripwires import marked_codes
+    """A marked patient holds six rare codes in a visit; they co-occur less than once in 10¹² simulated visits."""
+    from tests.simulated import marked_codes
 
-    codes = layout(80)
+    from adapcla.io.simulator.codes import code_layout
+
+    codes = code_layout(80)
     marks = [{codes.vocabulary.tokens[code] for code in visit} for two in marked_codes(codes, 12) for visit in two]
     synthetic = finished_release.summary().synthetic
     held = [set(visit) for patient in synthetic.patients() for visit in patient]

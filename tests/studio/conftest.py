@@ -14,8 +14,7 @@ from tests.conftest import write_hospital_table
 from adapcla.data import Cohort
 from adapcla.files import write_json
 from adapcla.generation import generator_for
-from adapcla.io import read
-from adapcla.io import simulator as planted
+from adapcla.io import read, simulator
 from adapcla.io.writers import write
 from adapcla.tables import Cell, Line, Table
 from adapcla.training.checkpoint import Journal
@@ -33,7 +32,7 @@ def own_main(monkeypatch: pytest.MonkeyPatch) -> None:
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the verbs leave it, with little in it; not to be changed."""
     root = tmp_path_factory.mktemp("stocked")
-    world = planted.simulate(300, 60, seed=1, tripwires=5)
+    world = simulator.simulate(300, 60, seed=1)
     world.save(root / "cohorts" / "world")
     train, valid, _ = world.split(seed=4)
     settings = {"width": 16, "layers": 1, "heads": 2, "passes": 0.5, "batch_size": 64}

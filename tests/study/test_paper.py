@@ -26,12 +26,12 @@ def test_every_claim_is_about_methods_or_rows_of_the_ablations(repository) -> No
 
 
 def test_no_claim_is_made_twice() -> None:
-    asked = Counter((claim.row, claim.other, claim.metric, claim.stratum) for claim in CLAIMS)
-    assert max(asked.values()) == 1
+    counts = Counter((claim.row, claim.other, claim.metric, claim.stratum) for claim in CLAIMS)
+    assert max(counts.values()) == 1
 
 
 @pytest.mark.parametrize(
-    ("cohort", "row", "metric", "stratum", "told"),
+    ("cohort", "row", "metric", "stratum", "number"),
     [
         (III, "adapcla", "tail_pair_seen", "rare20", 0.1114),
         (IV, "adapcla", "tail_ctx_jsd", "rare20", 0.6313),
@@ -45,8 +45,8 @@ def test_no_claim_is_made_twice() -> None:
         (III, "tailwise", "pair_seen", "all", None),
     ],
 )
-def test_the_papers_numbers_stand_where_the_paper_has_them(cohort, row, metric, stratum, told):
-    assert paper_number(cohort, row, metric, stratum) == told
+def test_the_papers_numbers_stand_where_the_paper_has_them(cohort, row, metric, stratum, number):
+    assert paper_number(cohort, row, metric, stratum) == number
 
 
 def test_tail_numbers_are_never_shown_beside_another_cut():

@@ -25,7 +25,7 @@ def test_the_demonstration_is_one_file_that_the_package_holds(repository):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ({"nmae": "a"}, "name"),
         ({"name": "a", "splitt": {}}, "no setting is called 'splitt'; did you mean 'split'?"),
@@ -38,10 +38,10 @@ def test_the_demonstration_is_one_file_that_the_package_holds(repository):
         ({"name": "a", "fit": {"variants": {"data": {"method": "lstm"}}}}, "row 'data'"),
     ],
 )
-def test_a_wrong_setting_is_named(content, told):
+def test_a_wrong_setting_is_named(content, message):
     with pytest.raises(UsageError) as error:
         study_from(content)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_setting_of_the_command_line_wins():

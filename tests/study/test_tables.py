@@ -62,8 +62,8 @@ WHOLE_RECORD = {"numbers", "stays", "by-domain"}
 
 def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_run):
     study = Study.open(finished_run)
-    found = {asked.key: score_table(study, asked) for asked in SCORE_TABLES if asked.key not in WHOLE_RECORD}
-    assert all(score_table(study, asked) is None for asked in SCORE_TABLES if asked.key in WHOLE_RECORD)
+    found = {layout.key: score_table(study, layout) for layout in SCORE_TABLES if layout.key not in WHOLE_RECORD}
+    assert all(score_table(study, layout) is None for layout in SCORE_TABLES if layout.key in WHOLE_RECORD)
     for table in found.values():
         assert table is not None
         lines = {line.cells[0].text: line for line in table.lines}
@@ -76,7 +76,7 @@ def test_every_table_of_scores_shows_the_references_that_have_a_number(finished_
 
 def test_a_column_without_a_number_for_anybody_is_a_sentence_and_no_column(finished_run, monkeypatch):
     study, measured = Study.open(finished_run), Study.estimate
-    layout = next(asked for asked in SCORE_TABLES if asked.key == "fidelity")
+    layout = next(layout for layout in SCORE_TABLES if layout.key == "fidelity")
     before = score_table(study, layout)
 
     def silent(self, row, metric, stratum="all", **where):
@@ -90,9 +90,9 @@ def test_a_column_without_a_number_for_anybody_is_a_sentence_and_no_column(finis
 
 
 def test_the_glance_has_one_line_of_real_patients_with_a_number_wherever_one_can_be(finished_run):
-    """Tail information has test patients as its judge, so that training patients stand for real ones there."""
+    """Tail information is about test patients, so that training patients stand for real ones there."""
     study = Study.open(finished_run)
-    (layout,) = (asked for asked in SCORE_TABLES if asked.one_real)
+    (layout,) = (layout for layout in SCORE_TABLES if layout.one_real)
     table = score_table(study, layout)
     lines = {line.cells[0].text: line for line in table.lines if line.kind == "reference"}
     assert list(lines) == ["real", "train copy", "marginal", "law itself", "family only"]
@@ -127,10 +127,10 @@ def test_without_a_number_of_real_patients_nothing_is_marked():
 
 def test_the_papers_rows_stand_beside_ours_on_its_own_cohort_only(finished_run):
     study = Study.open(finished_run)
-    asked = next(table for table in SCORE_TABLES if table.key == "tail-plausibility")
-    assert not any(line.kind == "paper" for line in score_table(study, asked).lines)
+    layout = next(table for table in SCORE_TABLES if table.key == "tail-plausibility")
+    assert not any(line.kind == "paper" for line in score_table(study, layout).lines)
     study.about["spec"]["cohort"] = "MIMIC-III"
-    paper = [line for line in score_table(study, asked).lines if line.kind == "paper"]
+    paper = [line for line in score_table(study, layout).lines if line.kind == "paper"]
     assert [line.cells[0].text for line in paper] == ["adapcla (paper)"]
     assert paper[0].cells[2].text == "0.111"
 
@@ -223,12 +223,12 @@ def test_the_papers_analyses_stand_beside_those_of_its_own_cohorts_only(finished
 
 
 def test_next_visits_have_a_line_for_every_method_and_say_what_is_missing():
-    """Two methods, tail codes asked of one of them only: four strata × two methods = eight lines."""
-    asked = {"low": None, "high": None, "n": 7}
+    """Two methods, tail codes scored of one of them only: four strata × two methods = eight lines."""
+    missing = {"low": None, "high": None, "n": 7}
     rows = [
         {"method": "a", "stratum": "all", "measure": "hit_rate", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9},
-        {"method": "b", "stratum": "all", "measure": "hit_rate", "value": 0.25, **asked},
-        {"method": "b", "stratum": "tail", "measure": "nll", "value": 2.0, **asked},
+        {"method": "b", "stratum": "all", "measure": "hit_rate", "value": 0.25, **missing},
+        {"method": "b", "stratum": "tail", "measure": "nll", "value": 2.0, **missing},
     ]
     table = tables.next_visit_table(rows, "notes")
     assert [(line.cells[0].text, line.cells[1].text) for line in table.lines][:3] == [

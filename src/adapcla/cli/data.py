@@ -28,8 +28,8 @@ _FIGURES = (".png", ".svg")
 def import_(
     source: Annotated[str, typer.Argument(help="table, mimic3, mimic4, eicu, omop, meds, fhir or synthea.")],
     path: Annotated[Path, typer.Argument(help="Folder or file to read.")],
-    out: Out,
     given: Given,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; not needed with --dry-run.")] = None,
     allow_dropped: Annotated[
         float,
         typer.Option("--allow-dropped", min=0, max=1, help="Share of visits, codes or patients that may be dropped."),
@@ -47,6 +47,8 @@ def import_(
     if dry_run:
         show_preview(preview(source, path, allow_dropped, **given.reading), as_json)
         return
+    if out is None:
+        raise UsageError("no --out\nexpected: a folder for the cohort\nto do: add --out DIR, or --dry-run for a look")
     # Refuse before the reading, not after.
     refuse_populated(out, overwrite)
     cohort = read(source, path, **given.reading)

@@ -19,15 +19,17 @@ from functools import cache, lru_cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapcla.data.cohort import Cohort
 from adapcla.data.storage import read_text_table
 from adapcla.data.vocabulary import Code, Vocabulary
 from adapcla.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from adapcla.data.cohort import Cohort
 
 ICD9, ICD10 = "ICD9CM", "ICD10CM"
 #: The system of procedures that goes with a system of diagnoses.
@@ -488,6 +490,7 @@ def ccs_name(group: str) -> str:
 def group_codes(cohort: Cohort, level: str) -> Cohort:
     """The cohort with ICD diagnoses at a coarser level; other codes stay, and the card counts both.
 
+    >>> from adapcla.data import Cohort
     >>> small = group_codes(Cohort.of([[["25000", "25001", "4019"]]]), "category")
     >>> list(small.patients()), small.card["level"]["ICD codes"], small.card["level"]["groups"]
     ([[['250', '401']]], 3, 2)
@@ -559,6 +562,7 @@ def map_revision(cohort: Cohort, to: str) -> Cohort:
     without.
 
     >>> codes = [Code.of("4019", "ICD9CM"), Code.of("36570", "ICD9CM"), Code.of("I10", "ICD10CM")]
+    >>> from adapcla.data import Cohort
     >>> mapped = map_revision(Cohort.of([[["ICD9CM/4019", "ICD9CM/36570"], ["ICD10CM/I10"]]], codes), "ICD10CM")
     >>> list(mapped.patients()), mapped.card["icd"]["codes without a counterpart, kept"]
     ([[['ICD10CM/I10', 'ICD9CM/36570'], ['ICD10CM/I10']]], 1)
@@ -621,6 +625,7 @@ def describe_codes(vocabulary: Vocabulary) -> dict[str, str]:
 def add_descriptions(cohort: Cohort) -> Cohort:
     """The cohort with a description on every code that has a known one.
 
+    >>> from adapcla.data import Cohort
     >>> add_descriptions(Cohort.of([[["4019"]]])).vocabulary.codes[0].description
     'Unspecified essential hypertension'
     """

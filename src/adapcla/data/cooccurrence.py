@@ -15,6 +15,8 @@ from adapcla.data.ragged import expand_ranges
 
 #: Pairs listed at a time, so that memory does not grow with the cohort.
 _BLOCK = 4_000_000
+#: Codes above which a set of pairs holds the pairs themselves: a bit for each possible one would take 32 MB.
+WIDE = 16_384
 
 
 class PairBlock(NamedTuple):
@@ -83,7 +85,10 @@ def visits_with_neighbours(cohort: Cohort) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class PairSet:
-    """The pairs that occur in a cohort, one bit for each possible pair, so that a look-up is one memory access.
+    """The pairs that occur in a cohort.
+
+    Of up to `WIDE` codes it is one bit for each possible pair, so that a look-up is one memory access; of more codes
+    the pairs themselves in ascending order, so that 50,000 codes take 8 bytes for each pair and not 312 MB.
 
     >>> seen = PairSet.of(cooccurrence_counts(Cohort.of([[["A", "B"], ["C"]]])))
     >>> seen.holds(np.array([0, 0]), np.array([1, 2])).tolist()
@@ -91,17 +96,21 @@ class PairSet:
     """
 
     n_codes: int
-    bits: NDArray[np.uint8]
+    bits: NDArray[np.uint8] | None
+    keys: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, counts: sparse.csr_matrix) -> PairSet:
         """The set of the pairs with a count."""
         n_codes = counts.shape[0]
         rows = np.repeat(np.arange(n_codes, dtype=np.int64), np.diff(counts.indptr))
+        # Rows and, inside them, columns ascend.
         keys = rows * n_codes + counts.indices
+        if n_codes > WIDE:
+            return cls(n_codes, None, keys)
         bits = np.zeros((n_codes * n_codes + 7) // 8, dtype=np.uint8)
         if len(keys):
-            # Rows and, inside them, columns ascend, so equal bytes are neighbours.
+            # Equal bytes are neighbours.
             where = keys >> 3
             begins = np.flatnonzero(np.concatenate([[True], where[1:] != where[:-1]]))
             bits[where[begins]] = np.bitwise_or.reduceat(np.left_shift(1, keys & 7).astype(np.uint8), begins)
@@ -110,4 +119,8 @@ class PairSet:
     def holds(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Whether each pair is in the set."""
         keys = first.astype(np.int64) * self.n_codes + second
-        return (self.bits[keys >> 3] >> (keys & 7).astype(np.uint8) & 1).astype(bool)
+        if self.bits is not None:
+            return (self.bits[keys >> 3] >> (keys & 7).astype(np.uint8) & 1).astype(bool)
+        if self.keys is None or not len(self.keys):
+            return np.zeros(len(keys), dtype=bool)
+        return np.asarray(self.keys[np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)] == keys)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from adapcla.data.code_systems import Hierarchy, ccs, ccs_name, icd_systems
 from adapcla.data.cohort import Cohort
 from adapcla.data.storage import read_text_table
 from adapcla.data.vocabulary import Vocabulary, is_code
@@ -153,6 +152,8 @@ def _groups(vocabulary: Vocabulary) -> tuple[list[str], NDArray[np.int64]]:
     chosen = vocabulary.domain_mask("diagnosis")
     if not chosen.any():
         chosen = np.ones(len(vocabulary), dtype=bool)
+    from adapcla.data.code_systems import Hierarchy
+
     inner = vocabulary.subset(chosen)
     tree = Hierarchy.of(inner)
     if tree is None:
@@ -222,6 +223,8 @@ def phenotypes(vocabulary: Vocabulary) -> LabelRule:
     >>> len(rule.names), rule.codes[rule.names.index("Diabetes mellitus without complication")]
     (25, ('25000',))
     """
+    from adapcla.data.code_systems import ccs, ccs_name, icd_systems
+
     systems = icd_systems(vocabulary)
     if not any(systems):
         raise InputError(

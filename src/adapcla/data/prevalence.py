@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from adapcla.console import say
-from adapcla.data.storage import read_text_table, require_columns
 from adapcla.data.vocabulary import Code, Vocabulary, is_code
 from adapcla.disclosure import MIN_COUNT
 from adapcla.errors import InputError, UsageError
@@ -329,6 +328,8 @@ def write_prevalence(prevalence: Prevalence, path: str | Path, min_cell: int = M
 
 def _cells(file: Path) -> tuple[list[str], list[str], list[str]]:
     """The code, prevalence and denominator cells as text."""
+    from adapcla.data.storage import read_text_table, require_columns
+
     table = read_text_table(file)
     for name, remedy in _WRONG_UNITS.items():
         if name in table and "prevalence" not in table:

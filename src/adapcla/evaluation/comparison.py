@@ -330,10 +330,10 @@ class Comparison:
     # ---- statistics ---------------------------------------------------------------------------------------------
     def counts(self, statistic: type[S], side: Side = "synthetic") -> S:
         """A statistic of one of the cohorts, counted once."""
-        cohort = self._counted(statistic, side)
+        cohort = self._cohort_of(statistic, side)
         return self._memoise(("counts", statistic), cohort, lambda one: count_in_parts(statistic, one, self.training))
 
-    def _counted(self, statistic: type[Statistic], side: Side) -> Cohort:
+    def _cohort_of(self, statistic: type[Statistic], side: Side) -> Cohort:
         """The patients that a statistic counts."""
         cohort: Cohort = getattr(self.whole if statistic.of_values else self, side)
         if not statistic.sampled or cohort.n_patients <= SAMPLE:
@@ -349,7 +349,7 @@ class Comparison:
         """A statistic of the synthetic cohort without each group of patients; nothing where no interval is wanted."""
         if not self.can_leave_out:
             return
-        cohort, everything = self._counted(statistic, "synthetic"), self.counts(statistic)
+        cohort, everything = self._cohort_of(statistic, "synthetic"), self.counts(statistic)
         groups = patient_groups(cohort.n_patients, self.seed, COARSE_GROUPS if self.coarse else GROUPS)
         for group in range(int(groups.max()) + 1):
             yield everything - count_in_parts(statistic, cohort, self.training, np.flatnonzero(groups == group))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import os
 import re
 import shutil
@@ -76,12 +77,14 @@ _FORMS = {
     _WORD + r" \d{1,2},? \d{4}" + _REST: "parts_day(p[2], month_of(t), p[1])",
 }
 _WHENS = " ".join(f"WHEN regexp_full_match(t, '{form}') THEN {day}" for form, day in _FORMS.items())
+#: What databases and spreadsheets write where there is nothing. NA may be a code.
+_NOTHING = ("NULL", "null", "(null)", "[NULL]", "<NULL>", "\\N", "NaN", "nan", "#N/A", "#NV")
 _HOUR = r"try_cast(regexp_extract(t, '\D(\d{1,2}):\d{2}', 1) AS DOUBLE)"
 _NUL = "a NUL byte"
 _MACROS = (
     # A look at both ends spares most cells the long list of blanks.
     f"""CREATE MACRO stripped(t) AS CASE WHEN regexp_matches(t, '^[^!-~]|[^!-~]$') THEN trim(t, {quoted(BLANKS)})
-        ELSE t END""",
+        WHEN t IN ({", ".join(map(quoted, _NOTHING))}) THEN '' ELSE t END""",
     f"CREATE MACRO without_nul(t) AS CASE WHEN contains(t, chr(0)) THEN error('{_NUL}') ELSE t END",
     """CREATE MACRO parts_day(y, m, d) AS epoch(try_cast(printf('%04d-%02d-%02d', CASE WHEN length(y) > 2 THEN y::INT
         WHEN y::INT < 50 THEN 2000 + y::INT ELSE 1900 + y::INT END, m::INT, d::INT) AS DATE)) / 86400.0""",
@@ -193,6 +196,12 @@ class Database:
             except _OtherEncoding:
                 form = replace(form, encoding="windows-1252") if form else None
                 make(form)
+            except _RaggedRows:
+                form = replace(form, ragged=True) if form else None
+                self.note(f"rows of {file.name} with fewer cells than the header", "the missing ones are empty")
+                make(form)
+            if table.above and table.above[number]:
+                self.note(f"rows above the header of {file.name}", f"{table.above[number]} left out")
             if form is not None and form.encoding != "utf-8":
                 self.note(f"encoding of {file.name}", form.encoding)
             if part != name:
@@ -236,14 +245,14 @@ class Database:
         return f"""read_csv({quoted(str(path))}, auto_detect=false, columns={{{columns}}}, header=false,
             skip={form.skip}, delim={quoted(form.delimiter)}, quote='"', escape='"',
             compression='{"gzip" if packed else "none"}', store_rejects=true, rejects_limit=200,
+            null_padding={form.ragged}, parallel={not form.ragged},
             max_line_size={LONGEST_ROW}, buffer_size={LONGEST_ROW * 8})"""
 
     def _load_workbook(self, table: Table, file: Path) -> None:
         """Make table `workbook` of the cells of a sheet."""
         import pyarrow as pa
 
-        rows = workbook_rows(file, table.sheet)
-        next(rows, None)
+        rows = itertools.islice(workbook_rows(file, table.sheet), table.above[table.files.index(file)] + 1, None)
         width = len(table.columns)
         held: list[list[str]] = [[] for _ in range(width)]
         for row in rows:
@@ -256,8 +265,8 @@ class Database:
         """Execute a statement that reads a file; rows that are no rows of the table become errors with their place."""
         import duckdb
 
-        for name in ("reject_errors", "reject_scans"):
-            self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+        for rejects in ("reject_errors", "reject_scans"):
+            self._connection.execute(f"DROP TABLE IF EXISTS {rejects}")
         failed = False
         try:
             self._connection.execute(statement)
@@ -299,6 +308,10 @@ class Database:
         rows = self.query("SELECT line, error_type, column_idx, error_message FROM reject_errors ORDER BY line, 3 DESC")
         if not rows:
             raise InputError("rows that cannot be parsed", path=file, remedy="export the table again")
+        if table.may_be_ragged and not form.ragged:
+            rows = [row for row in rows if row[1] != "MISSING COLUMNS"]
+            if not rows:
+                raise _RaggedRows
         line, kind = int(rows[0][0]), str(rows[0][1])
         same = [row for row in rows if row[0] == rows[0][0]]
         width = len(table.columns)
@@ -310,7 +323,8 @@ class Database:
                 path=file,
                 row=line,
                 expected=f"{width}, as in the header",
-                remedy="repair or remove the row (an unquoted separator is usual)",
+                remedy="repair or remove the row: "
+                + ("it is cut off" if kind == "MISSING COLUMNS" else "an unquoted separator is usual"),
             )
         if kind == "INVALID ENCODING":
             if form.encoding == "utf-8" and single_byte(file):
@@ -480,6 +494,10 @@ class Database:
 
 class _OtherEncoding(Exception):
     """A file is not UTF-8 but text of one byte a character."""
+
+
+class _RaggedRows(Exception):
+    """Rows of a file end early, and its last columns are of a kind of which few are filled."""
 
 
 def _quoted_name(name: str) -> str:

@@ -104,7 +104,7 @@ def select_numbers(
             name: Code.of(
                 f"{code}.{name}" if len(which) > 1 else code,
                 system,
-                description=_described(text, name if len(which) > 1 else ""),
+                description=_describe_lab(text, name if len(which) > 1 else ""),
                 domain=domain,
                 unit=written,
             )
@@ -120,7 +120,7 @@ def select_numbers(
     return numbers, _card(numbers, options)
 
 
-def _described(text: str, which: str) -> str:
+def _describe_lab(text: str, which: str) -> str:
     """What a lab is called, and which of its values this is."""
     return f"{text}, {which} of the visit" if text and which else text
 

@@ -10,8 +10,10 @@ import codecs
 import csv
 import difflib
 import gzip
+import itertools
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +29,9 @@ ENDINGS = (*TEXT, *PARQUET, *WORKBOOK)
 #: A row, a quoted cell or a header may not be longer than this many bytes.
 LONGEST_ROW = 1 << 22
 _DELIMITERS = (",", "\t", ";", "|")
+#: Rows among which the header is looked for.
+_FIRST_ROWS = 40
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}")
 _GZIP_MARK, _UTF16_MARKS = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # What two bytes or more of UTF-8 look like; text in an encoding of one byte hardly ever holds it.
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
@@ -38,8 +43,10 @@ class TextForm:
 
     encoding: str
     delimiter: str
-    #: Rows before the first row of cells: the header, and empty rows before it.
+    #: Rows before the first row of cells: the header, and what is above it.
     skip: int
+    #: Whether rows end early, where the separators of empty cells at their end are left out.
+    ragged: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,23 @@ class Table:
     sheet: str | None = None
     #: How many rows are read; None reads all.
     limit: int | None = None
+    #: Rows above the header of each file, such as titles; empty ones are not counted.
+    above: tuple[int, ...] = ()
+
+    @property
+    def header_row(self) -> int:
+        """The row of the first file that names the columns."""
+        return 1 if self.forms[0] is None else self.forms[0].skip
+
+    @property
+    def may_be_ragged(self) -> bool:
+        """Whether a row may end early: the last columns are numbered alike (`dx1 … dx25`), of which few may be filled.
+
+        >>> [Table(Path("t"), (), names, ()).may_be_ragged for names in (("id", "dx1", "dx2"), ("id", "day", "dx"))]
+        [True, False]
+        """
+        stems = [re.fullmatch(r"(.*?)\d+(\D*)", name.lower()) for name in self.columns[-2:]]
+        return len({stem.groups() if stem else None for stem in stems}) == 1 and stems[0] is not None
 
     def has(self, name: str) -> bool:
         """Whether there is a column of that name."""
@@ -71,7 +95,7 @@ class Table:
         raise InputError(
             f"no column {names[0]!r} among {len(self.columns)}",
             path=self.files[0],
-            row=1,
+            row=self.header_row,
             expected=f"a header with {' or '.join(repr(name) for name in names)}",
             remedy=f"rename the column, or name it ({near[0]!r} is near)" if near else "rename the column, or name it",
         )
@@ -133,7 +157,7 @@ def open_table(path: Path, encoding: str | None = None, sheet: str | None = None
                 "a folder without any table", path=path, expected=", ".join(ENDINGS), remedy="check the path"
             )
     opened = [_columns_of(file, encoding, sheet) for file in files]
-    for file, (columns, _) in zip(files[1:], opened[1:], strict=True):
+    for file, (columns, *_) in zip(files[1:], opened[1:], strict=True):
         if [c.lower() for c in columns] != [c.lower() for c in opened[0][0]]:
             raise InputError(
                 "columns differ from those of the first shard",
@@ -142,7 +166,8 @@ def open_table(path: Path, encoding: str | None = None, sheet: str | None = None
                 expected=f"the columns of {files[0].name}",
                 remedy="give all shards the same columns in the same order",
             )
-    return Table(path, files, opened[0][0], tuple(form for _, form in opened), sheet)
+    forms, above = tuple(form for _, form, _ in opened), tuple(n for *_, n in opened)
+    return Table(path, files, opened[0][0], forms, sheet, above=above)
 
 
 def _entry(folder: Path, names: Sequence[str], want_folder: bool = False) -> Path | None:
@@ -166,15 +191,20 @@ def is_kind(path: Path, endings: Sequence[str]) -> bool:
     return path.name.lower().endswith(tuple(endings))
 
 
-def _columns_of(path: Path, encoding: str | None, sheet: str | None) -> tuple[tuple[str, ...], TextForm | None]:
-    """The column names of one file, checked, and how its text is written."""
+def _columns_of(path: Path, encoding: str | None, sheet: str | None) -> tuple[tuple[str, ...], TextForm | None, int]:
+    """The column names of one file, checked, how its text is written, and the number of rows above the header."""
     form: TextForm | None = None
+    above = 0
     if is_kind(path, PARQUET):
         columns = _parquet_columns(path)
     elif is_kind(path, WORKBOOK):
-        columns = tuple(cell.strip() for cell in next(workbook_rows(path, sheet), ()))
+        rows = list(itertools.islice(workbook_rows(path, sheet), _FIRST_ROWS))
+        above = next((place for place in range(len(rows)) if _is_header(rows, place)), 0)
+        columns = tuple(cell.strip() for cell in rows[above]) if rows else ()
+        while columns and not columns[-1]:
+            columns = columns[:-1]
     else:
-        columns, form = _text_header(path, encoding)
+        columns, form, above = _text_header(path, encoding)
     if not any(columns):
         raise InputError("an empty file", path=path, expected="a header row", remedy="check the export")
     positions: dict[str, int] = {}
@@ -183,11 +213,29 @@ def _columns_of(path: Path, encoding: str | None, sheet: str | None) -> tuple[tu
             raise InputError(
                 f"the same column name twice, at {positions[column]} and {position}",
                 path=path,
-                row=1,
+                row=form.skip if form else above + 1,
                 expected="a header with each name once",
                 remedy="rename or remove one of them",
             )
-    return columns, form
+    return columns, form, above
+
+
+def _is_header(rows: Sequence[Sequence[str]], place: int) -> bool:
+    """Whether a row names the columns of the rows below it; titles and dates of an export stand above.
+
+    >>> rows = [["List", "", ""], ["as of", "2024-01-31", ""], ["patient", "date", "code"], ["1", "2020-01-02", "I10"]]
+    >>> [_is_header(rows, place) for place in range(4)]
+    [False, False, True, False]
+    """
+    row, below = rows[place], [sum(map(bool, cells)) > 1 for cells in rows[place + 1 :]]
+    names = [cell for cell in row if cell.strip()]
+    usual = Counter(len(cells) for cells in rows[place + 1 :]).most_common(1)
+    return (
+        len(names) > max(1, len(row) / 2)
+        and sum(below) > len(below) / 2
+        and len(row) >= usual[0][0]
+        and not any(_DATE.match(name.strip()) for name in names)
+    )
 
 
 # ---- text -------------------------------------------------------------------------------------------------
@@ -211,18 +259,26 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"not readable ({error.strerror or 'damaged'})", path=path, remedy="check it") from None
 
 
-def _text_header(path: Path, encoding: str | None) -> tuple[tuple[str, ...], TextForm]:
-    """(column names, form), read from the first row of a text file."""
+def _text_header(path: Path, encoding: str | None) -> tuple[tuple[str, ...], TextForm, int]:
+    """(column names, form, number of rows above the header), read from the first rows of a text file."""
     with open_bytes(path) as stream:
         head = stream.read(LONGEST_ROW)
     encoding = encoding or encoding_of(head)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head).removeprefix("\ufeff")
     lines = re.split("\r\n|\r|\n", text)
-    empty = next((place for place, line in enumerate(lines) if line.strip()), None)
-    if empty is None:
+    filled = list(itertools.islice((place for place, line in enumerate(lines) if line.strip()), _FIRST_ROWS))
+    if not filled:
         raise InputError("an empty file", path=path, expected="a header row", remedy="check the export")
-    header = lines[empty]
-    for line in lines[empty + 1 :]:
+    above = 0
+    for number, place in enumerate(filled[:-1]):
+        mark = _delimiter_of(lines[place])
+        if _is_header([next(csv.reader([lines[each]], delimiter=mark), []) for each in filled[number:]], 0):
+            above = number
+            break
+    start = filled[above]
+    above = sum(bool(lines[place].strip(' "' + "".join(_DELIMITERS))) for place in filled[:above])
+    header = lines[start]
+    for line in lines[start + 1 :]:
         if header.count('"') % 2 == 0:
             break
         header += "\n" + line
@@ -230,15 +286,19 @@ def _text_header(path: Path, encoding: str | None) -> tuple[tuple[str, ...], Tex
         raise InputError(
             "a quote that is never closed",
             path=path,
-            row=empty + 1,
+            row=start + 1,
             expected="a header row, its quotes closed",
             remedy="check that this is a text table",
         )
-    # A mark inside quotes is part of a name.
-    bare = re.sub(r'"[^"]*"', "", header)
-    delimiter = max(_DELIMITERS, key=lambda mark: (bare.count(mark), -_DELIMITERS.index(mark)))
-    cells = next(csv.reader([header], delimiter=delimiter), [])
-    return tuple(cell.strip() for cell in cells), TextForm(encoding, delimiter, empty + 1)
+    delimiter = _delimiter_of(header)
+    cells = next(csv.reader([header], delimiter=delimiter, skipinitialspace=True), [])
+    return tuple(cell.strip() for cell in cells), TextForm(encoding, delimiter, start + 1), above
+
+
+def _delimiter_of(line: str) -> str:
+    """What stands between the cells of a line; a mark inside quotes is part of a cell."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    return max(_DELIMITERS, key=lambda mark: (bare.count(mark), -_DELIMITERS.index(mark)))
 
 
 def encoding_of(content: bytes) -> str:

@@ -202,7 +202,6 @@ class SimulateOptions(PlantedSettings):
     """What `adapcla simulate` can be asked for."""
 
     whole: bool = setting(False, "Visits with kind, length, ending, drugs, a procedure and values, too.")
-    tripwires: int = setting(0, "Patients with a marked combination of codes, to search leaks with.", rare=True, ge=0)
 
 
 class ExportOptions(SettingsGroup):

@@ -135,7 +135,7 @@ def _is_simulated(data: DataSettings) -> bool:
     if not folder.is_dir():
         return False
     cohort = Cohort.open(folder)
-    return simulator.law_of(cohort) is not None or simulator.whole_law_of(cohort) is not None
+    return simulator.world_of(cohort) is not None or simulator.whole_record_world_of(cohort) is not None
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------

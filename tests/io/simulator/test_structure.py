@@ -1,36 +1,38 @@
-"""What is planted: syndromes, progressions, persistence, and what the other populations change of it."""
+"""The structure of a world: syndromes, progressions, persistence, rates, and what other populations change of it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from adapcla.io.simulator.names import FEWEST_CODES, layout
+from adapcla.io.simulator.codes import FEWEST_CODES, code_layout
 from adapcla.io.simulator.structure import (
     BIRTH_BANDS,
     GROUP_SHARE,
+    MOST_VISITS,
     N_GROUPS,
     Links,
+    balance_rates,
+    draw_structure,
     moved_log_odds,
-    rewired,
-    structure,
+    rewire,
 )
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return layout(600)
+    return code_layout(600)
 
 
 @pytest.fixture(scope="module")
 def world(plan):
-    return structure(plan, 7)
+    return draw_structure(plan, 7)
 
 
 @pytest.fixture(scope="module")
 def large():
-    plan = layout(3000)
-    return plan, structure(plan, 7)
+    plan = code_layout(3000)
+    return plan, draw_structure(plan, 7)
 
 
 def test_links_are_in_row_order_without_repeats():
@@ -87,8 +89,8 @@ def test_a_syndrome_has_forerunners_and_its_diagnosis_brings_it_again(plan, worl
 
 
 @pytest.mark.parametrize("law_seed", range(1, 9))
-def test_the_smallest_worlds_have_company_too(law_seed):
-    world = structure(layout(FEWEST_CODES), law_seed)
+def test_the_smallest_worlds_have_partners_too(law_seed):
+    world = draw_structure(code_layout(FEWEST_CODES), law_seed)
     assert (~world.is_rare).any()
 
 
@@ -124,14 +126,14 @@ def test_nothing_leads_to_what_only_one_sex_can_have_except_itself(plan, world):
 
 
 def test_the_seed_makes_another_structure(plan, world):
-    again, other = structure(plan, 7), structure(plan, 8)
+    again, other = draw_structure(plan, 7), draw_structure(plan, 8)
     assert np.array_equal(again.emissions.target, world.emissions.target)
     assert np.array_equal(again.progressions.chance, world.progressions.chance)
     assert not np.array_equal(other.emissions.target, world.emissions.target)
 
 
 def test_the_deep_population_rewires_a_third(plan, world):
-    deep = rewired(world, plan, 7)
+    deep = rewire(world, plan, 7)
     before = set(zip(world.emissions.source.tolist(), world.emissions.target.tolist(), strict=True))
     after = set(zip(deep.emissions.source.tolist(), deep.emissions.target.tolist(), strict=True))
     assert 0.05 < len(before - after) / len(before) < 0.35
@@ -151,3 +153,28 @@ def test_only_codes_outside_syndromes_and_syndromes_are_moved(plan, world):
     assert (log_odds > 0).any()
     assert (log_odds < 0).any()
     assert 0.05 < (log_odds[len(plan.vocabulary) :] != 0).mean() < 0.4
+
+
+@pytest.fixture(scope="module")
+def rates(plan):
+    return balance_rates(draw_structure(plan, 7), plan)
+
+
+def test_every_disorder_can_come_by_itself_and_no_reason_can(plan, rates):
+    assert (rates.hazard[plan.disorders] > 0).all()
+    assert (rates.hazard[plan.reasons] == 0).all()
+
+
+def test_a_code_that_owes_nothing_to_others_has_the_hazard_of_its_target(plan, rates):
+    """Neither persistent, nor shown by a syndrome, nor led to: the share is 1 − exp(−hazard), about the hazard."""
+    world = draw_structure(plan, 7)
+    alone = np.setdiff1d(plan.disorders, world.emissions.target)
+    alone = np.setdiff1d(alone, world.progressions.target)
+    alone = alone[(world.persistence[alone] == 0) & (plan.target[alone] < 0.01)]
+    assert len(alone) > 20
+    assert rates.hazard[alone] == pytest.approx(plan.target[alone], rel=0.03)
+
+
+def test_there_is_a_return_rate_after_every_visit_but_the_last(rates):
+    assert rates.return_log_odds.shape == (MOST_VISITS - 1,)
+    assert np.isfinite(rates.return_log_odds).all()

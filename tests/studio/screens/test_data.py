@@ -83,9 +83,9 @@ def test_a_description_is_asked_for_once_and_shown_without_small_counts(
 ) -> None:
     shown("data")
     assert started[-1][:2] == ["describe", "cohorts/world"] and len(started) == 1
-    told = describe(Cohort.open(folder / "cohorts" / "world"))
-    told["attributes"] = {"sex": {"F": 290, "M": 10}}
+    description = describe(Cohort.open(folder / "cohorts" / "world"))
+    description["attributes"] = {"sex": {"F": 290, "M": 10}}
     about = {"kind": "describe", "cohort": "cohorts/world"}
-    put(Workspace(folder).jobs, ["describe"], "Describing it", about, folder, result=told)
+    put(Workspace(folder).jobs, ["describe"], "Describing it", about, folder, result=description)
     said = text_of(shown("data"))
     assert "visits per patient" in said and "fewer than 11" in said and "290" in said and len(started) == 1

@@ -53,8 +53,8 @@ def test_a_gate_that_is_not_met_shows_its_reasons(shown: Shown, folder: Path) ->
     said = "adapcla: the privacy gate is not met: nothing was released\n- attack\nto do: --repair\n"
     result = {"status": {"safe": {**STATUS, "outcome": "exceeded"}}, "reasons": ["an attack succeeds"]}
     put(Workspace(folder).jobs, ["synthesize"], "Release", about, folder, code=5, said=said, result=result)
-    told = text_of(shown("release"))
-    assert "gate is not met" in told and "to do: --repair" in told and "an attack succeeds" in told
+    text = text_of(shown("release"))
+    assert "gate is not met" in text and "to do: --repair" in text and "an attack succeeds" in text
 
 
 def test_a_plan_shows_its_steps(shown: Shown, folder: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_singular_kernel_is_refused():
 
 
 def test_the_exact_setting_starts_centred_and_its_table_has_no_violation():
-    setting = exact_setting(simulator.law(120), 8, 20.0)
+    setting = exact_setting(simulator.make_world(120), 8, 20.0)
     assert setting.start + setting.bias == pytest.approx(np.zeros(8))
     assert setting.smallest_eigenvalue >= 2 - 1e-9
     table = flow_table([flow(setting, schedule(name)) for name in ("base", "none")])
@@ -235,13 +235,13 @@ def test_the_shift_is_bayes_rule(likelihoods, source, target):
 
 
 def test_the_shift_is_exact_for_simulated_patients_at_every_history():
-    law, shifted = simulator.law(120), simulator.law(120, population="shifted")
+    law, shifted = simulator.make_world(120), simulator.make_world(120, population="shifted")
     cohort = simulator.simulate(patients=40, codes=120, seed=1)
     assert prior_shift_gap(law, shifted, law.after_visits(cohort)) < 1e-9
     assert (shifted.code_shift != 0).any()
 
 
 def test_another_structure_does_not_pass():
-    law, deep = simulator.law(120), simulator.law(120, population="deep")
+    law, deep = simulator.make_world(120), simulator.make_world(120, population="deep")
     cohort = simulator.simulate(patients=200, codes=120, seed=1)
     assert prior_shift_gap(law, deep, law.after_visits(cohort)) > 0.01

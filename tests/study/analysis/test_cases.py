@@ -37,7 +37,7 @@ STRATA = Strata.of(np.array([9, 5, 1]), CODES)
 CASES = next_visits(Cohort.of([[["A"], ["A", "C"]], [["B"], ["B"]]], CODES))
 
 
-def told(table: pl.DataFrame, stratum: str, measure: str) -> float:
+def score_of(table: pl.DataFrame, stratum: str, measure: str) -> float:
     return table.filter((pl.col("stratum") == stratum) & (pl.col("measure") == measure))["value"][0]
 
 
@@ -48,13 +48,13 @@ def test_hit_rates_by_hand():
     """
     chance = np.array([[0.5, 0.0, 0.5], [0.0, 1.0, 0.5]])
     table, bins = next_visit_tables(CASES, {"mine": lambda cohort: chance}, STRATA)
-    assert told(table, "all", "hit_rate") == pytest.approx(2 / 2.5)
-    assert told(table, "all", "chance_of_true_code") == pytest.approx(2 / 3)
-    assert told(table, "all", "expected_to_observed") == pytest.approx(2.5 / 3)
-    assert told(table, "tail", "hit_rate") == 0.5
-    assert told(table, "tail", "chance_of_true_code") == 0.5
-    assert told(table, "new all", "chance_of_true_code") == 0.5  # C alone is new
-    assert told(table, "all", "brier") == pytest.approx((0.25 + 0.25 + 0 + 0 + 0 + 0.25) / 6)
+    assert score_of(table, "all", "hit_rate") == pytest.approx(2 / 2.5)
+    assert score_of(table, "all", "chance_of_true_code") == pytest.approx(2 / 3)
+    assert score_of(table, "all", "expected_to_observed") == pytest.approx(2.5 / 3)
+    assert score_of(table, "tail", "hit_rate") == 0.5
+    assert score_of(table, "tail", "chance_of_true_code") == 0.5
+    assert score_of(table, "new all", "chance_of_true_code") == 0.5  # C alone is new
+    assert score_of(table, "all", "brier") == pytest.approx((0.25 + 0.25 + 0 + 0 + 0 + 0.25) / 6)
     half = bins.filter((pl.col("stratum") == "all") & (pl.col("low") == 0.5)).row(0, named=True)
     assert (half["n"], half["expected"], half["observed"]) == (3, 0.5, pytest.approx(2 / 3))
 
@@ -64,17 +64,17 @@ def test_recall_counts_places_of_the_ranking(monkeypatch):
     monkeypatch.setattr("adapcla.study.analysis.cases.TOPS", (1, 2))
     chance = np.array([[0.2, 0.1, 0.9], [0.9, 0.5, 0.1]])
     table, _ = next_visit_tables(CASES, {"mine": lambda cohort: chance}, STRATA)
-    assert told(table, "all", "recall_at_1") == pytest.approx(1 / 3)
-    assert told(table, "all", "recall_at_2") == 1.0
-    assert told(table, "mid", "recall_at_1") == 0.0
-    assert told(table, "mid", "recall_at_1_within") == 1.0
+    assert score_of(table, "all", "recall_at_1") == pytest.approx(1 / 3)
+    assert score_of(table, "all", "recall_at_2") == 1.0
+    assert score_of(table, "mid", "recall_at_1") == 0.0
+    assert score_of(table, "mid", "recall_at_1_within") == 1.0
 
 
 def test_a_stratum_without_events_has_no_value_and_no_crash():
     cases = next_visits(Cohort.of([[["A"], ["A"]]], CODES))
     table, _ = next_visit_tables(cases, {"mine": lambda cohort: np.zeros((1, 3))}, STRATA)
-    assert told(table, "tail", "hit_rate") is None
-    assert told(table, "tail", "recall_at_10") is None
+    assert score_of(table, "tail", "hit_rate") is None
+    assert score_of(table, "tail", "recall_at_10") is None
 
 
 def test_blocks_change_nothing(world, probed, monkeypatch):
@@ -105,8 +105,8 @@ def test_the_truth_is_the_ceiling_and_calibrated(world, probed):
 
 def test_saying_the_last_visit_again_never_finds_a_new_code():
     table, _ = next_visit_tables(CASES, predictors({}, 1, 1, CASES.histories), STRATA)
-    assert told(table, "new all", "chance_of_true_code") == 0.0
-    assert told(table, "all", "hit_rate") == 1.0
+    assert score_of(table, "new all", "chance_of_true_code") == 0.0
+    assert score_of(table, "all", "hit_rate") == 1.0
 
 
 def test_nobody_to_ask_and_another_vocabulary_are_named(world, probed):

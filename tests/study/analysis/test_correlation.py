@@ -24,17 +24,17 @@ def test_the_interval_covers_a_known_mean_about_as_often_as_it_says():
     draw = np.random.default_rng(2)
     hits = 0
     for seed in range(100):
-        told = estimate(draw.exponential(size=60), seed=seed)
-        hits += told.low <= 1.0 <= told.high
+        found = estimate(draw.exponential(size=60), seed=seed)
+        hits += found.low <= 1.0 <= found.high
     assert 85 <= hits <= 100
 
 
 def test_paired_agrees_with_scipy_and_sees_no_difference_in_equal_columns():
     draw = np.random.default_rng(3)
     one, two = draw.normal(size=30), draw.normal(size=30)
-    told = paired_difference(one, two)
-    assert told.p == pytest.approx(stats.wilcoxon(one - two).pvalue)
-    assert told.difference == pytest.approx((one - two).mean())
+    found = paired_difference(one, two)
+    assert found.p == pytest.approx(stats.wilcoxon(one - two).pvalue)
+    assert found.difference == pytest.approx((one - two).mean())
     assert paired_difference(one, one).p == 1.0
 
 
@@ -42,9 +42,9 @@ def test_spearman_agrees_with_scipy_and_its_interval_holds_it():
     draw = np.random.default_rng(4)
     x = draw.normal(size=80)
     y = x + draw.normal(size=80)
-    told = spearman(x, y)
-    assert told.rho == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert told.low < told.rho < told.high
+    found = spearman(x, y)
+    assert found.rho == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.low < found.rho < found.high
 
 
 def test_nothing_is_claimed_of_nothing():

@@ -208,8 +208,8 @@ def test_a_planted_correlation_is_found_and_noise_is_not():
         }
     )
     table = correlation_table(similarities, eigenvalues, (5, n))
-    told = {(r["contexts"], r["x"], r["y"], r["kind"]): r for r in table.to_dicts()}
-    assert told[n, "similarity", "final_gain", "all"]["verdict"] == "as the theory says"
-    assert told[5, "similarity", "final_gain", "all"]["verdict"] == "too few to say"
-    assert told[n, "smallest_eigenvalue", "auc", "all"]["verdict"] == "not shown"
-    assert told[n, "smallest_eigenvalue", "auc", "all"]["spread_of_x"] < 0.05
+    found = {(r["contexts"], r["x"], r["y"], r["kind"]): r for r in table.to_dicts()}
+    assert found[n, "similarity", "final_gain", "all"]["verdict"] == "as the theory says"
+    assert found[5, "similarity", "final_gain", "all"]["verdict"] == "too few to say"
+    assert found[n, "smallest_eigenvalue", "auc", "all"]["verdict"] == "not shown"
+    assert found[n, "smallest_eigenvalue", "auc", "all"]["spread_of_x"] < 0.05

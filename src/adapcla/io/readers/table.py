@@ -30,15 +30,20 @@ _PATIENT = """patient_id patient subject_id person_id uniquepid desynpuf_id pati
     idpaciente paciente"""
 _VISIT = """visit_id visit hadm_id encounter_id encounter visit_occurrence_id clm_id admission_id case_id casenumber
     fallnummer fallnr fall_id fall aufnahmenummer aufenthalt stay_id stay episode_id episode spell_id spell csn
-    encounternumber admissionnumber visitnr besuch numsejour sejour episodio claim_id"""
+    encounternumber enc_id admissionnumber visitnr besuch numsejour sejour episodio claim_id"""
 _DATE = """date visit_date admission_date admittime start_date start time admit_date dateofadmission admissiondatetime
     admdate admidate encounter_date service_date event_date aufnahmedatum aufnahme datum behandlungsdatum fallbeginn
     besuchsdatum diagnosis_date diagnosedatum date_entree dateadmission fecha fechaingreso fecha_de_ingreso"""
+# A date of a visit under a name that is not listed.
+_ANY_DATE = re.compile(
+    r"(adm|admit|admission|visit|encounter|enc|aufnahme|fall|service|start|begin)\w*(date|datum|time|dt)\w*"
+)
 _DAY, _SEQUENCE = "day days visit_day tag", "visit_index visit_number visit_no visit_num"
 _SYSTEM = "code_system system vocabulary vocabulary_id coding_system kodiersystem"
 _CODES = {
     "dx": """dx codes code diagnoses diagnosis icd_code icd9_code icd10_code icd icd10 icd9 icd10cm icd9cm icd10gm diag
-        diagnosis_code diagnosiscodes dxcode diagnose diagnosen diagnosekode diagnoseschluessel icdkode icdschluessel
+        diagnosis_code diagnosiscodes dxcode diagnose diagnosen diagnosekode diagnosecode diagnoseschluessel icdkode
+        icdschluessel icdcodes diagnosecodes
         diagnostic diagnostico cim10 cie10""",
     "px": """px procedures procedure procedure_code proc pxcode ops opscode opskode prozedur prozeduren opcs cpt
         icd10pcs""",
@@ -68,6 +73,8 @@ _OTHER_SYSTEMS = {"px": "PX", "rx": "RX", "lab": "LAB"}
 # What code systems write: no blank inside, and a digit, or three capitals at most.
 _CODED = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9.+*!†/_:-]{0,15}|[A-Z]{1,3}|None")
 _CAPITALS = re.compile(f"{_CODED.pattern}|[A-Z]{{4,8}}")
+#: A code of ICD-10 with its text behind it in one cell.
+_CODE_AND_TEXT = r"([A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?[+*!]?)(?: *[-–:|] *| +)([^ ].*)"
 # The name of a drug in one word.
 _NAME = re.compile(r"'?[A-Za-z0-9][^\s;|,]{0,63}")
 
@@ -129,6 +136,8 @@ class Layout:
     more: dict[str, str] = field(default_factory=dict)
     #: The column that names a number: one of its own, or that of the codes.
     lab: str = ""
+    #: Domains whose cells hold a code and its text.
+    with_text: tuple[str, ...] = ()
     #: What must be asked of the user, each with the option that settles it.
     unclear: tuple[str, ...] = ()
 
@@ -137,7 +146,8 @@ class Layout:
         said = [f"{part}={name}" for part, name in (("patient", self.patient), ("visit", self.visit)) if name]
         said += [f"{part}={name}" for part, name in (("date", self.date), ("day", self.day)) if name]
         said += [f"order={self.sequence}"] if self.sequence else []
-        said += [f"{domain}={_listed(names)}" for domain, names in self.codes.items()]
+        texts = {domain: " (code and text)" if domain in self.with_text else "" for domain in self.codes}
+        said += [f"{domain}={_listed(names)}{texts[domain]}" for domain, names in self.codes.items()]
         said += [f"{part}={name}" for part, name in self.more.items()]
         said += [f"system={self.system}"] if self.system else []
         marks = {mark for mark in self.separators.values() if mark}
@@ -170,7 +180,7 @@ def read_opened(db: Database, table: Table, layout: Layout, options: ReadOptions
         raise InputError(
             f"{len(unclear)} things are unclear" if len(unclear) > 1 else "one thing is unclear",
             path=table.path,
-            row=1,
+            row=table.header_row,
             expected="".join(f"\n  - {each}" for each in unclear),
             remedy="add the options named above" + ("" if layout.patient else "; the first row must name the columns"),
         )
@@ -189,6 +199,7 @@ def read_opened(db: Database, table: Table, layout: Layout, options: ReadOptions
         patients=f"""SELECT DISTINCT patient, {visit} AS visit, '' AS sex, '' AS birth, '' AS age, '' AS death{people}
             FROM raw""",
         attributes=tuple(attributes),
+        names=_texts(layout, options.system),
         numbers="value" in layout.more,
         kind_terms=TABLE_KINDS,
         discharge_terms=TABLE_ENDS,
@@ -215,6 +226,7 @@ def guess_columns(db: Database, table: Table, options: ReadOptions) -> Layout:
 
     patient = column("patient", _PATIENT, "patient_id")
     date, visit = column("date", _DATE), column("visit", _VISIT)
+    date = date or next((name for name in table.columns if _ANY_DATE.fullmatch(_key(name))), "")
     day = "" if date and not options.day else column("day", _DAY)
     sequence = _first(table, _SEQUENCE)
     if not (visit or date or day or sequence):
@@ -252,7 +264,12 @@ def guess_columns(db: Database, table: Table, options: ReadOptions) -> Layout:
     lab = lab or (_first(table, _CODES["dx"]) if "value" in more else "")
     if "value" in more and not lab:
         unclear.append("no column that names the labs: --codes COLUMN")
-    return Layout(patient, visit, date, day, sequence, system, codes, separators, more, lab, tuple(unclear))
+    with_text = tuple(
+        domain
+        for domain, names in codes.items()
+        if domain == "dx" and not separators[domain] and _have_text(db, table, names)
+    )
+    return Layout(patient, visit, date, day, sequence, system, codes, separators, more, lab, with_text, tuple(unclear))
 
 
 def _first(table: Table, names: str) -> str:
@@ -319,6 +336,12 @@ def _looks_coded(db: Database, table: Table, column: str) -> bool:
     """Whether most cells of a column hold codes rather than words."""
     pieces = [piece for (cell,) in _sample(db, table, [column]) for piece in re.split(r"[\s;,|]+", cell) if piece]
     return bool(pieces) and sum(bool(_CODED.fullmatch(piece)) for piece in pieces) >= 0.8 * len(pieces)
+
+
+def _have_text(db: Database, table: Table, columns: Sequence[str]) -> bool:
+    """Whether nearly all cells of some columns hold a code and its text."""
+    cells = [cell for row in _sample(db, table, columns) for cell in row if cell]
+    return bool(cells) and sum(bool(re.fullmatch(_CODE_AND_TEXT, cell)) for cell in cells) >= 0.9 * len(cells)
 
 
 def _separator(db: Database, table: Table, keys: Sequence[str], columns: Sequence[str], marks: Sequence[str]) -> str:
@@ -388,6 +411,12 @@ def _settle(db: Database, layout: Layout, options: ReadOptions) -> list[str]:
     ]
     numbers = [f"more_{part}" for part in ("value", "length") if part in layout.more]
     unclear = []
+    for name in [name for name in dates if name != "more_time"]:
+        serial = rf"regexp_full_match({name}, '[1-7]\d{{4}}(\.\d+)?')"
+        if db.number(f"SELECT count(*) FROM raw WHERE {serial}"):
+            db.note("dates such as 43831", "days since 1900, as spreadsheets keep them")
+            seconds = f"to_seconds(CAST(round(CAST({name} AS DOUBLE) * 86400) AS BIGINT))"
+            db.run(f"UPDATE raw SET {name} = CAST(TIMESTAMP '1899-12-30' + {seconds} AS VARCHAR) WHERE {serial}")
     if dates:
         unclear.append(db.settle_dates(options, [f"SELECT {name} FROM raw" for name in dates]))
     if numbers:
@@ -406,6 +435,8 @@ def _events(layout: Layout, system: str) -> str:
         code, mark = "unnest([" + cells + "])", layout.separators.get(domain, "")
         if mark:
             code = f"trim(unnest(flatten(list_transform([{cells}], lambda c: string_split(c, {quoted(mark)})))))"
+        if domain in layout.with_text:
+            code = f"regexp_replace({code}, '^{_CODE_AND_TEXT}$', '\\1')"
         # Where a visit has room for several codes, room that is not used is no defect; an empty cell of one code is.
         roomy = bool(mark) or len(layout.codes[domain]) > 1 or len(layout.codes) > 1
         selects.append(
@@ -425,6 +456,19 @@ def _events(layout: Layout, system: str) -> str:
                 WHERE {"number_code" if "lab" in layout.codes else column["value"]} <> ''"""
         )
     return " UNION ALL ".join(selects) or NO_EVENTS
+
+
+def _texts(layout: Layout, system: str) -> str:
+    """SQL for the texts that stand beside codes in their cells."""
+    selects = []
+    for domain in layout.with_text:
+        cells = ", ".join(f"codes_{domain}_{number}" for number in range(len(layout.codes[domain])))
+        selects.append(
+            f"""SELECT system, regexp_extract(cell, '^{_CODE_AND_TEXT}$', 1) AS code,
+                regexp_extract(cell, '^{_CODE_AND_TEXT}$', 2) AS description, '' AS choice_group
+                FROM (SELECT {_system_of(domain, layout, system)} AS system, unnest([{cells}]) AS cell FROM raw)"""
+        )
+    return " UNION ALL ".join(selects)
 
 
 def _visit_key(layout: Layout) -> str:

@@ -1,4 +1,4 @@
-"""What is planted: which codes persist, lead to one another and come together, drawn once from the law's seed.
+"""The structure of a simulated world: which codes persist, lead to one another and co-occur, drawn once from its seed.
 
 *Events* are what a visit can draw by itself: every code (0 to V − 1) and every syndrome (V to V + S − 1). A syndrome is
 hidden; its members are what is seen of it.
@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from adapcla.io.simulator.names import Layout
+from adapcla.io.simulator.codes import CodeLayout
 from adapcla.seeds import random_stream
 
 SEXES = ("female", "male")
@@ -30,16 +31,25 @@ _BURDEN = 0.3
 _EARLY = 1.5
 #: Visits that follow another, as a share of all: what an effect of the previous visit is spread over.
 _FOLLOWING = 0.45
-#: The rarest part of the disorders, whose codes come with company.
+#: The rarest part of the disorders, whose codes co-occur with partners.
 _RARE = 0.6
-#: Partners of a syndrome for each disorder of a mean visit: most of what stands with a rare code is its company.
-_COMPANY = 2.0
+#: Partners of a syndrome for each disorder of a mean visit: most codes beside a rare one are its partners.
+_PARTNERS_A_DISORDER = 2.0
 #: Fewer codes to choose partners from are too few, as in very small worlds.
 _FEWEST_PARTNERS = 8
 #: Families that have their rare diseases in common, and runs of rare codes that make one syndrome.
 _KIN, _RUNS = 3, 4
 #: The chance that a syndrome shows its diagnosis, and how much of a rare code its base rate may bring.
 _SHOWN, _EXPLAINED = 0.9, 0.9
+
+#: Visits of a record, at most.
+MOST_VISITS = 20
+#: Chance of another visit after the first, second, … for an average visit; the last value holds from there on.
+_RETURN = np.array([0.33, 0.48, 0.58, 0.65, 0.70])
+#: Rounds of balancing, and first visits that each follows.
+_ROUNDS, _FOLLOWED = 12, 10
+#: The part of its target that every code brings by itself, at least.
+_LEAST = 0.05
 
 
 class Links(NamedTuple):
@@ -65,7 +75,7 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The planted facts of a world, before its rates are balanced."""
+    """What codes of a world do to one another, before its rates are balanced."""
 
     #: Syndrome → member code, and the chance that an active syndrome shows it.
     emissions: Links
@@ -91,8 +101,8 @@ class Structure:
         return len(self.syndrome_rate)
 
 
-def structure(layout: Layout, law_seed: int) -> Structure:
-    """The planted facts of the world with this seed."""
+def draw_structure(layout: CodeLayout, law_seed: int) -> Structure:
+    """The structure of the world with this seed."""
     rng = random_stream(law_seed, "planted/structure", len(layout.vocabulary))
     traits = _traits(layout, rng)
     syndromes = _syndromes(layout, traits, rng)
@@ -101,7 +111,7 @@ def structure(layout: Layout, law_seed: int) -> Structure:
     early = traits.factor[:, home] * np.exp(-_EARLY * _AGE)[:, None]
     factor = np.concatenate([traits.factor[:, layout.category], early / (GROUP_SHARE @ early)], axis=1)
     factor[:, layout.reasons] = 0.0
-    # A rare code comes again with its syndrome, not without its company.
+    # A rare code comes again with its syndrome, not without its partners.
     persistence = traits.persistence.copy()
     persistence[emissions.target[is_rare]] = 0.0
     first, following = _reasons(len(layout.reasons), rng)
@@ -129,7 +139,7 @@ class _Traits(NamedTuple):
     return_weight: NDArray[np.float64]
 
 
-def _traits(layout: Layout, rng: np.random.Generator) -> _Traits:
+def _traits(layout: CodeLayout, rng: np.random.Generator) -> _Traits:
     """Sex and age effects, persistence and return weights, drawn by family with a little of each code's own."""
     n_families, n_codes = int(layout.category.max()) + 1, len(layout.vocabulary)
     log_factor = np.outer(_SEX, rng.normal(0, 0.2, n_families)) + np.outer(_AGE, rng.normal(_BURDEN, 0.45, n_families))
@@ -160,21 +170,21 @@ class _Syndromes(NamedTuple):
     diagnosis: NDArray[np.int64]
 
 
-def _syndromes(layout: Layout, traits: _Traits, rng: np.random.Generator) -> _Syndromes:
+def _syndromes(layout: CodeLayout, traits: _Traits, rng: np.random.Generator) -> _Syndromes:
     """The syndromes of a world, each a rare disease: its diagnosis, other rare codes, and partners that are not rare.
 
     Half of the partners come from a pool that the syndromes of the same families share: that is what makes it right to
     borrow strength from siblings. The other half are the syndrome's own.
     """
-    target, company = layout.target, _company(layout, traits)
-    n_partners = min(round(_COMPANY * target.sum()), len(company) // 2)
+    target, candidates = layout.target, _candidates(layout, traits)
+    n_partners = min(round(_PARTNERS_A_DISORDER * target.sum()), len(candidates) // 2)
     source, members, chance, marks = [], [], [], []
     diagnosis: list[int] = []
     for syndromes in _rare_members(layout, traits, rng):
-        pool = _by_share(company, target, round(0.6 * n_partners), rng)
+        pool = _draw_by_share(candidates, target, round(0.6 * n_partners), rng)
         for rare in syndromes:
             shared = rng.choice(pool, size=n_partners // 2, replace=False)
-            own = _by_share(np.setdiff1d(company, shared), target, n_partners - len(shared), rng)
+            own = _draw_by_share(np.setdiff1d(candidates, shared), target, n_partners - len(shared), rng)
             source.append(np.full(len(rare) + n_partners, len(diagnosis)))
             members.append(np.concatenate([rare, shared, own]))
             # The syndrome brings the same part of each rare member.
@@ -187,7 +197,7 @@ def _syndromes(layout: Layout, traits: _Traits, rng: np.random.Generator) -> _Sy
     return _Syndromes(emissions, marked.chance > 0, _EXPLAINED / _SHOWN * target[first], first)
 
 
-def _rare_members(layout: Layout, traits: _Traits, rng: np.random.Generator) -> list[list[NDArray[np.int64]]]:
+def _rare_members(layout: CodeLayout, traits: _Traits, rng: np.random.Generator) -> list[list[NDArray[np.int64]]]:
     """The rare codes of each syndrome, the most common first, which is its diagnosis; one list for each kin.
 
     Kin are three families, near in prevalence, that have their rare diseases in common, such as a diagnosis, its
@@ -219,7 +229,7 @@ def _runs(codes: NDArray[np.int64], target: NDArray[np.float64], rng: np.random.
     return out
 
 
-def _company(layout: Layout, traits: _Traits) -> NDArray[np.int64]:
+def _candidates(layout: CodeLayout, traits: _Traits) -> NDArray[np.int64]:
     """The codes that can be partners: neither common nor rare, of both sexes, not persistent where enough are not."""
     ordered = layout.disorders[np.argsort(-layout.target[layout.disorders], kind="stable")]
     middle = ordered[len(ordered) // 30 : len(ordered) // 3]
@@ -228,7 +238,7 @@ def _company(layout: Layout, traits: _Traits) -> NDArray[np.int64]:
     return passing if len(passing) >= _FEWEST_PARTNERS else middle
 
 
-def _by_share(
+def _draw_by_share(
     codes: NDArray[np.int64], target: NDArray[np.float64], size: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Different codes drawn by how common they are, so that syndromes bring about the same part of every partner."""
@@ -237,7 +247,7 @@ def _by_share(
     return rng.choice(codes, size=size, replace=False, p=target[codes] / target[codes].sum())
 
 
-def _progressions(layout: Layout, traits: _Traits, syndromes: _Syndromes, rng: np.random.Generator) -> Links:
+def _progressions(layout: CodeLayout, traits: _Traits, syndromes: _Syndromes, rng: np.random.Generator) -> Links:
     """Links from a code to events of the next visit: family to family, two forerunners of each syndrome, relapses.
 
     What leads to a rare code leads to its syndrome. What an event owes to all its forerunners is a small part of it.
@@ -286,8 +296,8 @@ def _reasons(n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDA
     return first, 0.4 * common[None, :] + 0.35 * own + 0.25 * np.eye(n)
 
 
-def rewired(world: Structure, layout: Layout, law_seed: int) -> Structure:
-    """The structure of the deeply shifted population: a third of what is planted is other.
+def rewire(world: Structure, layout: CodeLayout, law_seed: int) -> Structure:
+    """The structure of the deeply shifted population: a third of it is other.
 
     A third of the syndromes have other partners, a third of the progressions lead elsewhere, and a third of the
     persistent codes persist half as much.
@@ -315,7 +325,7 @@ def rewired(world: Structure, layout: Layout, law_seed: int) -> Structure:
     )
 
 
-def moved_log_odds(world: Structure, layout: Layout, law_seed: int) -> NDArray[np.float64]:
+def moved_log_odds(world: Structure, layout: CodeLayout, law_seed: int) -> NDArray[np.float64]:
     """What the shifted population adds to the log-odds of each event, 0 where it moves nothing.
 
     Moved are a third of the codes that belong to no syndrome and a fifth of the syndromes, by 0.7 to 1.6 up or down.
@@ -329,3 +339,67 @@ def moved_log_odds(world: Structure, layout: Layout, law_seed: int) -> NDArray[n
     size = rng.uniform(0.7, 1.6, n_events) * rng.choice([-1.0, 1.0], n_events)
     chosen = rng.random(n_events) < np.concatenate([np.where(free, 1 / 3, 0.0), np.full(world.n_syndromes, 0.2)])
     return np.where(chosen, size, 0.0)
+
+
+# ---- rates -----------------------------------------------------------------------------------------------------
+class Balance(NamedTuple):
+    """Mean base hazard of each event, and the log-odds of another visit after visit 1, 2, … for no code."""
+
+    hazard: NDArray[np.float64]
+    return_log_odds: NDArray[np.float64]
+
+
+def balance_rates(world: Structure, layout: CodeLayout) -> Balance:
+    """Base and return rates that bring a structure near its target prevalences and number of visits.
+
+    Mean-field: codes are followed as averages from visit to visit. The probabilities of the world are exact whatever
+    the rates; only how near its prevalences come to their targets rests on the approximation.
+    """
+    n_codes = len(layout.vocabulary)
+    target = layout.target
+    own = np.full(n_codes, 0.8)
+    own[world.emissions.target] = 0.4
+    own[world.emissions.target[world.is_rare]] = _LEAST
+    hazard = np.concatenate([target * own, world.syndrome_rate])
+    rates = np.append(_RETURN, np.full(MOST_VISITS - 1 - len(_RETURN), _RETURN[-1]))
+    alive = np.cumprod(np.append(1.0, rates[: _FOLLOWED - 1]))
+    weight = alive / alive.sum()
+    rare = np.flatnonzero(world.is_rare)
+    home, member = world.emissions.source[rare], world.emissions.target[rare]
+    members = np.bincount(home, minlength=world.n_syndromes)
+    mean = _mean_visits(world, hazard, n_codes)
+    for _ in range(_ROUNDS):
+        share = np.tensordot(weight, mean, 1)
+        ratio = np.divide(target, share, out=np.ones(n_codes), where=share > 0)
+        # A code that its syndromes and forerunners give too often keeps a small rate of its own.
+        moved = hazard[:n_codes] * np.clip(ratio, 0.5, 2.0) ** 1.2
+        hazard[:n_codes] = np.maximum(moved, _LEAST * target)
+        # A syndrome gives at most the planned part of its rare members, and less where they persist or relapse.
+        usual = np.bincount(home, np.log(ratio[member]), minlength=world.n_syndromes) / members
+        hazard[n_codes:] = np.minimum(hazard[n_codes:] * np.exp(np.clip(usual, -0.7, 0.7)), world.syndrome_rate)
+        mean = _mean_visits(world, hazard, n_codes)
+    usual = mean @ world.return_weight
+    usual = np.append(usual, np.full(MOST_VISITS - 1 - len(usual), usual[-1]))
+    return Balance(hazard, np.log(rates / (1 - rates)) - usual)
+
+
+def _mean_visits(world: Structure, hazard: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
+    """Mean share of each code at the first visits, one row per visit."""
+    base = hazard[None, :] * world.group_factor  # (G, V + S)
+    links, shown = world.progressions, world.emissions
+    n_events = base.shape[1]
+    onward = sparse.csr_matrix((links.chance, (links.target, links.source)), shape=(n_events, n_codes))
+    gather = sparse.csr_matrix((np.ones(len(shown.target)), (shown.target, np.arange(len(shown.target)))),
+                               shape=(n_codes, len(shown.target)))  # fmt: skip
+    share = np.zeros((len(base), n_codes))
+    ever = np.zeros_like(share)
+    out = []
+    for _ in range(_FOLLOWED):
+        total = base + (onward @ share.T).T
+        active = -np.expm1(-total[:, n_codes:])
+        missed = np.log1p(-active[:, shown.source] * shown.chance)
+        absent = np.exp(-total[:, :n_codes] + (gather @ missed.T).T)
+        share = 1 - absent * (1 - world.persistence * ever)
+        ever = 1 - (1 - ever) * absent
+        out.append(GROUP_SHARE @ share)
+    return np.stack(out)

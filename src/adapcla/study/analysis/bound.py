@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from adapcla.data import Hierarchy, Prevalence
 from adapcla.errors import UsageError
-from adapcla.io.simulator import History, Law
+from adapcla.io.simulator import History, World
 from adapcla.scaffold import Ramp, Scaffold, Schedule, schedule
 from adapcla.scaffold.schedule import Cosine
 from adapcla.scaffold.steering import logit
@@ -373,7 +373,7 @@ def flow_table(flows: Sequence[Flow]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def exact_setting(law: Law, n_codes: int = 40, horizon: float = 100.0, group: int = 2) -> ExactSetting:
+def exact_setting(law: World, n_codes: int = 40, horizon: float = 100.0, group: int = 2) -> ExactSetting:
     """The first visit of one group of simulated patients, under a linear head whose codes share family rows.
 
     The head gives each code its own row, its family's and its chapter's on a frozen state of length 1, and a bias, so
@@ -429,7 +429,7 @@ def centring(prevalence: Prevalence, apart: float = 0.1, epsilon: float = 1e-6) 
     )
 
 
-def prior_shift_gap(source: Law, target: Law, history: History) -> float:
+def prior_shift_gap(source: World, target: World, history: History) -> float:
     """The largest error of logit P_T(c | x) − logit P_S(c | x) = Δb(c) in two simulated populations.
 
     Over every history given and every code whose odds move by the same factor everywhere: codes of moved syndromes,

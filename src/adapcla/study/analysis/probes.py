@@ -78,7 +78,7 @@ def true_next_visit(histories: Cohort, other_world: bool = False) -> NDArray[np.
     >>> true_next_visit(Cohort.of([[["A"]]])) is None
     True
     """
-    law = simulator.law_of(histories, other_world)
+    law = simulator.world_of(histories, other_world)
     if law is None:
         return None
     return law.next_visit(law.after_visits(histories).rows(histories.last_visits))

@@ -383,7 +383,7 @@ def _gradient_flow(subject: Subject, folder: ResultFolder) -> None:
     from adapcla.study.analysis.bound import centring, exact_setting, flow, flow_table, prior_shift_gap
     from adapcla.study.analysis.figures import bound_against_error
 
-    law, shifted = (simulator.law(BOUND_CODES, population=name) for name in ("base", "shifted"))
+    law, shifted = (simulator.make_world(BOUND_CODES, population=name) for name in ("base", "shifted"))
     settings = [exact_setting(law, SETTING_CODES, horizon) for horizon in HORIZONS[: 1 if subject.spec.quick else None]]
     flows = [[flow(setting, schedule(name)) for name in FAMILY] for setting in settings]
     table = pl.concat([flow_table(some) for some in flows])
@@ -392,7 +392,7 @@ def _gradient_flow(subject: Subject, folder: ResultFolder) -> None:
     folder.facts |= {
         "bound crossed": int(table["violated"].sum()),
         "largest share of the bound used": float(table["largest_share_of_bound"].max()),  # type: ignore[arg-type]
-        "scaffold off centre by": centring(law.prevalence(patients=400).prevalence).off_centre,
+        "scaffold off centre by": centring(simulator.true_prevalence(law, patients=400)).off_centre,
         "prior-shift identity off by": prior_shift_gap(law, shifted, law.newcomers),
     }
 

@@ -1,4 +1,4 @@
-"""The whole record of the planted world: kind, length and ending of visits, a drug, a procedure and values, by law.
+"""Whole records of a simulated world: kind, length and ending of visits, a drug, a procedure and values.
 
 Everything here is drawn given the disorders of a visit, which are those of the world without it. A few common disorders
 are *marked*: by each of them one thing is more frequent, longer or shifted. Which they are, how far values are shifted
@@ -25,8 +25,8 @@ from scipy.special import ndtri
 from adapcla.data import Code, Cohort, Vocabulary
 from adapcla.data.ragged import starts_from_sizes
 from adapcla.data.vocabulary import LENGTH_OF_STAY, discharge_code, visit_kind_code
-from adapcla.io.simulator.law import Law
 from adapcla.io.simulator.structure import GROUP_SHARE
+from adapcla.io.simulator.world import World
 from adapcla.seeds import keyed_uniform, random_stream, stream_key
 
 KINDS, ENDS = ("inpatient", "emergency", "outpatient"), ("home", "facility", "died")
@@ -44,7 +44,7 @@ _PROCEDURE_CODE = Code.of("corscopy", "PX", description="Corscopy, made up", dom
 
 
 class Measured(NamedTuple):
-    """The law of one value: how often it is measured, its mean, spread and decimals, and what shifts it by how much."""
+    """One value: how often it is measured, its mean, spread and decimals, and what shifts it by how much."""
 
     code: Code
     chance: float
@@ -75,31 +75,31 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class WholeLaw:
-    """The laws of everything in a visit that is no disorder, given its disorders."""
+class WholeRecordWorld:
+    """The probabilities of everything in a visit that is no disorder, given its disorders."""
 
-    law: Law
+    world: World
 
     @property
     def _random(self) -> np.random.Generator:
-        return random_stream(self.law.law_seed, "planted/whole", self.law.n_codes)
+        return random_stream(self.world.law_seed, "planted/whole", self.world.n_codes)
 
     @cached_property
     def marked(self) -> NDArray[np.int64]:
         """The four marked disorders."""
-        common = np.argsort(-self.law.layout.target, kind="stable")[:_MARKED_AMONG]
+        common = np.argsort(-self.world.layout.target, kind="stable")[:_MARKED_AMONG]
         return np.asarray(self._random.permutation(common)[:4])
 
     @cached_property
     def kind_of_reason(self) -> NDArray[np.float64]:
         """(reasons, kinds) the chance of each kind of visit given its reason."""
-        random = random_stream(self.law.law_seed, "planted/kinds", self.law.n_codes)
-        return random.dirichlet((1.5, 1.0, 2.0), size=len(self.law.layout.reasons))
+        random = random_stream(self.world.law_seed, "planted/kinds", self.world.n_codes)
+        return random.dirichlet((1.5, 1.0, 2.0), size=len(self.world.layout.reasons))
 
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """The values that are measured."""
-        random = random_stream(self.law.law_seed, "planted/values", self.law.n_codes)
+        random = random_stream(self.world.law_seed, "planted/values", self.world.n_codes)
         chosen, signs = random.permutation(self.marked)[:3], random.choice([-1.0, 1.0], 3)
         forms = (
             ("glucose", "mg/dL", 0.6, 110.0, 18.0, 0),
@@ -116,14 +116,14 @@ class WholeLaw:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The codes of the world with everything."""
+        """The codes of the world with whole records."""
         stays = [*map(visit_kind_code, KINDS), *map(discharge_code, ENDS), LENGTH_OF_STAY, _DRUG_CODE, _PROCEDURE_CODE]
-        return Vocabulary.of([*self.law.vocabulary.codes, *stays, *(value.code for value in self.measured)])
+        return Vocabulary.of([*self.world.vocabulary.codes, *stays, *(value.code for value in self.measured)])
 
     @property
     def first_kinds(self) -> NDArray[np.float64]:
         """(kinds,) the chance of each kind at the first visit of an average patient."""
-        return np.asarray(GROUP_SHARE @ self.law.reason_chances(self.law.newcomers) @ self.kind_of_reason)
+        return np.asarray(GROUP_SHARE @ self.world.reason_probabilities(self.world.newcomers) @ self.kind_of_reason)
 
     def mean_days(self, with_disorder: bool) -> float:
         """The mean length of an inpatient stay, with or without the first marked disorder."""
@@ -135,13 +135,13 @@ class WholeLaw:
         return dict(zip(ENDS, chances.tolist(), strict=True))
 
 
-def with_everything(cohort: Cohort, law: Law, seed: int) -> Cohort:
+def add_whole_record(cohort: Cohort, world: World, seed: int) -> Cohort:
     """The patients of a world with the rest of their visits, up to their death."""
-    whole = WholeLaw(law)
-    drawn = _drawn(cohort, whole, seed)
-    stays = _alive(cohort, drawn.died)
+    whole = WholeRecordWorld(world)
+    drawn = _draw_entries(cohort, whole, seed)
+    stays = _visits_until_death(cohort, drawn.died)
     entries = [np.flatnonzero(stays[cohort.visit_of_entry]), np.flatnonzero(stays[drawn.visit])]
-    place = whole.vocabulary.positions(law.vocabulary.tokens)
+    place = whole.vocabulary.positions(world.vocabulary.tokens)
     codes = np.concatenate([place[np.asarray(cohort.codes)[entries[0]]], drawn.codes[entries[1]]])
     visit = np.concatenate([cohort.visit_of_entry[entries[0]], drawn.visit[entries[1]]])
     values = np.concatenate([np.full(len(entries[0]), np.nan), drawn.values[entries[1]]])
@@ -167,15 +167,15 @@ class _Entries(NamedTuple):
     died: NDArray[np.bool_]
 
 
-def _alive(cohort: Cohort, died: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _visits_until_death(cohort: Cohort, died: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The visits before and with each patient's first that ends with death."""
     before: NDArray[np.int64] = np.cumsum(died) - died
     return np.asarray(before - before[cohort.first_visits][cohort.patient_of_visit] == 0)
 
 
-def _drawn(cohort: Cohort, whole: WholeLaw, seed: int) -> _Entries:
+def _draw_entries(cohort: Cohort, whole: WholeRecordWorld, seed: int) -> _Entries:
     """Everything that is added to all visits."""
-    world, index = whole.law, whole.vocabulary.index
+    world, index = whole.world, whole.vocabulary.index
     key = stream_key(seed, "planted/whole", world.law_seed, world.n_codes)
     visits = np.arange(cohort.n_visits)
 
@@ -186,28 +186,28 @@ def _drawn(cohort: Cohort, whole: WholeLaw, seed: int) -> _Entries:
     has = {int(code): np.asarray(held[:, [int(code)]].todense()).ravel() > 0 for code in whole.marked}
     long, drug, procedure, severe = (has[int(code)] for code in whole.marked)
     reason = np.asarray(cohort.codes)[np.asarray(cohort.visit_starts)[1:] - 1] - world.layout.reasons[0]
-    kind = _chosen(whole.kind_of_reason[reason], uniform(_KIND))
+    kind = _categories(whole.kind_of_reason[reason], uniform(_KIND))
     inpatient = kind == 0
     ends = np.where(inpatient[:, None], INPATIENT_ENDS[severe.astype(int)], [1.0, 0.0, 0.0])
-    end = _chosen(ends, uniform(_END))
+    end = _categories(ends, uniform(_END))
     days = 1 + np.floor(-np.log(uniform(_DAYS)) * np.where(long, MEAN_DAYS[1], MEAN_DAYS[0]))
     none = np.full(cohort.n_visits, np.nan)
     parts: list[tuple[Any, Any, Any]] = [
         (visits, np.array([index[visit_kind_code(name).token] for name in KINDS])[kind], none),
         (visits, np.array([index[discharge_code(name).token] for name in ENDS])[end], none),
-        _where(inpatient, index[LENGTH_OF_STAY.token], days),
-        _where(uniform(_DRUG) < np.where(drug, DRUG[1], DRUG[0]), index[_DRUG_CODE.token], none),
-        _where(uniform(_PROCEDURE) < np.where(procedure, *PROCEDURE[::-1]), index[_PROCEDURE_CODE.token], none),
+        _entries_where(inpatient, index[LENGTH_OF_STAY.token], days),
+        _entries_where(uniform(_DRUG) < np.where(drug, DRUG[1], DRUG[0]), index[_DRUG_CODE.token], none),
+        _entries_where(uniform(_PROCEDURE) < np.where(procedure, *PROCEDURE[::-1]), index[_PROCEDURE_CODE.token], none),
     ]
     for number, value in enumerate(whole.measured):
         measured = uniform(_VALUES + 2 * number) < value.chance
         drawn = value.mean + value.shift * has[value.disorder] + value.spread * ndtri(uniform(_VALUES + 2 * number + 1))
-        parts.append(_where(measured, index[value.code.token], np.round(drawn, value.decimals)))
+        parts.append(_entries_where(measured, index[value.code.token], np.round(drawn, value.decimals)))
     visit, codes, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     return _Entries(visit, codes, values, end == ENDS.index("died"))
 
 
-def _where(
+def _entries_where(
     happens: NDArray[np.bool_], code: int, values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Entries of one code in the visits where it happens."""
@@ -215,10 +215,10 @@ def _where(
     return visit, np.full(len(visit), code), values[visit]
 
 
-def _chosen(chances: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+def _categories(chances: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
     """The category of each row by its chances.
 
-    >>> _chosen(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.6, 0.6])).tolist()
+    >>> _categories(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.6, 0.6])).tolist()
     [1, 0]
     """
     return np.minimum((uniform[:, None] > np.cumsum(chances, axis=1)).sum(axis=1), chances.shape[1] - 1)

@@ -1,7 +1,7 @@
-"""The made-up codes of the planted world: an ICD-like tree with readable names and a long-tailed prevalence target.
+"""The made-up codes of simulated patients: an ICD-like tree with readable names and long-tailed target prevalences.
 
-Nothing here depends on the law's seed: worlds of one size share their codes, names and target prevalences, so that
-two of them differ in structure alone.
+Nothing here depends on the seed of a world: worlds of one size share their codes, names and target prevalences, so
+that two of them differ in structure alone.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _WARDS = ("day ward", "general ward", "surgical ward", "heart ward", "lung ward"
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class CodeLayout:
     """The codes of a world, their families, and how common each is meant to be."""
 
     vocabulary: Vocabulary
     #: Family number of each code; reasons for a visit are −1.
     category: NDArray[np.int64]
-    #: The share of visits aimed at for each disorder; reasons have their own law and 0 here.
+    #: The share of visits aimed at for each disorder; reasons have a distribution of their own and 0 here.
     target: NDArray[np.float64]
     #: Positions of the reasons for a visit, of which each visit holds exactly one.
     reasons: NDArray[np.int64]
@@ -60,15 +60,15 @@ class Layout:
 
 
 @lru_cache(maxsize=8)
-def layout(codes: int = _DEFAULT_CODES) -> Layout:
+def code_layout(codes: int = _DEFAULT_CODES) -> CodeLayout:
     """The codes of a world of this size.
 
-    >>> small = layout(60)
+    >>> small = code_layout(60)
     >>> len(small.vocabulary), len(small.reasons), small.vocabulary.tokens[0]
     (60, 6, 'PLANTED/A00.00')
     """
     if not FEWEST_CODES <= codes <= MOST_CODES:
-        raise UsageError(f"{codes} codes: the planted world has from {FEWEST_CODES} to {MOST_CODES:,}")
+        raise UsageError(f"{codes} codes: a simulated world has from {FEWEST_CODES} to {MOST_CODES:,}")
     rng = random_stream(0, "planted/layout", codes)
     n_reasons = int(np.clip(codes // 75, 6, 40))
     sizes = _family_sizes(codes - n_reasons, rng)
@@ -79,7 +79,7 @@ def layout(codes: int = _DEFAULT_CODES) -> Layout:
     score = rng.normal(size=len(sizes))[category[:-n_reasons]] + rng.normal(size=codes - n_reasons)
     target = np.zeros(codes)
     target[np.argsort(-score, kind="stable")] = long_tail(codes - n_reasons)
-    return Layout(vocabulary, category, target, np.arange(codes - n_reasons, codes))
+    return CodeLayout(vocabulary, category, target, np.arange(codes - n_reasons, codes))
 
 
 def long_tail(n: int) -> NDArray[np.float64]:

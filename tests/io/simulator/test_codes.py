@@ -9,19 +9,19 @@ import pytest
 
 from adapcla.data import Hierarchy
 from adapcla.errors import UsageError
-from adapcla.io.simulator.names import FEWEST_CODES, MOST_CODES, layout, long_tail
+from adapcla.io.simulator.codes import FEWEST_CODES, MOST_CODES, code_layout, long_tail
 
 
 @pytest.mark.parametrize("codes", [FEWEST_CODES, 41, 299, 3000])
 def test_a_world_has_the_number_of_codes_asked_for(codes):
-    plan = layout(codes)
+    plan = code_layout(codes)
     assert len(plan.vocabulary) == codes
     assert len(plan.disorders) + len(plan.reasons) == codes
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}", token) for token in plan.vocabulary.tokens)
 
 
 def test_the_family_numbers_are_the_hierarchy_that_records_reads_off_the_codes():
-    plan = layout(600)
+    plan = code_layout(600)
     tree = Hierarchy.of(plan.vocabulary)
     assert tree is not None
     disorders = plan.disorders
@@ -33,14 +33,14 @@ def test_the_family_numbers_are_the_hierarchy_that_records_reads_off_the_codes()
 
 
 def test_descriptions_are_readable_and_unique():
-    texts = [code.description for code in layout(3000).vocabulary.codes]
+    texts = [code.description for code in code_layout(3000).vocabulary.codes]
     assert len(set(texts)) == 3000
     assert all(re.fullmatch(r"[A-Z][a-z]+( [a-z-]+)*, [a-z -]+", text) for text in texts)
 
 
 def test_siblings_are_alike_in_how_common_they_are():
     """Half of the variance of the score is the family's: by ranks, families explain far more than chance would."""
-    plan = layout(3000)
+    plan = code_layout(3000)
     category = plan.category[plan.disorders]
     rank = np.argsort(np.argsort(plan.target[plan.disorders])).astype(float)
     means = np.bincount(category, rank) / np.bincount(category)
@@ -66,4 +66,4 @@ def test_half_of_the_codes_are_aimed_below_ten_of_the_default_visits():
 @pytest.mark.parametrize("codes", [FEWEST_CODES - 1, MOST_CODES + 1, 0, -5])
 def test_too_few_or_too_many_codes_are_refused(codes):
     with pytest.raises(UsageError, match="codes"):
-        layout(codes)
+        code_layout(codes)
