@@ -1,6 +1,6 @@
 """`adapcla synthesize` on open data sets: how it ends, how long it takes, what the gate says and the three numbers.
 
-    python benchmarks/releases.py                                        # the built-in world alone, about a minute
+    python benchmarks/releases.py                                        # the built-in simulated patients alone
     python benchmarks/releases.py --sets all --minutes 4 --out DIR --table results/releases.md
     python benchmarks/releases.py --sets million --out DIR               # a million patients, always 60 minutes
 
@@ -30,7 +30,7 @@ from adapcla.io.readers.open_data import data_folder
 from adapcla.pipeline.steps import record
 from adapcla.tables import Table
 
-FORMATS = ("csv", "meds", "fhir", "omop", "halo")
+FORMATS = ("csv", "meds", "fhir", "omop")
 READERS = {"csv": "table"}
 
 
@@ -51,7 +51,7 @@ class Set(NamedTuple):
 COLUMNS = ("patient_id", "visit_id", "date", "code", "sex", "birth_band")
 ATTRIBUTES = COLUMNS[4:]
 SETS = {
-    "planted": Set(("planted",)),
+    "simulated": Set(("simulated",)),
     "diabetes130": Set(("table", "{}"), "diabetes130/visits.csv.gz"),
     "synpuf": Set(("table", "{}"), "synpuf_inpatient/visits.csv.gz"),
     "chile": Set(("table", "{}", "--attributes", "sex"), "chile_grd_inca2023/visits.csv.gz"),
@@ -164,7 +164,7 @@ def _stages(work: Path) -> dict[str, float]:
     places = {"read": [work / "data"], "write": [work / "write"]}
     for stage, name in (("codes", "patients"), ("train", "fit"), ("sample", "sample"), ("real", "real")):
         places[stage] = sorted((work / "tries").glob(f"*/{name}"))
-    places["judge"] = sorted((work / "tries").glob("*/scores"))
+    places["evaluate"] = sorted((work / "tries").glob("*/scores"))
     seconds = {
         stage: sum(record(place).get("processor seconds", 0) for place in all_) for stage, all_ in places.items()
     }
@@ -251,9 +251,9 @@ def table(rows: list[dict[str, Any]], command: str) -> str:
 def main() -> None:
     """Run the sets and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", default="planted", help="names with commas, or all")
+    parser.add_argument("--sets", default="simulated", help="names with commas, or all")
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--formats", default="csv,meds,fhir,omop,halo")
+    parser.add_argument("--formats", default="csv,meds,fhir,omop")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, help="write the table here too")
     asked, more = parser.parse_known_args()

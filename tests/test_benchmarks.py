@@ -142,9 +142,9 @@ def test_releases_makes_one_and_reads_it_back(script: Callable[[str], ModuleType
     """A method without training: how it ends depends on the gate, what is written must be read back."""
     small = ["--method", "marginal", "--set", "evaluate.quick=true", "--set", 'evaluate.suites=["tail","privacy"]']
     releases = script("releases")
-    row = releases.run_release("planted", tmp_path, 1.0, "csv", small)
+    row = releases.run_release("simulated", tmp_path, 1.0, "csv", small)
     assert row["right"] and all(row.get("reads back", {}).values()), row
-    assert "planted" in releases.table([row], "command")
+    assert "simulated" in releases.table([row], "command")
 
 
 def test_gate_power_counts_what_is_released(script: Callable[[str], ModuleType], tmp_path: Path) -> None:

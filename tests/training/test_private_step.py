@@ -53,7 +53,8 @@ def test_gradients_of_patients_add_up_to_that_of_the_batch(world: tuple[Cohort, 
     generator = generator_for(method, width=16, layers=1, heads=2, dropout=0.0)
     objective = objective_for(initial_model(generator.settings, train))
     objective.modules.train()
-    parameters, records = list(objective.modules.parameters()), Records(train, 9)
+    parameters = list(objective.modules.parameters())
+    records = Records(train, 9, objective.modules.order)  # type: ignore[arg-type]
     patients = np.arange(12)
     expected = torch.autograd.grad(objective.loss(records.batch(patients), _MOMENT), parameters, allow_unused=True)
     clipped_one_by_one(objective, records, patients, _MOMENT, parameters, clip=1e9)
@@ -67,7 +68,8 @@ def test_no_patient_moves_the_sum_by_more_than_the_bound(world: tuple[Cohort, Co
     """What sensitivity means: with and without a patient, the sums differ by at most the bound."""
     generator = generator_for("lstm", width=16, layers=1, dropout=0.0)
     objective = objective_for(initial_model(generator.settings, world[0]))
-    parameters, records = list(objective.modules.parameters()), Records(world[0], 9)
+    parameters = list(objective.modules.parameters())
+    records = Records(world[0], 9, objective.modules.order)  # type: ignore[arg-type]
     sums = []
     for patients in (np.arange(5), np.arange(6)):
         clipped_one_by_one(objective, records, patients, _MOMENT, parameters, clip=0.5)

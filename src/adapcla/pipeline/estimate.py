@@ -33,7 +33,7 @@ _WHOLE, _QUICK = (0.05, 0.06), (0.04, 0.02)
 _PROBE = 7e-4
 #: Beyond this a short look at a busy machine says little of the minutes to come.
 _SLOWEST = 8.0
-#: Bytes of memory of an evaluation, and for each training patient, by `benchmarks/scale.py`.
+#: Bytes of memory of an evaluation, and for each training patient: 1.6 GB at a million (`benchmarks/scale.py`).
 _EVALUATED, _PATIENT_EVALUATED = 4e8, 1_200
 #: Patients of whom a part is written to see how long all take.
 _TRIED = 2_000

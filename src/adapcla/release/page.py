@@ -310,7 +310,8 @@ def read_table(release: ReleaseSummary) -> Table:
     caption += f" Left out by rule, which is no loss: {by_rule}." if by_rule else ""
     good = "Nothing or nearly nothing left out."
     columns = ("", "in the source", "left out", "share", "why")
-    lines = tuple(Line(tuple(Cell(text or "–") for text in row)) for row in rows)
+    names = {"codes": "Code entries", "patients": "Patients", "visits": "Visits"}
+    lines = tuple(Line(tuple(Cell(names.get(text, text) or "–") for text in row)) for row in rows)
     return Table(columns, lines, "read", "Read from the source", caption, good=good)
 
 
@@ -340,7 +341,7 @@ def codes_table(release: ReleaseSummary) -> Table:
         f"Every code is held by at least {k} training patients; a rarer code is replaced by its category, section or "
         f"chapter, the first that has as many{f' ({up})' if up else ''}. A code without any was left out."
     )
-    columns = ("", "in the source", "kept in full", "rolled up", "left out")
+    columns = ("", "of training patients", "kept in full", "rolled up", "left out")
     good = "Most occurrences kept in full; nearly none left out."
     return Table(columns, rows, "codes", "Codes", caption, good=good)
 

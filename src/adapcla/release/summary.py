@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -550,7 +551,7 @@ class WhatWasRead(NamedTuple):
         for what, n in {**self.in_source, **{loss.what: loss.in_source for loss in self.lost}}.items():
             loss = lost.get(what, Loss(what, 0, n, {}))
             small = 0 < loss.dropped < k
-            share = f"under {k / max(n, 1):.1%}" if small else f"{loss.share:.1%}"
+            share = f"under {ceil(1000 * k / max(n, 1)) / 1000:.1%}" if small else f"{loss.share:.1%}"
             why = ", ".join(f"{format_count(m, k)} {reason}" for reason, m in loss.reasons.items())
             out.append((what, format_count(n, k), format_count(loss.dropped, k), share, why))
         return out
@@ -712,7 +713,8 @@ def _useful(attempt: Attempt) -> Status:
         return Status("useful", "Useful", outcome, f"{line.synthetic:.2f}", unit, sentence, why)
     sentence = "Models trained on real patients do no better than chance here, so nothing can be said."
     why = "nothing here can be predicted from real patients" if lines else "it was not evaluated"
-    return Status("useful", "Useful", "unknown", "–", "", sentence if lines else "This was not evaluated.", why)
+    sentence = sentence if lines else "This was not evaluated."
+    return Status("useful", "Useful", "unknown", "–", "", sentence, why, "decided by the other two")
 
 
 def _private(attempt: Attempt) -> Status:

@@ -9,6 +9,9 @@ has a limit of time, may shorten them, and says so.
 
 from __future__ import annotations
 
+from typing import Any
+
+from adapcla.models.gpt import GptArchitecture
 from adapcla.training.settings import Settings, settings_from
 
 #: Patients a step, by the training patients from which on: small cohorts have small batches, for steps enough.
@@ -44,10 +47,12 @@ def choose_budget(settings: Settings, n_patients: int) -> Settings:
         passes = max(round(passes * min(1.0, MOST_PATIENTS / n), 2), 1.0)
         rule = {"passes": passes, "batch_size": batch, "learning_rate": LEARNING_RATE}
     architecture = settings.architecture
-    if getattr(architecture, "prior_below", 0):
-        without = settings.privacy is None and n_patients >= architecture.prior_below
-        usual = {name: type(architecture).model_fields[name].default for name in ("prior", "prior_strength")}
-        settings = settings_from(settings, {"prior_below": 0, **(usual if without else {})})
+    if isinstance(architecture, GptArchitecture) and architecture.prior_below:
+        changes: dict[str, Any] = {"prior_below": 0}
+        if settings.privacy is None and n_patients >= architecture.prior_below:
+            usual = GptArchitecture()
+            changes |= {"prior": False, "prior_strength": usual.prior_strength}
+        settings = settings_from(settings, changes)
     left_open = {name: value for name, value in rule.items() if not getattr(settings.budget, name)}
     return settings_from(settings, {"budget": left_open}) if left_open else settings
 
