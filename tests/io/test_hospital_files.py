@@ -147,6 +147,12 @@ def test_rows_above_the_header_are_left_out_and_said(tmp_path: Path, titles: str
     assert found.header and found.problem is None and found.taken_for == cohort.card["taken for"]
 
 
+def test_the_first_row_stays_the_header_where_most_cells_below_are_empty(tmp_path: Path) -> None:
+    text = "patient_id,visit_id,code\n1,,\n2,,\n3,,\n4,1,I10\n5,1,E11\n"
+    cohort = read("table", written(tmp_path, text))
+    assert cohort.n_patients == 2 and cohort.card["in source"]["visits"] == 5
+
+
 def test_rows_above_the_header_of_a_workbook(tmp_path: Path) -> None:
     with xlsxwriter.Workbook(str(tmp_path / "t.xlsx")) as book:
         sheet = book.add_worksheet("Export")

@@ -78,13 +78,13 @@ _FORMS = {
 }
 _WHENS = " ".join(f"WHEN regexp_full_match(t, '{form}') THEN {day}" for form, day in _FORMS.items())
 #: What databases and spreadsheets write where there is nothing. NA may be a code.
-_NOTHING = ("NULL", "null", "(null)", "[NULL]", "<NULL>", "\\N", "NaN", "nan", "#N/A", "#NV")
+NOTHING = ("NULL", "null", "(null)", "[NULL]", "<NULL>", "\\N", "NaN", "nan", "#N/A", "#NV")
 _HOUR = r"try_cast(regexp_extract(t, '\D(\d{1,2}):\d{2}', 1) AS DOUBLE)"
 _NUL = "a NUL byte"
 _MACROS = (
     # A look at both ends spares most cells the long list of blanks.
     f"""CREATE MACRO stripped(t) AS CASE WHEN regexp_matches(t, '^[^!-~]|[^!-~]$') THEN trim(t, {quoted(BLANKS)})
-        WHEN t IN ({", ".join(map(quoted, _NOTHING))}) THEN '' ELSE t END""",
+        WHEN t IN ({", ".join(map(quoted, NOTHING))}) THEN '' ELSE t END""",
     f"CREATE MACRO without_nul(t) AS CASE WHEN contains(t, chr(0)) THEN error('{_NUL}') ELSE t END",
     """CREATE MACRO parts_day(y, m, d) AS epoch(try_cast(printf('%04d-%02d-%02d', CASE WHEN length(y) > 2 THEN y::INT
         WHEN y::INT < 50 THEN 2000 + y::INT ELSE 1900 + y::INT END, m::INT, d::INT) AS DATE)) / 86400.0""",

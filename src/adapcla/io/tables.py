@@ -227,7 +227,8 @@ def _is_header(rows: Sequence[Sequence[str]], place: int) -> bool:
     >>> [_is_header(rows, place) for place in range(4)]
     [False, False, True, False]
     """
-    row, below = rows[place], [sum(map(bool, cells)) > 1 for cells in rows[place + 1 :]]
+    # Rows below may be empty, but where they are one cell each, the mark between cells is another.
+    row, below = rows[place], [len(cells) > 1 for cells in rows[place + 1 :]]
     names = [cell for cell in row if cell.strip()]
     usual = Counter(len(cells) for cells in rows[place + 1 :]).most_common(1)
     return (
