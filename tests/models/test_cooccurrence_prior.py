@@ -11,6 +11,7 @@ from adapcla.models.cooccurrence_prior import (
     PairCounts,
     Prefixes,
     count_pairs,
+    damping_share,
     with_expected,
 )
 
@@ -118,6 +119,22 @@ def test_the_logits_of_a_prefix_are_the_sum_of_its_codes() -> None:
     assert torch.equal(out[0], torch.zeros(4))
     assert torch.allclose(out[1], rows[0] * tables.factor[1])
     assert torch.allclose(out[2], (rows[0] + rows[1]) * tables.factor[2])
+
+
+def test_damping_lowers_pairs_that_few_patients_hold_once_training_is_over() -> None:
+    """In the logits of codes behind the ones that are there; what nobody or what many hold stays as it is."""
+    prior = CooccurrencePrior(0, torch.zeros(4, dtype=torch.int64), torch.ones(4), 9, 2.0, learned=False, damping=0.5)
+    prior.store(counts_of([[[0, 1]], [[0, 2], [0, 2]], *[[[1, 2]]] * 40]))
+    assert not list(prior.parameters())
+    assert not prior.train().tables().pair.any()
+    tables = prior.eval().tables()
+    once = -0.5 * float(damping_share(torch.tensor([1]))[0])
+    assert prior.rows(tables, torch.tensor([0, 1])).tolist() == [[0, once, once, 0], [0, 0, 0, 0]]
+    learned = prior_of(PATIENTS)
+    undamped = learned.train().tables().pair
+    learned.damping = 0.5
+    assert torch.equal(learned.tables().pair, undamped)
+    assert torch.equal(learned.eval().tables().pair, undamped - 0.5 * damping_share(learned.patients))
 
 
 def test_patients_who_were_never_counted_are_refused() -> None:

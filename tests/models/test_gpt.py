@@ -17,7 +17,7 @@ from adapcla.models.batch import Records
 from adapcla.models.draws import Noise
 from adapcla.models.gpt import GPT, GptArchitecture
 
-ALL_PARTS = {"prior": True, "shrinkage": 5.0, "copy_head": True}
+ALL_PARTS = {"prior": True, "damping": 0.4, "shrinkage": 5.0, "copy_head": True}
 
 
 def made(cohort: Cohort, shape: Shape, seed: int = 4, spread: float = 0.0, **changes: object) -> GPT:
@@ -124,7 +124,7 @@ def test_no_code_comes_twice_and_no_visit_is_empty(world, shape, starts) -> None
     network = made(world, shape, **ALL_PARTS)
     attributes, noise = starts(30)
     with torch.no_grad():
-        network.bias[network.n_codes :] = -4.0  # long visits
+        network.bias[network.n_codes :] = -5.0  # long visits
     who, codes = network.draw_visit(network.begin(attributes, noise), DrawRule(), noise).drawn
     assert len(np.unique(who * world.n_codes + codes)) == len(codes) > 80
     assert np.array_equal(np.unique(who), np.arange(30))

@@ -15,11 +15,18 @@ added up, times a learned factor for the number of codes so far.
 much. While training, the patient at hand is left out: s − 1 for every pair that the patient holds, and as many fewer in
 the counts of the families. For everybody else, in validation, evaluation and sampling, the counts are as they are.
 
+**Damping.** Whoever counts remembers: a trained network writes a pair of codes the more often the more patients hold
+it, one patient included, with this prior or without it. After training, the logit of a pair that n patients hold is
+lowered by γ · d(n). d rises from 0 at n = 0 to 1 at `DAMPED_MOST` patients, most of it at once, so that the first
+holder changes little, and falls back to 0 at `DAMPED_TO`. Damping needs no training and takes no part in it;
+validation, calibration, likelihoods and sampling have it.
+
 Memory grows with the pairs that occur, not with the square of the vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +47,8 @@ EXPECTED_EDGES = (-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5)
 EXPECTED_STORED = 0.5
 #: Codes in a visit so far that the factor tells apart; more count as so many.
 MOST_CODES = 15
+#: Holders of a pair at which damping is strongest, and from which on there is none.
+DAMPED_MOST, DAMPED_TO = 3, 30
 #: Pairs of codes that are listed at a time when they are counted.
 _PAIRS_AT_ONCE = 4_000_000
 
@@ -120,6 +129,18 @@ def with_expected(counts: PairCounts, code_visits: NDArray[np.float64], n_visits
     return PairCounts(starts_from_sizes(np.bincount(key // n, minlength=n)), key % n, patients)
 
 
+def damping_share(patients: Tensor) -> Tensor:
+    """d of pairs with these numbers of holders: the root of log(1 + n) up to `DAMPED_MOST`, then falling in log(n).
+
+    >>> (100 * damping_share(torch.tensor([0, 1, 2, 3, 10, 30, 500]))).round().int().tolist()
+    [0, 71, 89, 100, 48, 0, 0]
+    """
+    n = patients.double()
+    rising = torch.sqrt(torch.log1p(n) / math.log1p(DAMPED_MOST))
+    falling = torch.log(DAMPED_TO / n.clamp(min=1)) / math.log(DAMPED_TO / DAMPED_MOST)
+    return torch.minimum(rising, falling).clamp(0, 1).float()
+
+
 class Prefixes(NamedTuple):
     """For some questions ("which code comes next?"), the codes that the visit holds so far."""
 
@@ -174,10 +195,22 @@ class CooccurrencePrior(nn.Module):
         code_visits: (codes,) training visits that hold each code; small counts that may not be shared must be alike.
         n_visits: Training visits.
         strength: k, in patients.
+        learned: Whether counts add to the logits; if not, they are damped alone, and there is nothing to learn.
+        damping: γ.
     """
 
-    def __init__(self, n_pairs: int, family: Tensor, code_visits: Tensor, n_visits: float, strength: float) -> None:
+    def __init__(
+        self,
+        n_pairs: int,
+        family: Tensor,
+        code_visits: Tensor,
+        n_visits: float,
+        strength: float,
+        learned: bool = True,
+        damping: float = 0.0,
+    ) -> None:
         super().__init__()
+        self.learned, self.damping = learned, damping
         self.n_codes, self.n_families = len(family), int(family.max()) + 1
         self.strength, self.n_visits = strength, max(n_visits, 1.0)
         self.family: Tensor
@@ -192,10 +225,11 @@ class CooccurrencePrior(nn.Module):
         self.register_buffer("partner", torch.zeros(n_pairs, dtype=torch.int32))
         self.register_buffer("patients", torch.zeros(n_pairs, dtype=torch.int32))
         self.register_buffer("family_patients", torch.zeros(self.n_families, self.n_families, dtype=torch.int64))
-        nodes = LOWEST + SPACING * torch.arange(N_NODES)
-        self.pair_nodes = nn.Parameter(nodes.repeat(len(EXPECTED_EDGES) + 1, 1))
-        self.family_nodes = nn.Parameter(nodes.clone())
-        self.log_factor = nn.Parameter(torch.full((MOST_CODES + 1,), -0.4))
+        if learned:
+            nodes = LOWEST + SPACING * torch.arange(N_NODES)
+            self.pair_nodes = nn.Parameter(nodes.repeat(len(EXPECTED_EDGES) + 1, 1))
+            self.family_nodes = nn.Parameter(nodes.clone())
+            self.log_factor = nn.Parameter(torch.full((MOST_CODES + 1,), -0.4))
         self.__dict__["_places"] = None
 
     # ---- counts -----------------------------------------------------------------------------------------
@@ -274,8 +308,12 @@ class CooccurrencePrior(nn.Module):
     # ---- values -----------------------------------------------------------------------------------------
     def tables(self, own: OwnPairs | None = None) -> Tables:
         """Values of all stored pairs and of all pairs of families; with gradients."""
+        damped = 0.0 if self.training else -self.damping * damping_share(self.patients)
+        if not self.learned:
+            family, factor = torch.zeros(self.n_families, self.n_families), torch.ones(MOST_CODES + 1)
+            return Tables(torch.zeros(len(self.patients)) + damped, family, torch.zeros(0), torch.zeros(0), factor)
         places = self.places
-        pair = self._pair_values(places.pair, slice(None))
+        pair = self._pair_values(places.pair, slice(None)) + damped
         family = _interpolate(self.family_nodes, places.family)
         nothing = pair.new_zeros(0)
         if own is None:

@@ -11,7 +11,8 @@ choice group a visit holds at most one code; after a visit that ends with death 
 
 The three parts, each a switch:
 
-- **prior** (`models/cooccurrence_prior.py`): logits from counts of pairs of codes, each patient's own left out.
+- **prior** (`models/cooccurrence_prior.py`): logits from counts of pairs of codes, each patient's own left out; with
+  *damping*, which lowers the logits of pairs that few patients hold.
 - **shrinkage**: the vector of a code is that of its family plus n / (n + κ) times its own, n its training visits.
 - **copy**: two learned numbers for each band of frequency are added to codes of the last and of an earlier visit.
 """
@@ -91,6 +92,9 @@ class GptArchitecture(Architecture):
         ge=0,
         description="Training patients from which on the prior is left out, as pairs are learned without it; 0: never.",
     )
+    damping: float = Field(
+        0.0, ge=0, description="γ: by how much the logits of pairs that few patients hold are lowered after training."
+    )
     shrinkage: float = Field(
         0.0,
         ge=0,
@@ -116,8 +120,8 @@ class GptArchitecture(Architecture):
 
     @property
     def counts_pairs(self) -> bool:
-        """Pairs are counted for the prior."""
-        return self.prior
+        """Pairs are counted for the prior and for damping."""
+        return self.prior or self.damping > 0
 
     @property
     def chooses(self) -> bool:
@@ -376,8 +380,9 @@ class GPT(Network):
         closing = visits.new_full((self.n_gaps + 1,), 0.5 / self.n_gaps)
         self.bias = nn.Parameter(torch.log(torch.cat([torch.sigmoid(initial.double()), closing])).float())
         self.prior = None
-        if architecture.prior:
-            self.prior = CooccurrencePrior(shape.n_pairs, family, visits, n_visits, architecture.prior_strength)
+        if architecture.counts_pairs:
+            strength, learned, damping = architecture.prior_strength, architecture.prior, architecture.damping
+            self.prior = CooccurrencePrior(shape.n_pairs, family, visits, n_visits, strength, learned, damping)
             for part in self.prior.parameters():
                 learns(part, weight_decay=0.0, rate=_FAST)
         self.copy_head = None
@@ -407,7 +412,9 @@ class GPT(Network):
         sizes = np.asarray(cohort.codes_per_visit)
         codes = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))]
         counts = count_pairs(codes, sizes, np.asarray(cohort.visits_per_patient), self.n_codes)
-        self.prior.store(with_expected(counts, self.prior.code_visits.cpu().numpy(), self.prior.n_visits))
+        if self.prior.learned:
+            counts = with_expected(counts, self.prior.code_visits.cpu().numpy(), self.prior.n_visits)
+        self.prior.store(counts)
         return shape._replace(n_pairs=len(self.prior.partner))
 
     def without_small_counts(self, shape: Shape) -> tuple[dict[str, Tensor], Shape]:
@@ -580,10 +587,11 @@ class GPT(Network):
     def loss(self, batch: Batch, bias: Tensor | None, positive_weight: float = 1.0) -> Tensor:
         """The summed negative log-likelihood of all tokens; in training each patient's own pairs are left out."""
         tokens = self._tokens(batch)
-        own = None
-        if self.prior is not None and self.training:
-            own = self.prior.own_pairs(tokens.codes, tokens.sizes, batch.patient_of_visit, tokens.lowest)
-        tables = None if self.prior is None else self.prior.tables(own)
+        own = tables = None
+        if self.prior is not None and (self.prior.learned or not self.training):
+            if self.training:
+                own = self.prior.own_pairs(tokens.codes, tokens.sizes, batch.patient_of_visit, tokens.lowest)
+            tables = self.prior.tables(own)
         inputs = [self._states(batch, tokens), torch.cat([self.output(), self.closing]), self._bias(bias)]
         n_inputs = len(inputs)
         inputs += [] if self.copy_head is None else [self.copy_head]
@@ -849,6 +857,7 @@ def token_under(
 _OURS = {
     "prior": True,
     "prior_below": 10_000,
+    "damping": 0.3,
     "shrinkage": 50.0,
     "copy_head": True,
     "width": 128,

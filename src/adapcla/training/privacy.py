@@ -311,7 +311,7 @@ def refuse_unprotectable(settings: Settings) -> None:
     if not why and (settings.first_stage or settings.starts_from):
         why = "it starts from weights that other steps learned from patients, which ε would not cover"
     if not why and settings.architecture.counts_pairs:
-        why = "it counts pairs of codes, which ε would not cover (--set prior=false leaves them out)"
+        why = "it counts pairs of codes, which ε would not cover (--set prior=false --set damping=0 leaves them out)"
     if why:
         raise UsageError(
             f"{settings.method} cannot be trained with differential privacy: {why}\nto do: another --method"
