@@ -178,6 +178,7 @@ def test_other_methods_are_trained_patient_by_patient(method: str, parts: Split)
     if method == "tailwise":
         changes |= {
             "prior": False,
+            "damping": 0.0,
             "calibration_rounds": 0,
         }  # pairs are counted without noise, so that private training refuses them
     fitted = generator_for(method, **changes, privacy={"epsilon": 8}).fit(few, few)

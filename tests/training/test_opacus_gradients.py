@@ -44,7 +44,7 @@ NETWORKS: dict[str, tuple[str, dict[str, Any], str]] = {
     "gpt": ("gpt", {}, r"|start|opening|closing|visit_number|place"),
     "shrunk": (
         "tailwise",
-        {"prior": False, "calibration_rounds": 0},
+        {"prior": False, "damping": 0.0, "calibration_rounds": 0},
         r"|start|opening|closing|visit_number|place|copy_head|(input|output)\.family_vector",
     ),
     "eva": ("eva", {}, ""),
