@@ -37,7 +37,9 @@ def test_every_status_says_what_use_it_permits_and_why(page):
     said = re.findall(r'class="permits">(.*?)</p>', unescape(page))
     assert len(said) == 3
     for one in said:
-        assert re.match(r"Recommended use: (may go to|inside the|not at all|decided by the other two).*, because \w.*\.$", one), one
+        assert re.match(
+            r"Recommended use: (may go to|inside the|not at all|decided by the other two).*, because \w.*\.$", one
+        ), one
 
 
 def test_what_must_not_be_shared_is_not_called_released(finished_release):

@@ -84,13 +84,15 @@ def planned_attempts(release: ReleaseSettings, method: str, settings: dict[str, 
     more = 2 * release.min_patients
     second = PlannedAttempt(2, f"a code needs {more} patients", more, first.settings)
     limits = _stricter(method, settings)
-    careful = " and ".join([*(["stricter limits on what few patients teach"] if limits else []), "half the passes"])
+    careful = " and ".join(
+        [*(["twice the damping of pairs that few patients hold"] if limits else []), "half the passes"]
+    )
     third = PlannedAttempt(3, careful, more, {**settings, **limits}, 0.5)
     out = [first, second, third]
     private = {**third.settings, "privacy": {"epsilon": EPSILON}}
     if limits:
         # Pairs of codes are counted without noise, which ε would not cover.
-        private["prior"] = False
+        private |= {"prior": False, "damping": 0.0}
     if _can_be_private(method, private):
         out.append(PlannedAttempt(4, f"differential privacy, ε = {EPSILON:g}", more, private))
     return tuple(out[: MOST_REPAIRS + 1])
@@ -110,13 +112,13 @@ def _can_be_private(method: str, settings: dict[str, Any]) -> bool:
 
 
 def _stricter(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Stronger shrinkage of what a code or pair of few patients teaches, where the method has such settings."""
-    architecture = METHODS[method].settings.architecture.model_dump()
-    out: dict[str, Any] = {}
-    for name, factor in (("prior_strength", 4.0), ("shrinkage", 3.0)):
-        if architecture.get("prior") and architecture.get(name):
-            out[name] = factor * float(settings.get(name, architecture[name]))
-    return out
+    """Twice the damping of pairs that few patients hold, where the method has it.
+
+    >>> _stricter("tailwise", {"damping": 0.5}), _stricter("adapcla", {})
+    ({'damping': 1.0}, {})
+    """
+    usual = getattr(METHODS[method].settings.architecture, "damping", 0.0)
+    return {"damping": 2 * float(settings.get("damping", usual))} if usual else {}
 
 
 # ---- the plan -------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ _WHO = {"exposed]": ", people who stand out"}
 #: What helps, in the order in which `--repair` does it.
 TO_DO = (
     "larger --min-patients, so that rarer codes are rolled up",
-    "shorter training (fewer --minutes) or stricter limits on what few patients teach",
+    "more damping of pairs that few patients hold (--set fit.settings.damping=0.6), or shorter training",
     "more patients, or training with differential privacy",
 )
 #: What helps where a line cannot be shown.
