@@ -33,11 +33,13 @@ def test_a_row_keeps_what_it_says() -> None:
     assert choose_budget(METHODS["synteg"].settings, 5_000).budget.passes == METHODS["synteg"].row.settings["passes"]
 
 
-def test_the_prior_is_for_small_cohorts() -> None:
+def test_the_prior_is_for_small_cohorts_and_damping_for_large_ones() -> None:
     ours = settings_from(METHODS["tailwise"].settings, {"prior_strength": 30})
     small, large = (choose_budget(ours, n).architecture for n in (3_000, 30_000))
-    assert small.prior and small.prior_strength == 30 and not large.prior
-    assert choose_budget(settings_from(ours, {"prior_below": 0}), 30_000).architecture.prior
+    assert small.prior and small.prior_strength == 30 and not small.damping
+    assert large.damping == ours.architecture.damping > 0 and not large.prior
+    both = choose_budget(settings_from(ours, {"prior_below": 0}), 3_000).architecture
+    assert both.prior and both.damping == ours.architecture.damping
     refuse_unread(settings_from(METHODS["tailwise"].settings, {"prior": False}))
     for n in (3_000, 30_000):
         refuse_unread(choose_budget(ours, n))

@@ -90,7 +90,8 @@ class GptArchitecture(Architecture):
     prior_below: int = Field(
         0,
         ge=0,
-        description="Training patients from which on the prior is left out, as pairs are learned without it; 0: never.",
+        description="Training patients from which on there is damping and no prior, and below a prior and no damping; "
+        "0: both, as they are set.",
     )
     damping: float = Field(
         0.0, ge=0, description="γ: by how much the logits of pairs that few patients hold are lowered after training."

@@ -85,7 +85,10 @@ def planned_attempts(release: ReleaseSettings, method: str, settings: dict[str, 
     second = PlannedAttempt(2, f"a code needs {more} patients", more, first.settings)
     limits = _stricter(method, settings)
     careful = " and ".join(
-        [*(["twice the damping of pairs that few patients hold"] if limits else []), "half the passes"]
+        [
+            *(["twice the damping of pairs that few patients hold (in large cohorts)"] if limits else []),
+            "half the passes",
+        ]
     )
     third = PlannedAttempt(3, careful, more, {**settings, **limits}, 0.5)
     out = [first, second, third]

@@ -1,10 +1,10 @@
 """How long, in which batches and how fast to train: one rule, which every fit goes through, whoever asks for it.
 
 What settings say is done. What they leave open, with a 0, follows from the number of training patients alone, and so
-does whether `tailwise` has its co-occurrence prior: the same patients and settings give the same model from Python, the
-command line, an experiment, a release or the studio. Epochs are the most that are trained: the weights of the best
-validation loss are kept, and training ends early where validation has not improved for a while. Only a release, which
-has a limit of time, may shorten them, and says so.
+does whether `tailwise` has its co-occurrence prior or damping: the same patients and settings give the same model from
+Python, the command line, an experiment, a release or the studio. Epochs are the most that are trained: the weights of
+the best validation loss are kept, and training ends early where validation has not improved for a while. Only a
+release, which has a limit of time, may shorten them, and says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PRIVATE: dict[str, float] = {"passes": 20.0, "batch_size": 256, "learning_rate"
 
 
 def choose_budget(settings: Settings, n_patients: int) -> Settings:
-    """The settings with passes, batches and learning rate chosen where they leave them open, and with or without prior.
+    """The settings with passes, batches and rate chosen where they leave them open, and with prior or damping.
 
     >>> budget = choose_budget(Settings(schedule="none"), 3_000).budget
     >>> budget.passes, budget.batch_size, budget.learning_rate
@@ -52,6 +52,9 @@ def choose_budget(settings: Settings, n_patients: int) -> Settings:
         if settings.privacy is None and n_patients >= architecture.prior_below:
             usual = GptArchitecture()
             changes |= {"prior": False, "prior_strength": usual.prior_strength}
+        elif settings.privacy is None:
+            # In small cohorts few patients hold nearly every pair, so that damping would leave little of what is known.
+            changes["damping"] = 0.0
         settings = settings_from(settings, changes)
     left_open = {name: value for name, value in rule.items() if not getattr(settings.budget, name)}
     return settings_from(settings, {"budget": left_open}) if left_open else settings
