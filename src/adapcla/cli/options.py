@@ -185,7 +185,7 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
 def show_need(need: Need, as_json: bool) -> None:
     """Say what a command would take."""
     if as_json:
-        emit({**need._asdict(), "seconds": round(need.seconds, 1)})
+        emit({**need._asdict(), "seconds": round(need.seconds, 3)})
     else:
         typer.echo(need.sentence)
 
